@@ -1,0 +1,133 @@
+"""What happens during one reply, as events; screen, `ask`, exporter and benchmarks all read the same stream.
+
+A reply's text is a solid part, verified by the target, followed by a ghost part that is only drafted. Each event says
+how the two change. `ReplyText` replays them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mode = Literal["edge", "offline", "warming"]
+"""Where tokens come from now: drafted here and verified there, drafted here alone, or waiting for a verifier that starts."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The question is stored; the answer's message exists."""
+
+    conversation: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """Ghost text grows at its end."""
+
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Solid text grows at its end. Ghost text that began with `text` loses it; any other ghost text is gone."""
+
+    text: str
+    tokens: int
+    from_draft: int
+    """How many of the tokens the drafter had guessed; the others are the target's own."""
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """All ghost text goes; solid text stays."""
+
+    tokens: int
+
+
+@dataclass(frozen=True)
+class ModeChanged:
+    mode: Mode
+    why: str
+    """One short sentence for the status bar."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Running totals of this reply, after each round."""
+
+    rounds: int = 0
+    verified: int = 0
+    drafted: int = 0
+    """Tokens of the answer that the target has not verified."""
+    drafted_nodes: int = 0
+    seconds: float = 0.0
+    first_token_seconds: float | None = None
+    rtt_ms: float | None = None
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    @property
+    def tau(self) -> float:
+        """Tokens gained per round, bonus included; 0 before the first round."""
+        return self.verified / self.rounds if self.rounds else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return (self.verified + self.drafted) / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer is complete and stored, or was stopped and its text is stored."""
+
+    stopped: bool
+    reason: Literal["end", "length", "stopped"]
+    token_ids: tuple[int, ...]
+    provenance: tuple[bool, ...]
+    """Per token: True where the target verified it."""
+    stats: Stats
+
+
+@dataclass(frozen=True)
+class Failed:
+    """No answer is possible; what there was is stored. `message` says what to do."""
+
+    message: str
+    code: Literal["unavailable", "incompatible", "too_long", "internal"]
+
+
+Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Done | Failed
+
+
+@dataclass
+class ReplyText:
+    """Replays events into text.
+
+    >>> reply = ReplyText()
+    >>> for event in (Drafted("ls -l", 3), Verified("ls ", 2, 2), Drafted(" *", 1)): reply.apply(event)
+    >>> reply.solid, reply.ghost
+    ('ls ', '-l *')
+    """
+
+    solid: str = ""
+    ghost: str = ""
+    mode: Mode = "edge"
+    why: str = ""
+    stats: Stats = field(default_factory=Stats)
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, Drafted):
+            self.ghost += event.text
+        elif isinstance(event, Verified):
+            self.solid += event.text
+            self.ghost = self.ghost[len(event.text) :] if self.ghost.startswith(event.text) else ""
+        elif isinstance(event, Retracted):
+            self.ghost = ""
+        elif isinstance(event, ModeChanged):
+            self.mode, self.why = event.mode, event.why
+        elif isinstance(event, Stats):
+            self.stats = event
+        elif isinstance(event, Done):
+            self.stats = event.stats

@@ -1,0 +1,99 @@
+"""The draft tree: candidate continuations that both sides of the wire speak about.
+
+Token ids and integers only; knows nothing of text, models or the wire. A node's parent has a smaller index, and
+`-1` is the root: the last committed token. So a plain loop over the nodes visits parents before children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ROOT = -1
+
+
+class MalformedTree(ValueError):
+    """The tokens and parents do not form a tree; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class DraftTree:
+    """Candidate tokens and, for each, the index of its parent.
+
+    `tokens` (n,) int32, `parents` (n,) int32 with `-1 <= parents[i] < i`. Siblings carry different tokens.
+    `log_probs` (n,) float32, where known: the drafter's log-probability of each node given its parent.
+    Raises `MalformedTree`.
+    """
+
+    tokens: np.ndarray
+    parents: np.ndarray
+    log_probs: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", np.asarray(self.tokens, np.int32))
+        object.__setattr__(self, "parents", np.asarray(self.parents, np.int32))
+        if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape:
+            raise MalformedTree(f"{self.tokens.shape} tokens, but {self.parents.shape} parents")
+        if self.log_probs is not None and np.shape(self.log_probs) != self.tokens.shape:
+            raise MalformedTree(f"{self.tokens.shape} tokens, but {np.shape(self.log_probs)} log-probabilities")
+        wrong = np.flatnonzero((self.parents < ROOT) | (self.parents >= np.arange(len(self))))
+        if wrong.size:
+            raise MalformedTree(f"node {wrong[0]} has parent {self.parents[wrong[0]]}; a parent is -1 or a smaller index")
+        if len(self) and self.tokens.min() < 0:
+            raise MalformedTree(f"node {int(self.tokens.argmin())} has the negative token {int(self.tokens.min())}")
+        if len(set(zip(self.parents.tolist(), self.tokens.tolist()))) != len(self):
+            raise MalformedTree("two siblings carry the same token")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def empty(cls) -> DraftTree:
+        """No candidates: a round with it yields one token, as plain decoding does."""
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32))
+
+    @classmethod
+    def chain(cls, tokens: Sequence[int] | np.ndarray) -> DraftTree:
+        """One candidate after another."""
+        return cls(np.asarray(tokens, np.int32), np.arange(-1, len(tokens) - 1, dtype=np.int32))
+
+    def depths(self) -> np.ndarray:
+        """(n,) int32: 1 for children of the root."""
+        depths = np.zeros(len(self) + 1, np.int32)  # The last entry stands for the root, so parent -1 reads 0.
+        for node, parent in enumerate(self.parents):
+            depths[node] = depths[parent] + 1
+        return depths[:-1]
+
+    def ancestors(self) -> np.ndarray:
+        """(n, n) bool: `[i, j]` is true where `j` is `i` or lies between `i` and the root. The tree's attention mask."""
+        mask = np.eye(len(self), dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent != ROOT:
+                mask[node] |= mask[parent]
+        return mask
+
+    def children(self) -> dict[int, dict[int, int]]:
+        """For each node that has children, and for `ROOT`: token -> child's index."""
+        table: dict[int, dict[int, int]] = {}
+        for node, (parent, token) in enumerate(zip(self.parents.tolist(), self.tokens.tolist())):
+            table.setdefault(parent, {})[token] = node
+        return table
+
+    def path(self, node: int) -> list[int]:
+        """Node indices from the root's child down to `node`; empty for `ROOT`."""
+        nodes = []
+        while node != ROOT:
+            nodes.append(node)
+            node = int(self.parents[node])
+        return nodes[::-1]
+
+    def likeliest_path(self) -> list[int]:
+        """The greedy walk: at each level the child with the highest log-probability, else the first one."""
+        table, nodes, at = self.children(), [], ROOT
+        while at in table:
+            options = list(table[at].values())
+            at = options[0] if self.log_probs is None else max(options, key=lambda node: float(self.log_probs[node]))  # type: ignore[index]
+            nodes.append(at)
+        return nodes

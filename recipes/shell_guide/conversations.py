@@ -1,0 +1,93 @@
+"""Draw training conversations: which need or page, how it is asked, what the right answer is.
+
+Every conversation is a function of (seed, index) alone, so a run that was killed resumes on the very next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import json
+
+import numpy as np
+
+from recipes.shell_guide import phrasing
+from recipes.shell_guide.everyday import Need, fill, normalise, read_everyday
+from recipes.shell_guide.pages import Page, read_pages
+
+Turn = tuple[str, str]
+"""(question, answer)"""
+
+EVERYDAY = Path(__file__).parent / "everyday"
+EVALUATION = Path(__file__).parents[2] / "tests/data/everyday.jsonl"
+
+KINDS = ("everyday", "how-to", "what-is", "examples", "follow-up")
+DEFAULT_MIX = (0.48, 0.30, 0.06, 0.05, 0.11)
+
+
+def evaluation_questions(path: Path = EVALUATION) -> set[str]:
+    """The questions that the target is measured on, normalised; they never become training samples."""
+    return {normalise(json.loads(line)["prompt"]) for line in path.read_text(encoding="utf-8").splitlines()}
+
+
+class Conversations:
+    """An endless, indexable source of training conversations.
+
+    `mix` gives the share of each of `KINDS`. Held-out pages and evaluation questions are left out.
+    """
+
+    def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX) -> None:
+        self.needs = read_everyday(EVERYDAY, evaluation_questions())
+        self.needs_with_followups = [n for n in self.needs if any(f.questions for f in n.followups)]
+        known = {need.name for need in self.needs}
+        self.pages = [p for p in read_pages(pages_file) if not p.held_out and p.examples]
+        weights = np.array([p.weight * (3.0 if p.name in known else 1.0) for p in self.pages])
+        self._popular = weights > np.quantile(weights, 0.93)
+        self._page_weights = np.cumsum(weights / weights.sum())
+        self._mix = np.cumsum(np.array(mix) / np.sum(mix))
+        self._seed = seed
+
+    def draw(self, index: int) -> list[Turn]:
+        """The conversation number `index`."""
+        rng = np.random.default_rng([self._seed, index])
+        kind = KINDS[int(np.searchsorted(self._mix, rng.random(), side="right").clip(0, len(KINDS) - 1))]
+        if kind == "everyday":
+            need = self.needs[int(rng.integers(len(self.needs)))]
+            return [self._everyday(need, rng, {})]
+        if kind == "follow-up" and rng.random() < 0.6:
+            return self._everyday_follow_up(rng)
+        at = int(np.searchsorted(self._page_weights, rng.random()))
+        page, popular = self.pages[at], bool(self._popular[at])
+        example = page.examples[int(rng.integers(len(page.examples)))]
+        if kind == "what-is":
+            return [(phrasing.ask_what_is(page, rng), phrasing.answer_what_is(page))]
+        if kind == "examples":
+            return [(phrasing.ask_examples(page, rng), phrasing.answer_examples(page))]
+        first = (phrasing.ask(page, example, rng, 0.5 if popular else 0.85), phrasing.answer(page.name, example.task, example.command))
+        if kind == "how-to" or len(page.examples) < 2:
+            return [first]
+        if rng.random() < 0.3:
+            first = (phrasing.ask_what_is(page, rng), phrasing.answer_what_is(page))
+        after = page.examples[int(rng.integers(len(page.examples)))]
+        return [first, (phrasing.ask_next(after, rng), phrasing.answer(page.name, after.task, after.command))]
+
+    def _everyday(self, need: Need, rng: np.random.Generator, values: dict[str, str]) -> Turn:
+        question = str(rng.choice(need.questions))
+        if rng.random() < 0.3:
+            question = phrasing.synonyms(question, rng, 0.25)
+        asked, command = fill(phrasing.surface(question, rng), need.command, rng, values)
+        return asked, phrasing.answer(need.name, need.intent, command)
+
+    def _everyday_follow_up(self, rng: np.random.Generator) -> list[Turn]:
+        need = self.needs_with_followups[int(rng.integers(len(self.needs_with_followups)))]
+        after = [f for f in need.followups if f.questions]
+        values: dict[str, str] = {}
+        return [self._everyday(need, rng, values), self._everyday(after[int(rng.integers(len(after)))], rng, values)]
+
+    def texts(self, count: int) -> Iterator[str]:
+        """Plain text of `count` conversations, to train the tokenizer on."""
+        for index in range(count):
+            for question, answer in self.draw(index):
+                yield question
+                yield answer

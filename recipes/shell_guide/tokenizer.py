@@ -1,0 +1,57 @@
+"""Train the byte-level BPE tokenizer and give it the chat template.
+
+    python -m recipes.shell_guide.tokenizer --pages PAGES.jsonl --out DIR
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from recipes.shell_guide.conversations import Conversations
+from recipes.shell_guide.phrasing import SYSTEM_PROMPT
+
+VOCABULARY = 4096
+SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+# Letters with their leading space, digits one by one, punctuation in runs of at most three: commands are full of
+# `--flags`, paths and quotes, and longer runs would glue unrelated symbols together.
+SPLIT = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]{1,3}|\s+(?!\S)|\s+"
+
+CHAT_TEMPLATE = (
+    "{%- if not messages or messages[0]['role'] != 'system' -%}<|system|>" + SYSTEM_PROMPT + "<|end|>{%- endif -%}"
+    "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+
+
+def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(SPLIT), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(Conversations(pages, seed=1).texts(conversations), trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", model_max_length=2048)
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, required=True, help="tldr pages as JSON lines")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    tokenizer = train(arguments.pages)
+    tokenizer.save_pretrained(arguments.out)
+    sample = "Use `tar` to extract a gzip-compressed archive:\n\n```sh\ntar xzf archive.tar.gz\n```"
+    print(len(tokenizer), "tokens;", tokenizer.tokenize(sample))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Train the Shell Guide target from scratch; resumable, on a CPU or a GPU.
+
+    python -m recipes.shell_guide.train --pages PAGES.jsonl --tokenizer DIR --out runs/target --steps 3000
+
+Short conversations are packed into rows of 256 tokens; a block-diagonal mask keeps them apart, so no token is padding
+and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
+embeddings and norms with AdamW. The learning rate is flat, then falls linearly to zero over the last `--decay` share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+
+from recipes.shell_guide.conversations import DEFAULT_MIX, Conversations, Turn
+
+ROW = 256
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
+    """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
+    messages = [m for question, answer in turns for m in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})]
+    text = tokenizer.apply_chat_template(messages, tokenize=False)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assistant, end = tokenizer.convert_tokens_to_ids(["<|assistant|>", "<|end|>"])
+    learn, inside = [], False
+    for token in ids:
+        learn.append(inside)
+        inside = token == assistant or (inside and token != end)
+    return ids, learn
+
+
+def pack(source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, rows: int, per_step: int) -> dict[str, torch.Tensor]:
+    """One batch: `(rows, ROW)` ids, positions, segment numbers and a loss mask.
+
+    Conversations `step * per_step ...` are laid, in order, into the fullest row that still has room.
+    """
+    samples = [encode(tokenizer, source.draw(step * per_step + i)) for i in range(per_step)]
+    ids = np.zeros((rows, ROW), np.int64)
+    positions, segments, learn = np.zeros_like(ids), np.zeros_like(ids), np.zeros((rows, ROW), bool)
+    used, count = [0] * rows, [0] * rows
+    for tokens, mask in samples:
+        tokens, mask = tokens[:ROW], mask[:ROW]
+        fitting = [r for r in range(rows) if used[r] + len(tokens) <= ROW]
+        if not fitting:
+            continue
+        row = max(fitting, key=lambda r: used[r])
+        span = slice(used[row], used[row] + len(tokens))
+        count[row] += 1
+        ids[row, span], learn[row, span] = tokens, mask
+        positions[row, span], segments[row, span] = np.arange(len(tokens)), count[row]
+        used[row] += len(tokens)
+    return {k: torch.from_numpy(v) for k, v in {"ids": ids, "positions": positions, "segments": segments, "learn": learn}.items()}
+
+
+def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Mean cross-entropy over the answers' tokens."""
+    segments = batch["segments"]
+    causal = torch.ones(ROW, ROW, dtype=torch.bool, device=segments.device).tril()
+    mask = (segments[:, :, None] == segments[:, None, :])[:, None] & causal
+    hidden = body(input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False).last_hidden_state
+    # The head runs only where an answer token is predicted: it is a fifth of the work.
+    learn = batch["learn"][:, 1:]
+    logits = head(hidden[:, :-1][learn])
+    return torch.nn.functional.cross_entropy(logits.float(), batch["ids"][:, 1:][learn])
+
+
+def optimisers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimizer]:
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n and "lm_head" not in n]
+    chosen = {id(p) for p in matrices}
+    rest = [p for p in model.parameters() if id(p) not in chosen]
+    muon = torch.optim.Muon(matrices, lr=rate, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    return [muon, torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)]
+
+
+def rate_at(step: int, steps: int, decay: float, warmup: int = 60) -> float:
+    """The learning rate's factor: linear warm-up, flat, linear decay to zero."""
+    return min(1.0, (step + 1) / warmup, (steps - step) / max(1.0, decay * steps))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the final model go here")
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--rows", type=int, default=24, help="rows of 256 tokens a step")
+    parser.add_argument("--per-step", type=int, default=92, help="conversations a step; those that do not fit are dropped")
+    parser.add_argument("--hidden", type=int, default=384)
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--decay", type=float, default=0.35)
+    parser.add_argument("--mix", type=float, nargs=5, default=DEFAULT_MIX, help="shares of everyday, how-to, what-is, examples, follow-up")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+
+    tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
+    source = Conversations(arguments.pages, arguments.seed, tuple(arguments.mix))
+    torch.manual_seed(arguments.seed)
+    heads = arguments.hidden // 64
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=arguments.hidden,
+        intermediate_size=arguments.hidden * 8 // 3,
+        num_hidden_layers=arguments.layers,
+        num_attention_heads=heads,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        attn_implementation="sdpa",
+    )
+    model = LlamaForCausalLM(config).to(arguments.device)
+    learners = optimisers(model, arguments.rate)
+    checkpoint, start = arguments.out / "checkpoint.pt", 0
+    if checkpoint.exists():
+        state = torch.load(checkpoint, map_location=arguments.device, weights_only=True)
+        model.load_state_dict(state["model"])
+        for learner, saved in zip(learners, state["learners"]):
+            learner.load_state_dict(saved)
+        start = state["step"]
+        print(f"resumed at step {start}", flush=True)
+    body = torch.compile(model.model)
+    parameters = sum(p.numel() for p in model.parameters())
+    print(f"{parameters / 1e6:.1f}M parameters, {len(source.needs)} needs, {len(source.pages)} pages, {arguments.device}", flush=True)
+
+    started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
+    for step in range(start, arguments.steps):
+        batch = {k: v.to(arguments.device) for k, v in pack(source, tokenizer, step, arguments.rows, arguments.per_step).items()}
+        for learner in learners:
+            for group in learner.param_groups:
+                group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
+        with torch.autocast(arguments.device, torch.bfloat16):
+            loss = forward_loss(body, model.lm_head, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for learner in learners:
+            learner.step()
+            learner.zero_grad()
+        if step % 20 == 0 or step == arguments.steps - 1:
+            seconds = time.monotonic() - started
+            speed = (step - start + 1) * arguments.rows * ROW / seconds
+            left = (arguments.steps - step) * seconds / (step - start + 1) / 60
+            log.write(json.dumps({"step": step, "loss": round(loss.item(), 4), "seconds": round(seconds, 1)}) + "\n")
+            log.flush()
+            print(f"step {step} loss {loss.item():.3f} {speed:.0f} tokens/s, {left:.0f} min left", flush=True)
+        if (step + 1) % 200 == 0 or step == arguments.steps - 1:
+            partial = checkpoint.with_suffix(".partial")
+            torch.save({"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial)
+            os.replace(partial, checkpoint)
+            export(model, tokenizer, arguments.out / "model")
+
+
+def export(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a bf16 Hugging Face checkpoint with its tokenizer."""
+    half = LlamaForCausalLM(model.config).to(torch.bfloat16)
+    half.load_state_dict(model.state_dict())
+    half.generation_config.eos_token_id = tokenizer.eos_token_id
+    half.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    main()
