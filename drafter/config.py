@@ -1,0 +1,111 @@
+"""What a drafter artefact says about itself: shapes, the target it belongs to, and checksums of its files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+CONFIG = "config.json"
+GRAPH = "drafter.onnx"
+TOKENIZER = "tokenizer.json"
+TEMPLATE = "chat_template.jinja"
+ENCODER = "memory_encoder.safetensors"
+FLOAT = "model.safetensors"
+
+
+class DrafterError(Exception):
+    """A drafter that cannot be used; the message says why and what to do.
+
+    DrafterError
+    ├── DrafterMissing     no such folder, or a file of it is not there
+    └── DrafterCorrupt     a file that cannot be read, or does not match its checksum
+    """
+
+
+class DrafterMissing(DrafterError):
+    """No such folder, or a file of it is not there."""
+
+
+class DrafterCorrupt(DrafterError):
+    """A file that cannot be read, or does not match its checksum."""
+
+
+class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`config.json` of an artefact folder."""
+
+    target: str
+    """The target's name, for people."""
+    vocabulary: int
+    """Of the target."""
+    hidden: int
+    """E, the target's hidden size."""
+    target_layers: int
+    """L"""
+    target_kv_heads: int
+    target_head_size: int
+    heads: int
+    """Query heads of the self- and of the cross-attention."""
+    kv_heads: int
+    """Key-value heads of both; memory row 0 has as many."""
+    head_size: int
+    ffn: int
+    """Width of both MLPs."""
+    encoder_ffn: int
+    """Width of the layer-self-attention's MLP."""
+    inference_layers: int
+    """N: how many of the target's last layers run on the device (target layer inference)."""
+    target_heads: int
+    target_ffn: int
+    rope_theta: float
+    norm_eps: float
+    top: int = 32
+    """K: how many of the likeliest tokens a step returns."""
+    draft_vocabulary: tuple[int, ...] = ()
+    """Target ids that the head can draft; empty: all of them."""
+    stop_tokens: tuple[int, ...] = ()
+    tokenizer: str = ""
+    """Digest of the tokenizer file, hex."""
+    memory: str = ""
+    """Digest of target, LSA and cross-attention projections, hex: stored memory is valid while it stays."""
+    files: dict[str, str] = {}
+    """File name -> sha256, hex."""
+
+    @property
+    def memory_layers(self) -> tuple[tuple[int, int], ...]:
+        """(heads, size) of each memory row: the cross-attention's, then the last N target layers'."""
+        return ((self.kv_heads, self.head_size),) + ((self.target_kv_heads, self.target_head_size),) * self.inference_layers
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
+    """The config of an artefact folder; the files named in `verify` are checked against their checksums.
+
+    Raises `DrafterMissing` or `DrafterCorrupt`.
+    """
+    path = folder / CONFIG
+    if not path.is_file():
+        raise DrafterMissing(f"No drafter in {folder}: {CONFIG} is missing. Check the path, or reinstall outrider.")
+    try:
+        config = msgspec.json.decode(path.read_bytes(), type=DrafterConfig)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
+    for name in verify:
+        if not (folder / name).is_file():
+            raise DrafterMissing(f"{folder / name} is missing. Reinstall the drafter.")
+        if name in config.files and sha256(folder / name) != config.files[name]:
+            raise DrafterCorrupt(f"{folder / name} does not match its checksum. Reinstall the drafter.")
+    return config
+
+
+def write_config(folder: Path, config: DrafterConfig) -> DrafterConfig:
+    """Write the config with the checksums of the files that lie beside it; returns what was written."""
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != CONFIG)
+    config = msgspec.structs.replace(config, files={name: sha256(folder / name) for name in names})
+    (folder / CONFIG).write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=1))
+    return config

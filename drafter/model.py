@@ -1,0 +1,269 @@
+"""The Mixture-of-Attentions drafter in PyTorch (arXiv 2410.03804): the memory encoder and the draft model.
+
+`MemoryEncoder` runs beside the target: layer self-attention turns the target's keys and values of all layers into one
+vector per token, and the cross-attention's projections turn that into the *memory* that travels to the device.
+`DraftModel` runs on the device: self-attention over tokens, cross-attention over memory, then the target's own last N
+layers (target layer inference) and its head. Knows token ids only, nothing of text, trees or the wire.
+
+Shapes: B sequences, M new tokens, P cached tokens, S verified tokens, L target layers, E the target's hidden size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from drafter.config import ENCODER, DrafterConfig, read_config
+
+KeysValues = tuple[Tensor, Tensor]
+"""Keys, already rotated, and values."""
+
+NEVER = -1e9
+"""Additive mask value; finite, so that a row without any visible key gives no NaN."""
+
+
+def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
+    """Rotary position embedding in the half-split layout of transformers.
+
+    `x` (..., heads, M, size), `positions` (..., M), which broadcast over the heads.
+    """
+    half = x.shape[-1] // 2
+    frequency = theta ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
+    angle = positions.to(torch.float32)[..., None, :, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Scaled dot-product attention with grouped queries.
+
+    `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, broadcast to (..., hq, M, P).
+    """
+    groups = query.shape[-3] // keys.shape[-3]
+    keys, values = keys.repeat_interleave(groups, dim=-3), values.repeat_interleave(groups, dim=-3)
+    scores = query @ keys.transpose(-1, -2) * query.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores + mask
+    return torch.softmax(scores, dim=-1) @ values
+
+
+class Norm(nn.Module):
+    """Root-mean-square norm."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Mlp(nn.Module):
+    """SwiGLU."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(size, width, bias=False)
+        self.up_proj = nn.Linear(size, width, bias=False)
+        self.down_proj = nn.Linear(width, size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
+
+
+class SelfAttentionLayer(nn.Module):
+    """A pre-norm Llama decoder layer whose cache is the caller's: it returns new rows and keeps none.
+
+    Parameter names are those of transformers' Llama, so that a target's layer loads into it as it is.
+    """
+
+    def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
+        self.input_layernorm = Norm(size, eps)
+        self.self_attn = nn.ModuleDict(
+            {
+                "q_proj": nn.Linear(size, heads * head_size, bias=False),
+                "k_proj": nn.Linear(size, kv_heads * head_size, bias=False),
+                "v_proj": nn.Linear(size, kv_heads * head_size, bias=False),
+                "o_proj": nn.Linear(heads * head_size, size, bias=False),
+            }
+        )
+        self.post_attention_layernorm = Norm(size, eps)
+        self.mlp = Mlp(size, ffn)
+
+    def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query (..., hq, M, d), key and value (..., hk, M, d) of normed `x` (..., M, E)."""
+        normed = self.input_layernorm(x)
+        query, key, value = (
+            self.self_attn[name](normed).unflatten(-1, (count, self.head_size)).transpose(-2, -3)
+            for name, count in (("q_proj", self.heads), ("k_proj", self.kv_heads), ("v_proj", self.kv_heads))
+        )
+        return rotate(query, positions, self.theta), rotate(key, positions, self.theta), value
+
+    def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Attend, then the MLP; `x` (..., M, E) is the residual."""
+        mixed = attend(query, keys, values, mask).transpose(-2, -3).flatten(-2)
+        x = x + self.self_attn["o_proj"](mixed)
+        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor, positions: Tensor, past: KeysValues, mask: Tensor) -> tuple[Tensor, KeysValues]:
+        """`mask` covers the P cached rows, then the M new ones; returns the output and the new rows."""
+        query, key, value = self.project(x, positions)
+        keys, values = torch.cat((past[0], key), dim=-2), torch.cat((past[1], value), dim=-2)
+        return self.finish(x, query, keys, values, mask), (key, value)
+
+
+class CrossAttentionLayer(nn.Module):
+    """Queries from the device's stream, keys and values from memory; a learned null row stands in for missing memory."""
+
+    def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float) -> None:
+        super().__init__()
+        self.heads, self.head_size, self.theta = heads, head_size, theta
+        self.input_layernorm = Norm(size, eps)
+        self.q_proj = nn.Linear(size, heads * head_size, bias=False)
+        self.o_proj = nn.Linear(heads * head_size, size, bias=False)
+        self.null_key = nn.Parameter(torch.randn(kv_heads, 1, head_size) * 0.02)
+        self.null_value = nn.Parameter(torch.zeros(kv_heads, 1, head_size))
+        self.post_attention_layernorm = Norm(size, eps)
+        self.mlp = Mlp(size, ffn)
+
+    def forward(self, x: Tensor, positions: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
+        """`memory` (..., hk, T, d) with T >= 0; `mask` (..., M, T), None: every query sees all of it."""
+        query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)
+        query = rotate(query, positions, self.theta)
+        batch = memory[0].shape[:-3]
+        keys = torch.cat((self.null_key.expand(*batch, -1, -1, -1), memory[0]), dim=-2)
+        values = torch.cat((self.null_value.expand(*batch, -1, -1, -1), memory[1]), dim=-2)
+        if mask is not None:
+            mask = nn.functional.pad(mask, (1, 0))
+        mixed = attend(query, keys, values, mask).transpose(-2, -3).flatten(-2)
+        x = x + self.o_proj(mixed)
+        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+
+
+class MemoryEncoder(nn.Module):
+    """Layer self-attention and the cross-attention's key and value projections: the verifier's half of the drafter."""
+
+    def __init__(self, config: DrafterConfig) -> None:
+        super().__init__()
+        self.config = config
+        width = 2 * config.target_kv_heads * config.target_head_size
+        heads = max(1, width // 64)
+        self.layer_self_attention = SelfAttentionLayer(
+            width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
+        )
+        self.to_hidden = nn.Linear(width, config.hidden)
+        self.input_layernorm = Norm(config.hidden, config.norm_eps)
+        self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
+        self.v_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
+
+    @property
+    def digest(self) -> bytes:
+        """16 bytes that change with the target or with any weight here."""
+        return bytes.fromhex(self.config.memory)
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...]:
+        """(heads, size) of each memory row."""
+        return self.config.memory_layers
+
+    def forward(self, keys_values: Tensor, positions: Tensor) -> list[KeysValues]:
+        """Memory rows of S verified tokens.
+
+        `keys_values` (S, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE) then its value.
+        `positions` (S,). Returns for each row keys and values of shape (S, heads, size): first the cross-attention's,
+        then those of the target's last N layers, as they are.
+        """
+        layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
+        query, key, value = self.layer_self_attention.project(keys_values, layers)
+        mixed = self.layer_self_attention.finish(keys_values, query, key, value, None).mean(dim=-2)
+        hidden = self.input_layernorm(self.to_hidden(mixed))
+        size = (self.config.kv_heads, self.config.head_size)
+        keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
+        rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]
+        for layer in range(self.config.target_layers - self.config.inference_layers, self.config.target_layers):
+            pair = keys_values[:, layer].unflatten(-1, (self.config.target_kv_heads, 2, self.config.target_head_size))
+            rows.append((pair[:, :, 0], pair[:, :, 1]))
+        return rows
+
+    @classmethod
+    def load(cls, folder: Path) -> MemoryEncoder:
+        """The encoder of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+        encoder = cls(read_config(folder, verify=(ENCODER,)))
+        encoder.load_state_dict(_floats(folder / ENCODER))
+        return encoder.eval().requires_grad_(False)
+
+
+class DraftModel(nn.Module):
+    """The device's half: embedding, self-attention, cross-attention, the target's last N layers, norm and head.
+
+    Embedding, last layers, norm and head are the target's own and stay frozen.
+    """
+
+    def __init__(self, config: DrafterConfig) -> None:
+        super().__init__()
+        self.config = config
+        shape = (config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn, config.rope_theta, config.norm_eps)
+        self.embedding = nn.Embedding(config.vocabulary, config.hidden)
+        self.self_attention = SelfAttentionLayer(*shape)
+        self.cross_attention = CrossAttentionLayer(*shape)
+        target = (config.hidden, config.target_heads, config.target_kv_heads, config.target_head_size, config.target_ffn)
+        self.target_layers = nn.ModuleList(
+            SelfAttentionLayer(*target, config.rope_theta, config.norm_eps) for _ in range(config.inference_layers)
+        )
+        self.norm = Norm(config.hidden, config.norm_eps) if config.inference_layers else nn.Identity()
+        self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
+
+    def freeze(self) -> None:
+        """Leave only self- and cross-attention to be trained."""
+        for part in (self.embedding, self.target_layers, self.norm, self.head):
+            part.requires_grad_(False)
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, mask: Tensor, past: list[KeysValues], memory: KeysValues
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """One draft step: hidden states (..., M, E) before the head, and the new cache rows.
+
+        `tokens`, `positions` (..., M); `mask` (..., M, P+M) additive; `past` holds the rows of the self-attention and of
+        each target layer, (..., heads, P, size); `memory` (..., heads, T, size).
+        """
+        mask = mask.unsqueeze(-3)
+        x, new = self.self_attention(self.embedding(tokens), positions, past[0], mask)
+        rows = [new]
+        x = self.cross_attention(x, positions, memory, None)
+        for layer, cached in zip(self.target_layers, past[1:]):
+            x, new = layer(x, positions, cached, mask)
+            rows.append(new)
+        return self.norm(x), rows
+
+
+def memory_digest(target_state: dict[str, Tensor], encoder: MemoryEncoder) -> bytes:
+    """16 bytes over the target's and the encoder's weights, in float32, so that storing them as bfloat16 keeps it."""
+    running = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted({**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}}.items()):
+        running.update(name.encode())
+        running.update(tensor.detach().to("cpu", torch.bfloat16).float().numpy().tobytes())
+    return running.digest()
+
+
+def save_weights(module: nn.Module, path: Path) -> None:
+    """Write a module's weights as bfloat16."""
+    save_file({k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in module.state_dict().items()}, path)
+
+
+def load_draft_model(folder: Path, weights: Path) -> DraftModel:
+    """The float draft model of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+    model = DraftModel(read_config(folder, verify=(weights.name,)))
+    model.load_state_dict(_floats(weights))
+    return model.eval().requires_grad_(False)
+
+
+def _floats(path: Path) -> dict[str, Tensor]:
+    return {name: tensor.float() for name, tensor in load_file(path).items()}

@@ -1,0 +1,74 @@
+"""From a trained drafter to an artefact folder: the step graph as ONNX, int8 weights, config and checksums."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from drafter.model import DraftModel, KeysValues
+
+
+class StepGraph(nn.Module):
+    """One draft step as a graph of plain tensors, with the head cut to the draft vocabulary and the top K taken."""
+
+    def __init__(self, model: DraftModel) -> None:
+        super().__init__()
+        self.model = model
+        kept = list(model.config.draft_vocabulary) or list(range(model.config.vocabulary))
+        self.top = min(model.config.top, len(kept))
+        self.head = nn.Linear(model.config.hidden, len(kept), bias=False)
+        self.head.weight = nn.Parameter(model.head.weight.detach()[kept].clone())
+        self.kept: Tensor
+        self.register_buffer("kept", torch.tensor(kept))
+
+    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
+        """`cached`: self-attention keys and values, memory keys and values, then keys and values of each target layer."""
+        past: list[KeysValues] = [(cached[0], cached[1])]
+        past += [(cached[i], cached[i + 1]) for i in range(4, len(cached), 2)]
+        hidden, rows = self.model(tokens, positions, mask, past, (cached[2], cached[3]))
+        best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)
+        return (best, self.kept[index], *(tensor for row in rows for tensor in row))
+
+
+def graph_names(inference_layers: int) -> tuple[list[str], list[str]]:
+    """Names of the step graph's inputs and outputs, in order."""
+    pairs = [name for i in range(inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
+    inputs = ["tokens", "positions", "mask", "self_keys", "self_values", "memory_keys", "memory_values", *pairs]
+    return inputs, ["log_probs", "ids", "new_self_keys", "new_self_values", *(f"new_{name}" for name in pairs)]
+
+
+def export_graph(model: DraftModel, path: Path) -> None:
+    """Write the float step graph; M, P and T stay free."""
+    config, rows, cached, seen = model.config, 3, 5, 7
+    own = (config.kv_heads, cached, config.head_size)
+    remembered = (config.kv_heads, seen, config.head_size)
+    target = (config.target_kv_heads, cached, config.target_head_size)
+    arguments = (
+        torch.arange(rows),
+        torch.arange(cached, cached + rows),
+        torch.zeros(rows, cached + rows),
+        *(torch.randn(own) for _ in range(2)),
+        *(torch.randn(remembered) for _ in range(2)),
+        *(torch.randn(target) for _ in range(2 * config.inference_layers)),
+    )
+    inputs, outputs = graph_names(config.inference_layers)
+    free = torch.export.Dim.DYNAMIC
+    shapes = ({0: free}, {0: free}, {0: free, 1: free}, tuple({1: free} for _ in arguments[3:]))
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            StepGraph(model).eval(),
+            arguments,
+            path,
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=shapes,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
