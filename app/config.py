@@ -1,0 +1,127 @@
+"""Settings: typed, read from a TOML file in the platform's config folder, overridden by `OUTRIDER_*` variables.
+
+`OUTRIDER_HOME` moves config, data and cache under one folder. The command line overrides both, through
+`Settings.replaced`, so that every value passes the same checks wherever it came from.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import msgspec
+
+PREFIX = "OUTRIDER_"
+REPOSITORY = Path(__file__).resolve().parent.parent
+BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
+BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
+
+ChosenMode = Literal["auto", "edge", "offline"]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names the setting, where it came from, and what it takes."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person can choose. Each name is a key of the file and, in capitals after `OUTRIDER_`, a variable."""
+
+    mode: ChosenMode = "auto"
+    """auto: the verifier while it answers, else the drafter alone. edge: never without it. offline: never with it."""
+    remote: Url | None = None
+    """A verifier's address; None: the bundled verifier, started on this device."""
+    token: str | None = None
+    """Bearer token for `remote`."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
+    """0: always the likeliest token."""
+    top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Sample among so many likeliest tokens; 0: all."""
+    top_p: Probability = 1.0
+    """Sample among the likeliest tokens that hold this probability."""
+    seed: int = 0
+    max_tokens: Count = 512
+    """Longest answer, in tokens."""
+    depth: Count = 8
+    """Levels of a draft tree."""
+    breadth: Count = 8
+    """Nodes that each level grows from."""
+    nodes: Count = 60
+    """Nodes of a draft tree."""
+    drafter: str = str(BUNDLED_DRAFTER)
+    """Folder of the drafter."""
+    target: str = str(BUNDLED_TARGET)
+    """Folder or name of the model that the bundled verifier runs."""
+
+    def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
+        """These settings with `changes`, checked. Raises `ConfigError`, which names `source`."""
+        try:
+            return msgspec.convert({**msgspec.structs.asdict(self), **changes}, Settings, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{source}: {_explain(error)}") from None
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things live; nothing is created before it is written to."""
+
+    config: Path
+    data: Path
+    cache: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def database(self) -> Path:
+        return self.data / "outrider.db"
+
+    @classmethod
+    def locate(cls, environment: Mapping[str, str] = os.environ) -> Folders:
+        """Under `OUTRIDER_HOME` where that is set, else where the platform keeps such things."""
+        if home := environment.get("OUTRIDER_HOME"):
+            root = Path(home).expanduser().absolute()
+            return cls(root / "config", root / "data", root / "cache")
+        from platformdirs import PlatformDirs
+
+        platform = PlatformDirs("outrider", appauthor=False)
+        return cls(platform.user_config_path, platform.user_data_path, platform.user_cache_path)
+
+
+def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Defaults, then the file, then the environment. Raises `ConfigError` for what any of them gets wrong."""
+    settings = Settings()
+    if (path := folders.settings).exists():
+        try:
+            settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+    for name in Settings.__struct_fields__:
+        variable = PREFIX + name.upper()
+        if (value := environment.get(variable)) is not None:
+            settings = settings.replaced({name: value}, variable)
+    return settings
+
+
+def _explain(error: msgspec.ValidationError) -> str:
+    """msgspec's own sentence, in the words of the settings."""
+    sentence, _, place = str(error).replace("`", "'").partition(" - at '$.")
+    name = place.rstrip("'")
+    if "unknown field" in sentence:
+        wrong = sentence.removeprefix("Object contains unknown field ")
+        return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
+    if "'^https?://[^/]'" in sentence:
+        return "remote is not an address; it starts with http:// or https://"
+    if "enum" in sentence:
+        return f"{name} is {' or '.join(get_args(ChosenMode))}, not {sentence.rpartition('value ')[2]}"
+    plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number").replace("'str", "'text")
+    return f"{name}: {plain[:1].lower()}{plain[1:]}"

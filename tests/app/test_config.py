@@ -1,0 +1,76 @@
+"""Settings from file and environment, and what is said when they are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigError, Folders, Settings, load_settings
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+def write(folders: Folders, text: str) -> None:
+    folders.config.mkdir(parents=True)
+    folders.settings.write_text(text)
+
+
+def test_home_holds_everything(tmp_path: Path) -> None:
+    folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+    assert {folders.config, folders.data, folders.cache} == {tmp_path / name for name in ("config", "data", "cache")}
+    assert folders.database.parent == folders.data
+
+
+def test_platform_folders_without_home() -> None:
+    folders = Folders.locate({})
+    assert all("outrider" in str(path) for path in (folders.config, folders.data, folders.cache))
+
+
+def test_defaults_without_a_file(folders: Folders) -> None:
+    assert load_settings(folders, {}) == Settings()
+
+
+def test_file_then_environment(folders: Folders) -> None:
+    write(folders, 'remote = "http://10.0.0.2:8000"\ntemperature = 0.5\nmax_tokens = 64\n')
+    settings = load_settings(
+        folders, {"OUTRIDER_TEMPERATURE": "0.9", "OUTRIDER_MODE": "offline", "OUTRIDER_TOKEN": "s3"}
+    )
+    assert (settings.remote, settings.temperature, settings.max_tokens) == ("http://10.0.0.2:8000", 0.9, 64)
+    assert (settings.mode, settings.token) == ("offline", "s3")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("temperature = ", "not valid TOML"),
+        ("tempreature = 1.0", "no setting 'tempreature'"),
+        ("temperature = -1", "temperature"),
+        ('temperature = "warm"', "temperature"),
+        ('mode = "cloud"', "mode"),
+        ("max_tokens = 0", "max_tokens"),
+        ('remote = "example.org"', "http://"),
+        ("[remote]\nurl = 1", "remote"),
+    ],
+)
+def test_a_bad_file_is_explained(folders: Folders, text: str, says: str) -> None:
+    write(folders, text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(folders, {})
+    assert says in str(caught.value)
+    assert str(folders.settings) in str(caught.value)
+
+
+def test_a_bad_variable_is_named(folders: Folders) -> None:
+    with pytest.raises(ConfigError, match="OUTRIDER_MAX_TOKENS.*max_tokens"):
+        load_settings(folders, {"OUTRIDER_MAX_TOKENS": "many"})
+
+
+def test_bytes_that_are_no_text(folders: Folders) -> None:
+    folders.config.mkdir(parents=True)
+    folders.settings.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_settings(folders, {})
