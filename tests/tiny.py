@@ -71,12 +71,14 @@ def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
     torch.nn.init.normal_(model.model.embed_tokens.weight)
     torch.nn.init.normal_(model.lm_head.weight)
     for layer in model.model.layers:
-        torch.nn.init.normal_(layer.self_attn.o_proj.weight, std=0.15)
-        torch.nn.init.normal_(layer.mlp.down_proj.weight, std=0.05)
+        attention = layer.self_attn
+        spread = {attention.q_proj: 0.3, attention.k_proj: 0.3, attention.v_proj: 0.2, attention.o_proj: 0.08}
+        for projection, std in spread.items():
+            torch.nn.init.normal_(projection.weight, std=std)
     for token in range(size):
         text = fast.decode([token])
-        if token in range(len(SPECIAL)) and token != END or not (text.isascii() and text.isprintable()):
-            model.lm_head.weight[token] = 0.0
+        if token < len(SPECIAL) or not (text.isascii() and text.isprintable()):
+            model.lm_head.weight[token] = 0.0  # Never the likeliest token, so a greedy answer fills its length.
     model.generation_config.eos_token_id = END
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
