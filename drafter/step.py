@@ -1,0 +1,132 @@
+"""One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its caches.
+
+A step takes M tokens and whatever rows they may see, and gives the likeliest next tokens of each and their own new
+cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.config import GRAPH, DrafterConfig, DrafterCorrupt
+
+Floats = NDArray[np.float32]
+
+KeysValues = tuple[Floats, Floats]
+"""Keys, already rotated, and values: (heads, rows, size) each."""
+
+NEVER = np.float32(-1e9)
+"""Additive mask of a row that a token may not see."""
+
+MOST_THREADS = 4
+
+
+class Step(NamedTuple):
+    """What M tokens give."""
+
+    log_probs: Floats
+    """(M, K), falling"""
+    ids: NDArray[np.int64]
+    """(M, K)"""
+    rows: list[KeysValues]
+    """M new rows of the self-attention, then of each inferred target layer."""
+
+
+class StepGraph:
+    """The step graph of an artefact, as a function. Safe to share between threads."""
+
+    def __init__(self, path: Path, config: DrafterConfig) -> None:
+        """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
+        import onnxruntime  # 150 ms, which `outrider --help` need not pay.
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = min(MOST_THREADS, max(1, _physical_cores() - 1))
+        options.inter_op_num_threads = 1
+        # Threads that spin between steps slow a busy laptop three- to tenfold.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # The runtime's errors have no common class below this one.
+            raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
+        self.cache_shapes = [
+            (config.kv_heads, config.head_size),
+            *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
+        ]
+        layers = [name for i in range(config.inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
+        self._cached = ["self_keys", "self_values", *layers]
+        self._outputs = ["log_probs", "ids", *(f"new_{name}" for name in self._cached)]
+        inputs = {"tokens", "positions", "mask", "memory_keys", "memory_values", *self._cached}
+        has = {node.name for node in session.get_inputs()}, [node.name for node in session.get_outputs()]
+        if has != (inputs, self._outputs):
+            raise DrafterCorrupt(f"{path} is not the graph that its config describes. Reinstall the drafter.")
+        self._session: Any = session
+
+    @classmethod
+    def load(cls, folder: Path, config: DrafterConfig) -> StepGraph:
+        """The graph of an artefact folder. Raises `DrafterCorrupt`."""
+        return cls(folder / GRAPH, config)
+
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[KeysValues],
+        memory: KeysValues,
+    ) -> Step:
+        """Run M tokens.
+
+        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
+        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
+        """
+        feed = {"tokens": tokens, "positions": positions, "mask": mask}
+        feed |= {"memory_keys": memory[0], "memory_values": memory[1]}
+        feed |= zip(self._cached, (array for pair in past for array in pair))
+        log_probs, ids, *new = self._session.run(self._outputs, feed)
+        return Step(log_probs, ids, list(zip(new[::2], new[1::2])))
+
+
+class Slab:
+    """Keys and values of consecutive rows, in arrays that double when they are full."""
+
+    def __init__(self, heads: int, size: int, capacity: int = 256) -> None:
+        self.keys: Floats = np.zeros((heads, capacity, size), np.float32)
+        self.values: Floats = np.zeros((heads, capacity, size), np.float32)
+
+    def write(self, at: int | NDArray[np.int64], rows: KeysValues) -> None:
+        """Put `rows` at the slots from `at` on, or at the slots listed in it."""
+        slots = np.arange(at, at + rows[0].shape[1]) if isinstance(at, int) else at
+        if slots.size:
+            self._reserve(int(slots.max()) + 1)
+            self.keys[:, slots], self.values[:, slots] = rows
+
+    def rows(self, slots: int | NDArray[np.int64]) -> KeysValues:
+        """Contiguous copies of the first `slots` rows, or of those listed."""
+        chosen = slice(slots) if isinstance(slots, int) else slots
+        return np.ascontiguousarray(self.keys[:, chosen]), np.ascontiguousarray(self.values[:, chosen])
+
+    def _reserve(self, rows: int) -> None:
+        heads, capacity, size = self.keys.shape
+        if rows > capacity:
+            more = np.zeros((heads, max(rows, 2 * capacity) - capacity, size), np.float32)
+            self.keys = np.concatenate((self.keys, more), axis=1)
+            self.values = np.concatenate((self.values, more), axis=1)
+
+
+def _physical_cores() -> int:
+    """Cores this process may run on, each counted once however many threads it has."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = os.sched_getaffinity(0)
+        siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]
+        if all(path.is_file() for path in siblings):
+            return len({path.read_text() for path in siblings})
+    logical = os.cpu_count() or 1
+    return logical if platform.machine().lower() in ("arm64", "aarch64") else (logical + 1) // 2

@@ -1,0 +1,104 @@
+"""Between text and token ids: the tokenizer and the chat template, run on the device so that both work offline.
+
+A template may come from a server, so it is rendered in Jinja's sandbox. What a person writes is text only: a special
+token spelt out in a message is encoded letter by letter, and can neither end a turn nor open one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
+
+from drafter.config import TEMPLATE, TOKENIZER, DrafterCorrupt, DrafterError, read_config
+
+_BREAK = "\ufdd0"
+"""A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
+
+
+class TemplateFailed(DrafterError):
+    """The chat template cannot render this conversation; the message says why."""
+
+
+class ChatText:
+    """A tokenizer and a chat template.
+
+    `tokenizer` holds the bytes of a `tokenizer.json`, `template` Jinja source in the dialect of transformers.
+    Raises `DrafterCorrupt` where either cannot be read.
+    """
+
+    def __init__(self, tokenizer: bytes, template: str, stop_tokens: Iterable[int]) -> None:
+        self.digest = hashlib.blake2b(tokenizer, digest_size=16).digest()
+        self.stop_tokens = frozenset(stop_tokens)
+        try:
+            self._tokenizer = Tokenizer.from_buffer(tokenizer)
+            self._literal = Tokenizer.from_buffer(tokenizer)
+        except Exception as error:  # The library raises nothing narrower.
+            raise DrafterCorrupt(f"{TOKENIZER} cannot be read ({error}). Reinstall the drafter.") from None
+        self._literal.encode_special_tokens = True
+        added = self._tokenizer.get_added_tokens_decoder()
+        self._special = {token.content: number for number, token in added.items() if token.special}
+        longest_first = sorted(self._special, key=len, reverse=True)
+        self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+        environment.globals["raise_exception"] = _refuse
+        try:
+            self._template = environment.from_string(template)
+        except TemplateError as error:
+            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({error}). Reinstall the drafter.") from None
+
+    @classmethod
+    def load(cls, folder: Path) -> ChatText:
+        """From an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+        config = read_config(folder, verify=(TOKENIZER, TEMPLATE))
+        template = (folder / TEMPLATE).read_text("utf-8", errors="replace")
+        return cls((folder / TOKENIZER).read_bytes(), template, config.stop_tokens)
+
+    def render(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The prompt of a conversation, (role, content) in order; it ends where the assistant's answer begins.
+
+        Raises `TemplateFailed`.
+        """
+        literal = [(role, self._spell_out(content)) for role, content in messages]
+        try:
+            text = self._template.render(
+                messages=[{"role": role, "content": content} for role, content in literal], add_generation_prompt=True
+            )
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise TemplateFailed(f"The chat template cannot render this conversation: {error}.") from None
+        if self._split is None or literal == list(messages):
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        tokens: list[int] = []
+        for part in self._split.split(text):
+            tokens += [self._special[part]] if part in self._special else self.encode(self._put_back(part))
+        return tokens
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of plain text; special tokens in it are letters."""
+        return list(self._literal.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text without special tokens; bytes that do not yet make a character come out as U+FFFD."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def _spell_out(self, content: str) -> str:
+        return self._split.sub(lambda found: found[0][0] + _BREAK + found[0][1:], content) if self._split else content
+
+    def _put_back(self, text: str) -> str:
+        for token in self._special:
+            text = text.replace(token[0] + _BREAK + token[1:], token)
+        return text
+
+
+def _refuse(message: str) -> None:
+    """`raise_exception` of the templates' dialect."""
+    raise TemplateError(message)

@@ -1,0 +1,79 @@
+"""Step graphs of tiny random drafters: wide weights, so that tokens, positions, cache and memory all matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drafter.config import GRAPH, DrafterConfig
+from drafter.context import DraftContext
+from drafter.memory import MemoryRow, quantise_row
+from drafter.step import StepGraph
+
+VOCABULARY = 61
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """A float step graph and ways to make what it needs."""
+
+    config: DrafterConfig
+    path: Path
+    step: StepGraph
+
+    def context(self, tokens: list[int] | None = None, memory: list[MemoryRow] | None = None) -> DraftContext:
+        context = DraftContext(self.step, VOCABULARY, self.config.memory_layers)
+        context.commit(tokens or [])
+        if memory:
+            context.remember(0, memory)
+        return context
+
+    def tokens(self, seed: int, count: int) -> list[int]:
+        return np.random.default_rng(seed).integers(0, VOCABULARY, count).tolist()
+
+    def memory(self, seed: int, count: int) -> list[MemoryRow]:
+        random = np.random.default_rng(seed)
+        return [quantise_row(*random.normal(size=(2, count, *shape))) for shape in self.config.memory_layers]
+
+
+@pytest.fixture(scope="session", params=[0, 1], ids=["N=0", "N=1"])
+def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    import torch  # Seconds; the tests that need no drafter run without.
+
+    from drafter.model import DraftModel
+    from drafter.training.export import export_graph
+
+    config = DrafterConfig(
+        target="tiny",
+        vocabulary=VOCABULARY,
+        hidden=32,
+        target_layers=3,
+        target_kv_heads=2,
+        target_head_size=8,
+        heads=4,
+        kv_heads=2,
+        head_size=8,
+        ffn=48,
+        encoder_ffn=48,
+        inference_layers=request.param,
+        target_heads=4,
+        target_ffn=48,
+        rope_theta=10_000.0,
+        norm_eps=1e-6,
+        top=16,
+        draft_vocabulary=tuple(range(0, VOCABULARY, 2)),
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = DraftModel(config).eval().requires_grad_(False)
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "null" not in name:
+                torch.nn.init.normal_(weight, std=0.3)
+        # Without a norm before the head, its inputs are large; this makes the likeliest token about as likely.
+        model.head.weight *= 1.0 if request.param else 0.15
+    path = tmp_path_factory.mktemp(f"step{request.param}") / GRAPH
+    export_graph(model, path)
+    return Tiny(config, path, StepGraph(path, config))

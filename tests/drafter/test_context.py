@@ -1,0 +1,228 @@
+"""What a context gives depends on its tokens and its memory, not on the way by which they came."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drafter.context import CHUNK, DraftContext
+from drafter.memory import MalformedMemory, MemoryRow
+from drafter.search import Pace
+from drafter.step import NEVER, StepGraph
+from drafter.tree import ROOT
+
+CHAIN = Pace(depth=6, breadth=1, nodes=6)
+BUSH = Pace(depth=4, breadth=4, nodes=24)
+
+few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+seeds = st.integers(0, 2**31)
+
+
+def same_tree(one, other):
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+    np.testing.assert_array_equal(one.parents, other.parents)
+    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2e-4)
+
+
+def piece(rows, start, end):
+    return [MemoryRow(*(part[start:end] for part in row)) for row in rows]
+
+
+class Watched:
+    """A real step graph that notes how many tokens each call runs."""
+
+    def __init__(self, step: StepGraph) -> None:
+        self.step, self.cache_shapes, self.calls = step, step.cache_shapes, []
+
+    def __call__(self, tokens, *rest):
+        self.calls.append(len(tokens))
+        return self.step(tokens, *rest)
+
+
+def watched(tiny, tokens, memory=None):
+    step = Watched(tiny.step)
+    context = DraftContext(step, tiny.config.vocabulary, tiny.config.memory_layers)
+    context.commit(tokens)
+    if memory:
+        context.remember(0, memory)
+    return context, step.calls
+
+
+@few
+@given(seeds, st.integers(0, 10), st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_an_incremental_cache_equals_one_from_scratch(tiny, seed, known, steps):
+    tokens, memory = tiny.tokens(seed, 10 + sum(steps)), tiny.memory(seed, known)
+    # Rows of inferred layers depend on the memory of their time, so they are compared where all of it is there at once.
+    context = tiny.context(tokens[:10], memory)
+    at = 10
+    for count in steps:
+        context.draft(BUSH)
+        context.commit(tokens[at : at + count])
+        at += count
+    same_tree(context.draft(BUSH), tiny.context(tokens, memory).draft(BUSH))
+
+
+@few
+@given(seeds)
+def test_a_tree_step_equals_steps_along_each_path(tiny, seed):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
+    tree = tiny.context(tokens, memory).draft(BUSH)
+    assert len(tree) == BUSH.nodes and tree.depths().max() > 1
+    for node in range(len(tree)):
+        path = [int(tree.tokens[at]) for at in tree.path(node)]
+        context = tiny.context(tokens + path[:-1], memory)
+        log_probs, ids = context._run_tokens()
+        (found,) = np.flatnonzero(ids[0] == path[-1])
+        assert abs(log_probs[0, found] - tree.log_probs[node]) < 2e-4
+
+
+@few
+@given(seeds, st.integers(0, 23), st.booleans())
+def test_after_a_verdict_the_kept_rows_equal_a_fresh_context(tiny, seed, node, full_depth):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 9)
+    context = tiny.context(tokens, memory)
+    tree = context.draft(BUSH)
+    path = tree.likeliest_path() if full_depth else tree.path(node)
+    accepted = [int(tree.tokens[at]) for at in path]
+    context.commit([*accepted, 7])
+    fresh = tiny.context([*tokens, *accepted, 7], memory)
+    same_tree(context.draft(BUSH), fresh.draft(BUSH))
+    assert context.tokens == fresh.tokens
+
+
+@few
+@given(seeds)
+def test_a_verdict_within_the_expanded_tree_leaves_one_new_row(tiny, seed):
+    context, calls = watched(tiny, tiny.tokens(seed, 12))
+    tree = context.draft(CHAIN)
+    assert calls == [12, 1, 1, 1, 1, 1]
+    context.commit([*tree.tokens[:4].tolist(), 3])
+    calls.clear()
+    context.draft(BUSH)
+    assert calls[0] == 1 and len(calls) == BUSH.depth and max(calls) <= BUSH.breadth
+
+
+def test_a_level_is_one_call_and_drafting_changes_nothing(tiny):
+    context, calls = watched(tiny, tiny.tokens(0, 12), tiny.memory(0, 10))
+    first = context.draft(BUSH)
+    # Where the target's last layers are inferred, tokens that it remembers are run before the others.
+    assert calls == ([10, 2] if tiny.config.inference_layers else [12]) + [4, 4, 4]
+    same_tree(first, context.draft(BUSH))
+    assert context.tokens == tiny.tokens(0, 12)
+
+
+@pytest.mark.parametrize("order", itertools.permutations([(0, 4), (4, 9), (9, 11)]))
+def test_memory_in_any_order_equals_all_at_once(tiny, order):
+    tokens, memory = tiny.tokens(3, 12), tiny.memory(3, 11)
+    context = tiny.context(tokens)
+    if order[0][0]:
+        context.draft(CHAIN)  # Memory replaces rows that the drafter has guessed by then.
+    for start, end in order:
+        context.remember(start, piece(memory, start, end))
+    assert context.memory_length == 11
+    same_tree(context.draft(BUSH), tiny.context(tokens, memory).draft(BUSH))
+
+
+def test_memory_length_counts_to_the_first_gap(tiny):
+    context, memory = tiny.context(tiny.tokens(0, 10)), tiny.memory(0, 10)
+    assert context.memory_length == 0
+    context.remember(6, piece(memory, 6, 10))
+    assert context.memory_length == 0
+    context.remember(0, piece(memory, 0, 3))
+    assert context.memory_length == 3
+    context.remember(2, piece(memory, 2, 6))
+    assert context.memory_length == 10
+
+
+def test_memory_that_arrives_is_used_and_its_gap_is_not_seen(tiny):
+    tokens, memory = tiny.tokens(5, 12), tiny.memory(5, 11)
+    without, partly, fully = (tiny.context(tokens) for _ in range(3))
+    partly.remember(6, piece(memory, 6, 11))
+    fully.remember(0, memory)
+    scores = [context.draft(CHAIN).log_probs[0] for context in (without, partly, fully)]
+    assert len(set(np.round(scores, 4))) == 3
+
+
+@few
+@given(seeds, st.integers(1, 12), st.booleans())
+def test_rewinding_equals_never_having_gone_on(tiny, seed, length, drafted):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
+    context = tiny.context(tokens, memory)
+    if drafted:
+        context.draft(BUSH)
+    context.rewind(length)
+    assert context.memory_length == length
+    same_tree(context.draft(BUSH), tiny.context(tokens[:length], piece(memory, 0, length)).draft(BUSH))
+
+
+@few
+@given(seeds)
+def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
+    chain = tiny.context(tokens, memory).draft(CHAIN)
+    assert chain.parents.tolist() == [ROOT, 0, 1, 2, 3, 4]
+    context = tiny.context(tokens, memory)
+    written = list(itertools.islice(context.generate(0.0, seed=0), 6))
+    assert written == chain.tokens.tolist()
+    assert context.tokens == tokens + written
+
+
+def test_sampling_follows_the_seed_and_nothing_else(tiny):
+    tokens = tiny.tokens(0, 12)
+
+    def write(seed, temperature, context):
+        return list(itertools.islice(context.generate(temperature, seed), 12))
+
+    assert write(1, 1.0, tiny.context(tokens)) == write(1, 1.0, tiny.context(tokens))
+    assert len({tuple(write(seed, 1.0, tiny.context(tokens))) for seed in range(6)}) == 6
+    assert write(1, 1e-4, tiny.context(tokens)) == write(1, 0.0, tiny.context(tokens))
+    broken_off = tiny.context(tokens)
+    begun = list(itertools.islice(broken_off.generate(1.0, 1), 5))
+    broken_off.draft(BUSH)
+    assert begun + list(itertools.islice(broken_off.generate(1.0, 1), 7)) == write(1, 1.0, tiny.context(tokens))
+
+
+def test_sampling_draws_from_the_truncated_distribution(tiny):
+    tokens = tiny.tokens(0, 6)
+    log_probs, ids = tiny.context(tokens)._run_tokens()
+    expected = np.exp(log_probs[0] / 1.5)
+    expected /= expected.sum()
+    draws = [next(tiny.context(tokens).generate(1.5, seed)) for seed in range(400)]
+    counts = np.array([draws.count(token) for token in ids[0]])
+    assert counts.sum() == 400
+    assert ((counts - 400 * expected) ** 2 / (400 * expected)).sum() < 37.7  # chi-square, 15 degrees, p = 0.001
+
+
+def test_a_long_prompt_runs_in_chunks(tiny):
+    tokens = tiny.tokens(0, 2 * CHUNK + 7)
+    context, calls = watched(tiny, tokens)
+    log_probs, ids = context._run_tokens()
+    assert calls == [CHUNK, CHUNK, 7]
+    count = len(tokens)
+    empty = [(np.zeros((heads, 0, size), np.float32),) * 2 for heads, size in tiny.step.cache_shapes]
+    mask = np.triu(np.full((count, count), NEVER), k=1)
+    whole = tiny.step(np.array(tokens), np.arange(count), mask, empty, empty[0])
+    np.testing.assert_allclose(log_probs[0], whole.log_probs[-1], atol=2e-4)
+
+
+def test_what_makes_no_sense_is_refused_and_changes_nothing(tiny):
+    context, memory = tiny.context(tiny.tokens(0, 5)), tiny.memory(0, 6)
+    with pytest.raises(MalformedMemory, match="tokens 0 to 6 of 5"):
+        context.remember(0, memory)
+    with pytest.raises(MalformedMemory, match="tokens -1"):
+        context.remember(-1, piece(memory, 0, 3))
+    with pytest.raises(MalformedMemory, match="0 rows"):
+        context.remember(0, [])
+    with pytest.raises(MalformedMemory, match="shape"):
+        context.remember(0, [MemoryRow(*(part[:, :1] for part in row)) for row in piece(memory, 0, 3)])
+    with pytest.raises(ValueError, match="vocabulary of 61"):
+        context.commit([3, 61])
+    with pytest.raises(ValueError, match="cannot rewind 5"):
+        context.rewind(6)
+    with pytest.raises(ValueError, match="nothing to continue"):
+        tiny.context().draft(CHAIN)
+    assert context.tokens == tiny.tokens(0, 5) and context.memory_length == 0

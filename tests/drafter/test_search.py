@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drafter.search import Pace, grow
+from drafter.tree import ROOT
+
+paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), nodes=st.integers(1, 30))
+seeds = st.integers(0, 2**31)
+
+
+class Table:
+    """A drafter whose proposals are drawn anew for each path, so that every path can be checked."""
+
+    def __init__(self, seed, top=4, coarse=False):
+        self.seed, self.top, self.coarse, self.paths, self.calls = seed, top, coarse, [], []
+
+    def proposals(self, path):
+        random = np.random.default_rng([self.seed, *path])
+        log_probs = np.log(random.dirichlet(np.full(8, 0.3))[: self.top]).astype(np.float32)
+        if self.coarse:  # Many ties, zeros among them.
+            log_probs = np.ceil(log_probs)
+        order = np.argsort(-log_probs, kind="stable")
+        return log_probs[order], random.permutation(50)[: self.top][order]
+
+    def stack(self, paths):
+        log_probs, ids = zip(*map(self.proposals, paths), strict=True)
+        return np.stack(log_probs), np.stack(ids)
+
+    def expand(self, tokens, parents):
+        new = [(*(self.paths[above] if above != ROOT else ()), int(token)) for token, above in zip(tokens, parents)]
+        self.paths += new
+        self.calls.append(len(new))
+        return self.stack(new)
+
+    def grow(self, pace):
+        return grow(self.stack([()]), self.expand, pace)
+
+
+def plain(table, pace):
+    """The same search in plain words: path -> score."""
+    scores, frontier = {}, {(): 0.0}
+    for _ in range(pace.depth):
+        level = {}
+        for path, score in frontier.items():
+            for log_prob, token in list(zip(*table.proposals(path), strict=True))[: pace.breadth]:
+                level[(*path, int(token))] = score + min(float(log_prob), 0.0)
+        scores |= level
+        frontier = dict(sorted(level.items(), key=lambda item: -item[1])[: pace.breadth])
+    return dict(sorted(scores.items(), key=lambda item: -item[1])[: pace.nodes])
+
+
+def paths_of(tree):
+    return [tuple(int(tree.tokens[at]) for at in tree.path(node)) for node in range(len(tree))]
+
+
+@settings(deadline=None)
+@given(seeds, paces, st.booleans())
+def test_it_finds_the_best_candidates(seed, pace, coarse):
+    tree, best = Table(seed, coarse=coarse).grow(pace), plain(Table(seed, coarse=coarse), pace)
+    scores = [float(tree.log_probs[tree.path(node)].sum()) for node in range(len(tree))]
+    assert len(tree) == len(best)
+    np.testing.assert_allclose(sorted(scores), sorted(best.values()), atol=1e-4)
+    if not coarse:
+        assert set(paths_of(tree)) == set(best)
+
+
+@settings(deadline=None)
+@given(seeds, paces, st.booleans())
+def test_every_call_runs_a_level_within_the_pace(seed, pace, coarse):
+    table = Table(seed, coarse=coarse)
+    tree = table.grow(pace)
+    assert len(table.calls) <= pace.depth - 1
+    assert max(table.calls, default=0) <= pace.breadth
+    assert len(tree) <= pace.nodes and tree.depths().max() <= pace.depth
+    assert len(set(paths_of(tree))) == len(tree)
+    again = Table(seed, coarse=coarse).grow(pace)
+    np.testing.assert_array_equal(tree.tokens, again.tokens)
+    np.testing.assert_array_equal(tree.parents, again.parents)
+
+
+@given(seeds, st.integers(1, 8))
+def test_a_breadth_of_one_makes_the_greedy_chain(seed, depth):
+    table = Table(seed)
+    tree, path = table.grow(Pace(depth, 1, depth)), ()
+    for _ in range(depth):
+        path += (int(table.proposals(path)[1][0]),)
+    assert tree.tokens.tolist() == list(path) and tree.parents.tolist() == list(range(-1, depth - 1))
+
+
+def test_a_hopeless_level_is_not_run():
+    calls = []
+
+    def sure(tokens, parents):
+        calls.append(len(tokens))
+        return np.full((len(tokens), 4), -9.0, np.float32), np.arange(4)[None].repeat(len(tokens), 0)
+
+    first = np.full((1, 4), np.log(0.25), np.float32), np.arange(4)[None]
+    assert len(grow(first, sure, Pace(depth=8, breadth=4, nodes=4))) == 4
+    assert calls == [4]
+
+
+def test_no_room_gives_the_empty_tree():
+    for pace in (Pace(0, 1, 1), Pace(1, 0, 1), Pace(1, 1, 0)):
+        assert len(Table(0).grow(pace)) == 0
+
+
+def test_few_proposals_are_enough():
+    for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
+        assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
