@@ -1,0 +1,87 @@
+"""Make the bundled drafter: let the target answer, distil, export, quantise.
+
+    python -m recipes.shell_guide.drafter --pages PAGES.jsonl --target DIR --work runs/drafter --out DIR
+
+Each stage leaves its result in the work folder and is skipped or resumed when run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
+from drafter.model import memory_digest, save_weights
+from drafter.quantise import quantise
+from drafter.text import ChatText
+from drafter.training.answers import generate_answers, read_answers
+from drafter.training.distil import Recipe, train
+from drafter.training.export import export_graph
+from drafter.training.target import drafter_config
+from recipes.shell_guide.conversations import Conversations
+
+DRAFT_VOCABULARY = 3072
+"""The most frequent tokens of the target's answers; the rest are left to the target's own bonus token."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--conversations", type=int, default=14_400)
+    parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
+    parser.add_argument("--steps", type=int, default=Recipe.steps)
+    parser.add_argument("--rows", type=int, default=Recipe.rows)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+
+    tokenizer = AutoTokenizer.from_pretrained(arguments.target)
+    target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval()
+    source = Conversations(arguments.pages, seed=23)
+    questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
+    answers = arguments.work / "answers.jsonl"
+    generate_answers(target.to(arguments.device), tokenizer, questions, answers)
+    data = read_answers(answers)
+
+    config = drafter_config(target, "shell-guide", inference_layers=arguments.inference_layers)
+    recipe = replace(Recipe(), steps=arguments.steps, rows=arguments.rows)
+    model = train(config, target, data, arguments.work / "checkpoints", recipe, arguments.device).to("cpu")
+
+    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
+    stops = (tokenizer.eos_token_id,)
+    kept = sorted({token for token, _ in uses.most_common(DRAFT_VOCABULARY)} | set(stops))
+    covered = sum(uses[token] for token in kept) / uses.total()
+    print(f"draft vocabulary: {len(kept)} tokens cover {covered:.4%} of the answers")
+
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    for name in (TOKENIZER, TEMPLATE):
+        shutil.copyfile(arguments.target / name, out / name)
+    config = msgspec.structs.replace(
+        config,
+        draft_vocabulary=tuple(kept),
+        stop_tokens=stops,
+        memory=memory_digest(target.state_dict(), model.encoder).hex(),
+    )
+    model.draft.config = model.encoder.config = config
+    save_weights(model.encoder, out / ENCODER)
+    save_weights(model.draft, out / FLOAT)
+    export_graph(model.draft.eval(), arguments.work / "float.onnx")
+    quantise(arguments.work / "float.onnx", out / GRAPH)
+    config = write_config(out, config)
+    digest = ChatText.load(out).digest.hex()
+    write_config(out, msgspec.structs.replace(config, tokenizer=digest))
+
+
+if __name__ == "__main__":
+    main()
