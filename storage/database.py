@@ -1,0 +1,208 @@
+"""One SQLite file: how it is opened, migrated, locked and closed, and what its failures mean to a person.
+
+    StorageError
+    ├── StorageFull        the disk has no room left
+    ├── StorageReadOnly    the file or its folder may not be written
+    ├── StorageBusy        another process held the database for too long
+    ├── NotADatabase       the file is damaged, or something else than our database
+    ├── NewerDatabase      a newer version has changed the tables
+    ├── StorageFailed      any other trouble of the disk or the file system
+    ├── NotFound           there is no such conversation or message
+    └── AlreadyFinished    a finished message never changes
+
+The write-ahead log lets others read while one writes, and keeps every committed transaction through a `kill -9`;
+`synchronous = NORMAL` spares a disk flush at each commit: a power cut may lose the last ones, never the database.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import sqlite_utils
+
+from storage.migrations import KNOWN, MIGRATIONS
+from storage.owner import Owner
+
+BUSY_MILLISECONDS = 5000
+
+
+class StorageError(Exception):
+    """The database could not do what was asked; the text says why and what to do next."""
+
+
+class StorageFull(StorageError):
+    pass
+
+
+class StorageReadOnly(StorageError):
+    pass
+
+
+class StorageBusy(StorageError):
+    pass
+
+
+class NotADatabase(StorageError):
+    pass
+
+
+class NewerDatabase(StorageError):
+    pass
+
+
+class StorageFailed(StorageError):
+    pass
+
+
+class NotFound(StorageError):
+    pass
+
+
+class AlreadyFinished(StorageError):
+    pass
+
+
+class Database:
+    """A connection that any thread may use, one at a time, with every failure turned into a `StorageError`.
+
+    Subclasses add the operations, each inside one `_read` or `_write`. Calls are short, but one may wait up to
+    `BUSY_MILLISECONDS` for another process that writes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._owner = Owner(path)
+        with self._explained():
+            _create(path)
+            connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # Plugins are for the sqlite-utils command; one installed beside us has no business in this database.
+        self._database = sqlite_utils.Database(connection, execute_plugins=False)
+        try:
+            with self._explained():
+                self._database.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+                self._check_ours()  # Before the first thing that writes to the file.
+                self._database.execute("PRAGMA foreign_keys = ON")
+                self._enter_wal()
+                self._database.execute("PRAGMA synchronous = NORMAL")
+            self._migrate()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Messages that are still unfinished are free to be recovered by whoever opens the database next."""
+        with self._lock:
+            self._database.close()
+            self._owner.release()
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite_utils.Database]:
+        with self._lock, self._explained():
+            yield self._database
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite_utils.Database]:
+        """A transaction: all or nothing. IMMEDIATE, so that it waits for its turn here and never fails half way."""
+        with self._lock, self._explained():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+                self._database.execute("COMMIT")
+            except BaseException:
+                self._database.rollback()
+                raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DatabaseError, OSError) as error:
+            if isinstance(error, (sqlite3.ProgrammingError, sqlite3.IntegrityError)):
+                raise  # Ours to mend: no advice would help the person.
+            raise _explain(error, self.path) from error
+
+    def _check_ours(self) -> None:
+        # In this order: another process may create all tables, with their record, between the two.
+        if self._database.table_names() and not MIGRATIONS.applied(self._database):
+            raise NotADatabase(
+                f"{self.path} belongs to another program; move it away, or set OUTRIDER_HOME to another folder."
+            )
+
+    def _enter_wal(self) -> None:
+        # SQLite waits for no one here: it fails at once where another process does the same to the same new file.
+        deadline = time.monotonic() + BUSY_MILLISECONDS / 1000
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
+
+    def _migrate(self) -> None:
+        # Inside one write transaction, so that of two processes which start at once the second finds nothing to do.
+        with self._write() as database:
+            applied = [migration.name for migration in MIGRATIONS.applied(database)]
+            if unknown := [name for name in applied if name not in KNOWN]:
+                raise NewerDatabase(
+                    f"{self.path} was written by a newer Outrider (it has {unknown[0]}); update Outrider to open it."
+                )
+            if pending := MIGRATIONS.pending(database):
+                if applied:
+                    self._back_up(pending[0].name)
+                MIGRATIONS.apply(database)
+
+    def _back_up(self, migration: str) -> None:
+        """Copies the database to `NAME.before-MIGRATION`, which exists only when it is whole."""
+        backup = self.path.with_name(f"{self.path.name}.before-{migration}")
+        unfinished = backup.with_name(f"{backup.name}.part")
+        unfinished.unlink(missing_ok=True)
+        _create(unfinished)
+        # Its own connection: SQLite copies nothing out of one that has a write transaction open.
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(unfinished)) as copy:
+            source.backup(copy)
+        os.replace(unfinished, backup)
+
+
+def _create(path: Path) -> None:
+    """An empty file for this account's eyes only, where there is none. SQLite gives its side files the same rights."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # Only ever a new file: closing a file that SQLite has open drops its locks all over this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+
+
+def _explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        read_only = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_READONLY if read_only else sqlite3.SQLITE_IOERR
+    else:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # The low byte is the kind of error.
+    match code:
+        case sqlite3.SQLITE_FULL:
+            return StorageFull(f"There is no room left to save to {path}; free some disk space, then try again.")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return StorageReadOnly(
+                f"{path} cannot be opened for writing; check the permissions of the file and of its folder, "
+                "or set OUTRIDER_HOME to a folder that you can write to."
+            )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StorageBusy(f"Another program is using {path}; close it or wait a moment, then try again.")
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return NotADatabase(
+                f"{path} is damaged or not a database; move it away to start afresh, or put a backup in its place."
+            )
+        case _:
+            return StorageFailed(f"Saving to {path} failed ({error}); check that the disk is healthy and connected.")

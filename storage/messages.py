@@ -1,0 +1,90 @@
+"""What is stored of a conversation: immutable records, and how their numbers become blobs.
+
+Messages form a tree through their parents; a conversation points at the tip of the branch that is shown. Token ids
+are kept as little-endian int32, provenance as one uint8 a token.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant"]
+Status = Literal["pending", "streaming", "done", "stopped", "failed"]
+FinalStatus = Literal["done", "stopped", "failed"]
+Stats = Mapping[str, float | int | str | None]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A tree of messages under a title. Times are UTC, ISO 8601."""
+
+    id: str
+    title: str
+    tip_id: str | None
+    """The message that the shown branch ends with; None while there is none."""
+    created: str
+    updated: str
+    """When its last message was added or finished."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn. While it is pending or streaming, text, tokens and provenance are those of its last checkpoint."""
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    """None: the first message of a branch."""
+    role: Role
+    text: str
+    status: Status
+    tokens: tuple[int, ...]
+    provenance: tuple[bool, ...]
+    """Per token: True where the target verified it."""
+    stats: Stats
+    created: str
+    """UTC, ISO 8601."""
+
+
+MESSAGE_COLUMNS = """
+    messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
+    messages.created,
+    coalesce(partials.text, messages.text) AS text,
+    coalesce(partials.tokens, messages.tokens) AS tokens,
+    coalesce(partials.provenance, messages.provenance) AS provenance
+"""
+SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages LEFT JOIN partials ON partials.message_id = messages.id"
+
+
+def message_from(row: Mapping[str, Any]) -> Message:
+    """A `Message` from a row of `MESSAGE_COLUMNS`."""
+    return Message(
+        id=row["id"],
+        conversation_id=row["conversation_id"],
+        parent_id=row["parent_id"],
+        role=row["role"],
+        text=row["text"],
+        status=row["status"],
+        tokens=tuple(token for (token,) in struct.iter_unpack("<i", row["tokens"])),
+        provenance=tuple(map(bool, row["provenance"])),
+        stats=msgspec.json.decode(row["stats"]),
+        created=row["created"],
+    )
+
+
+def pack_tokens(tokens: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(tokens)}i", *tokens)
+
+
+def pack_provenance(provenance: Iterable[bool]) -> bytes:
+    return bytes(map(bool, provenance))
+
+
+def well_formed(text: str) -> str:
+    """Text that UTF-8 can carry: lone surrogates, as Python reads undecodable bytes of a terminal, become `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,137 @@
+"""The schema, as named migrations: each runs once on every database, in this order, all in one transaction.
+
+A migration that has shipped never changes; what comes next is a new function at the end. `Database` copies an
+existing database to a file beside it before it applies any.
+
+The tables hold what the code relies on as constraints, because two processes may write at once:
+a parent and a tip lie in their own conversation, every token has its provenance, a finished message never changes.
+`messages.owner` names the open `Store` that is still writing the message; it is null once the message is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sqlite_utils
+from sqlite_utils.migrations import Migrations
+
+MIGRATIONS = Migrations("outrider")
+KNOWN: list[str] = []
+"""Names of all migrations: a database with another one comes from a newer version."""
+
+
+def migration(function: Callable[[sqlite_utils.Database], None]) -> Callable[[sqlite_utils.Database], None]:
+    KNOWN.append(function.__name__)
+    return MIGRATIONS()(function)
+
+
+# The integer keys are there for FTS5, whose rows are numbered as the messages are: a VACUUM may renumber a table that
+# has no integer primary key, and would detach the index from its texts.
+
+
+@migration
+def m001_conversations(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE conversations (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            title TEXT NOT NULL,
+            tip_id TEXT,
+            created TEXT NOT NULL,
+            updated TEXT NOT NULL,
+            FOREIGN KEY (id, tip_id) REFERENCES messages (conversation_id, id)
+        );
+
+        CREATE TABLE messages (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            conversation_id TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            parent_id TEXT,
+            role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant')),
+            text TEXT NOT NULL,
+            status TEXT NOT NULL CHECK (status IN ('pending', 'streaming', 'done', 'stopped', 'failed')),
+            tokens BLOB NOT NULL DEFAULT x'',
+            provenance BLOB NOT NULL DEFAULT x'',
+            stats TEXT NOT NULL DEFAULT '{}',
+            owner TEXT,
+            created TEXT NOT NULL,
+            UNIQUE (conversation_id, id),
+            FOREIGN KEY (conversation_id, parent_id) REFERENCES messages (conversation_id, id),
+            CHECK (length(tokens) = 4 * length(provenance)),
+            CHECK ((owner IS NULL) = (status IN ('done', 'stopped', 'failed')))
+        );
+        CREATE INDEX messages_by_parent ON messages (conversation_id, parent_id);
+        CREATE INDEX messages_by_owner ON messages (owner) WHERE owner IS NOT NULL;
+
+        CREATE TRIGGER messages_keep_their_place
+        BEFORE UPDATE OF key, id, conversation_id, parent_id, role, created ON messages BEGIN
+            SELECT RAISE(ABORT, 'a message never moves');
+        END;
+        CREATE TRIGGER messages_finish_once
+        BEFORE UPDATE ON messages WHEN old.owner IS NULL BEGIN
+            SELECT RAISE(ABORT, 'a finished message never changes');
+        END;
+
+        CREATE TABLE partials (
+            message_id TEXT PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            text TEXT NOT NULL,
+            tokens BLOB NOT NULL,
+            provenance BLOB NOT NULL,
+            CHECK (length(tokens) = 4 * length(provenance))
+        );
+    """)
+
+
+# Search as one types asks for beginnings: two letters that match all of 20,000 messages take 46 ms with the prefix
+# index and 440 ms without.
+
+
+@migration
+def m002_search(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE VIRTUAL TABLE messages_fts USING fts5 (
+            text, content='messages', content_rowid='key',
+            tokenize='porter unicode61 remove_diacritics 2', prefix='2 3'
+        );
+        INSERT INTO messages_fts (messages_fts) VALUES ('rebuild');
+
+        CREATE TRIGGER messages_index_insert AFTER INSERT ON messages BEGIN
+            INSERT INTO messages_fts (rowid, text) VALUES (new.key, new.text);
+        END;
+        CREATE TRIGGER messages_index_update AFTER UPDATE OF text ON messages BEGIN
+            INSERT INTO messages_fts (messages_fts, rowid, text) VALUES ('delete', old.key, old.text);
+            INSERT INTO messages_fts (rowid, text) VALUES (new.key, new.text);
+        END;
+        CREATE TRIGGER messages_index_delete AFTER DELETE ON messages BEGIN
+            INSERT INTO messages_fts (messages_fts, rowid, text) VALUES ('delete', old.key, old.text);
+        END;
+    """)
+
+
+@migration
+def m003_memory(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE memories (
+            key INTEGER PRIMARY KEY,
+            conversation_id TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            digest BLOB NOT NULL,
+            bytes INTEGER NOT NULL DEFAULT 0,
+            used INTEGER NOT NULL,
+            UNIQUE (conversation_id, digest)
+        );
+        CREATE TABLE memory_chunks (
+            key INTEGER PRIMARY KEY,
+            memory_key INTEGER NOT NULL REFERENCES memories (key) ON DELETE CASCADE,
+            start INTEGER NOT NULL CHECK (start >= 0),
+            count INTEGER NOT NULL CHECK (count > 0),
+            data BLOB NOT NULL
+        );
+        CREATE UNIQUE INDEX memory_chunks_by_start ON memory_chunks (memory_key, start, count);
+
+        CREATE TRIGGER memory_chunks_insert AFTER INSERT ON memory_chunks BEGIN
+            UPDATE memories SET bytes = bytes + length(new.data) WHERE key = new.memory_key;
+        END;
+        CREATE TRIGGER memory_chunks_delete AFTER DELETE ON memory_chunks BEGIN
+            UPDATE memories SET bytes = bytes - length(old.data) WHERE key = old.memory_key;
+        END;
+    """)

@@ -1,0 +1,28 @@
+"""The one door to the database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from storage.conversations import Conversations
+from storage.memory import Memories
+from storage.search import Search
+
+
+class Store(Conversations, Memories, Search):
+    """Everything that is kept on the device, in one SQLite file that several processes may open at once.
+
+    Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.
+    """
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Opens or creates the database, brings its tables up to date, and ends what a crash left unfinished."""
+        store = cls(path)
+        try:
+            store.recover()
+        except BaseException:
+            store.close()
+            raise
+        return store

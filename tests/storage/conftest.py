@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage import Conversation, Message, Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "outrider.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    store = Store.open(path)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def conversation(store: Store) -> Conversation:
+    return store.create_conversation("tarballs")
+
+
+@pytest.fixture
+def question(store: Store, conversation: Conversation) -> Message:
+    return store.add_message(conversation.id, "user", "how do I unpack a tarball?", parent_id=None, status="done")
+
+
+@pytest.fixture
+def answer(store: Store, conversation: Conversation, question: Message) -> Message:
+    """An answer that is being written."""
+    return store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="pending")

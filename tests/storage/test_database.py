@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from storage import (
+    Conversation,
+    Message,
+    NotADatabase,
+    StorageBusy,
+    StorageError,
+    StorageFailed,
+    StorageFull,
+    StorageReadOnly,
+    Store,
+)
+
+NOBODY = 65534
+
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+
+
+@pytest.fixture
+def ordinary_folder() -> Iterator[Path]:
+    """A folder of an ordinary account, and the test runs as that account: root may write anywhere."""
+    folder = Path(tempfile.mkdtemp())
+    root = os.geteuid() == 0
+    if root:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    yield folder
+    if root:
+        os.seteuid(0)
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
+    with store._read() as database:
+        settings = {
+            name: database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1, "busy_timeout": 5000}
+
+
+@on_posix
+def test_only_the_owner_may_read_what_was_said(store: Store, path: Path, answer: Message) -> None:
+    files = sorted(path.parent.glob("outrider.db*"))
+    assert len(files) == 4  # The database, its log, the log's index, and the lock of the answer being written.
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files if "-owner-" not in file.name} == {0o600}
+
+
+@on_posix
+def test_a_folder_that_may_not_be_written(ordinary_folder: Path) -> None:
+    ordinary_folder.chmod(0o500)
+    with pytest.raises(StorageReadOnly, match="OUTRIDER_HOME"):
+        Store.open(ordinary_folder / "outrider.db")
+    with pytest.raises(StorageReadOnly, match="permissions"):
+        Store.open(ordinary_folder / "below" / "outrider.db")
+
+
+@on_posix
+def test_a_database_that_may_not_be_written_can_still_be_read(ordinary_folder: Path) -> None:
+    path = ordinary_folder / "outrider.db"
+    with closing(Store.open(path)) as store:
+        conversation = store.create_conversation("kept")
+    path.chmod(0o400)
+    with closing(Store.open(path)) as store:
+        assert store.conversations() == [conversation]
+        with pytest.raises(StorageReadOnly, match="permissions"):
+            store.rename(conversation.id, "changed")
+
+
+def test_a_folder_in_place_of_the_database(tmp_path: Path) -> None:
+    with pytest.raises(StorageReadOnly):
+        Store.open(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(StorageFailed, match="data"):
+        Store.open(tmp_path / "data" / "outrider.db")
+
+
+@pytest.mark.parametrize("garbage", [b"hello", b"hello " * 2000, b"SQLite format 3\0" + b"\xff" * 8000])
+def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, garbage: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(garbage)
+    with pytest.raises(NotADatabase, match="move it away"):
+        Store.open(path)
+    assert path.read_bytes() == garbage
+
+
+def test_a_damaged_database(path: Path) -> None:
+    Store.open(path).close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xaa" * (size - 4096))
+    with pytest.raises(NotADatabase, match="damaged"):
+        Store.open(path)
+
+
+def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE recipes (name)")
+    before = path.read_bytes()
+    with pytest.raises(NotADatabase, match="another program"):
+        Store.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_full_disk_keeps_what_was_stored_and_is_survived(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.checkpoint(answer.id, [1], [True], "tar")
+    with store._read() as database:
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count = {pages}")
+    long = "word " * 20_000
+    with pytest.raises(StorageFull, match="free some disk space"):
+        store.add_message(conversation.id, "user", long, parent_id=answer.id, status="done")
+    with pytest.raises(StorageFull):
+        store.checkpoint(answer.id, [1, 2], [True, True], long)
+    with pytest.raises(StorageFull):
+        store.finish(answer.id, [1, 2], [True, True], long, "done", {})
+    assert [(message.id, message.text) for message in store.thread(conversation.id)] == [
+        (question.id, question.text),
+        (answer.id, "tar"),
+    ]
+
+    with store._read() as database:
+        database.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    store.finish(answer.id, [1, 2], [True, True], long, "done", {})
+    assert store.message(answer.id).text == long
+
+
+def test_a_database_that_another_program_holds(store: Store, path: Path) -> None:
+    with store._read() as database:
+        database.execute("PRAGMA busy_timeout = 20")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageBusy, match="try again"):
+            store.create_conversation()
+        assert store.conversations() == []
+        other.execute("ROLLBACK")
+    store.create_conversation()
+
+
+def test_several_may_open_a_new_database_at_once(path: Path) -> None:
+    together = threading.Barrier(6)
+
+    def start(title: str) -> None:
+        together.wait()
+        with closing(Store.open(path)) as store:
+            store.create_conversation(title)
+
+    titles = list("abcdef")
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(start, titles))
+    with closing(Store.open(path)) as store:
+        assert sorted(conversation.title for conversation in store.conversations()) == titles
+
+
+def test_threads_take_turns(store: Store, conversation: Conversation) -> None:
+    def add(number: int) -> str:
+        message = store.add_message(conversation.id, "user", str(number), parent_id=None, status="streaming")
+        store.checkpoint(message.id, [number], [True], f"so far {number}")
+        store.finish(message.id, [number], [True], f"in the end {number}", "done", {})
+        return store.message(message.id).text
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(add, range(40))) == [f"in the end {number}" for number in range(40)]
+    assert len(store.messages(conversation.id)) == 40
+
+
+def test_every_error_is_a_storage_error_with_a_sentence(store: Store) -> None:
+    with pytest.raises(StorageError, match=r"There is no conversation 42; .*\.$"):
+        store.conversation("42")

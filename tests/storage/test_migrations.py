@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlite_utils
+
+from storage import NewerDatabase, StorageFailed, Store
+from storage.migrations import KNOWN, MIGRATIONS
+
+
+def names(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+
+
+@pytest.fixture
+def old_database(path: Path) -> Path:
+    """As a version before memory left it, with one conversation."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = sqlite_utils.Database(connection)
+        MIGRATIONS.apply(database, stop_before="m003_memory")
+        database.execute(
+            "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', '2026-01-01', '2026-01-01')"
+        )
+    return path
+
+
+def test_a_new_database_gets_all_migrations_and_needs_no_backup(path: Path) -> None:
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert [name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id")] == KNOWN
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> None:
+    with closing(Store.open(old_database)) as store:
+        assert [conversation.title for conversation in store.conversations()] == ["old"]
+        store.save_memory("c", b"format", 0, 1, b"data")
+    backup = old_database.with_name("outrider.db.before-m003_memory")
+    assert "memories" in names(old_database)
+    assert "memories" not in names(backup)
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("SELECT title FROM conversations").fetchall() == [("old",)]
+    assert not list(old_database.parent.glob("*.part"))
+
+    written = backup.stat().st_mtime_ns
+    Store.open(old_database).close()
+    assert backup.stat().st_mtime_ns == written
+
+
+def test_a_migration_that_fails_changes_nothing(old_database: Path) -> None:
+    with closing(sqlite3.connect(old_database)) as connection:
+        connection.execute("CREATE TABLE memory_chunks (in_the_way)")
+    before = names(old_database)
+    with pytest.raises(StorageFailed, match="memory_chunks already exists"):
+        Store.open(old_database)
+    assert names(old_database) == before
+    assert names(old_database.with_name("outrider.db.before-m003_memory")) == before
+
+
+def test_the_backup_of_a_migration_that_was_cut_off_is_made_again(old_database: Path) -> None:
+    unfinished = old_database.with_name("outrider.db.before-m003_memory.part")
+    unfinished.write_bytes(b"half a database")
+    Store.open(old_database).close()
+    assert not unfinished.exists()
+    assert "conversations" in names(old_database.with_name("outrider.db.before-m003_memory"))
+
+
+def test_a_database_of_a_newer_version_is_refused(path: Path) -> None:
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('outrider', 'm999_telepathy', '')"
+        )
+    with pytest.raises(NewerDatabase, match="m999_telepathy.*update Outrider"):
+        Store.open(path)

@@ -1,0 +1,138 @@
+"""Crashes and neighbours, with real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from storage import Conversation, Message, Store
+from tests.storage.writer import ROUNDS, TOKENS_PER_ROUND, text_of
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@contextmanager
+def writer(path: Path, mode: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.storage.writer", str(path), mode]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read(stream: IO[str] | None) -> tuple[str, int, str]:
+    assert stream is not None
+    message_id, tokens, status = stream.readline().split()
+    return message_id, int(tokens), status
+
+
+def owner_files(path: Path) -> list[Path]:
+    return list(path.parent.glob(f"{path.name}-owner-*"))
+
+
+def assert_sound(store: Store) -> None:
+    with store._read() as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert database.execute("SELECT * FROM partials").fetchall() == []
+        database.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
+
+
+def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) -> None:
+    for lines, delay in ((1, 0.0), (3, 0.0), (6, 0.0005), (8, 0.0), (60, 0.002)):
+        stored: dict[str, tuple[int, str]] = {}
+        with writer(path, "endless") as process:
+            for _ in range(lines):
+                message_id, tokens, status = read(process.stdout)
+                stored[message_id] = tokens, status
+            time.sleep(delay)
+            process.kill()
+            # What it managed to say before it died is promised as well; the last line may be cut.
+            assert process.stdout is not None
+            for line in process.stdout.read().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    message_id, count, status = line.split()
+                    stored[message_id] = int(count), status
+
+        with closing(Store.open(path)) as store:
+            assert_sound(store)
+            for message_id, (tokens, status) in stored.items():
+                message = store.message(message_id)
+                assert tokens <= len(message.tokens) <= tokens + TOKENS_PER_ROUND
+                assert message.text == text_of(len(message.tokens))
+                assert message.tokens == tuple(range(len(message.tokens)))
+                assert all(message.provenance) and len(message.provenance) == len(message.tokens)
+                assert message.status == "done" if status == "done" else message.status in ("stopped", "done")
+                assert store.thread(message.conversation_id)[-1] == message
+            assert owner_files(path) == []
+
+
+def test_what_a_dead_process_left_is_recovered_once_and_can_be_found(path: Path) -> None:
+    with writer(path, "patient") as process:
+        for _ in range(1 + ROUNDS // 2):
+            message_id, tokens, status = read(process.stdout)
+    with closing(Store.open(path)) as store:
+        message = store.message(message_id)
+        assert (message.status, len(message.tokens)) == ("stopped", tokens)
+        assert [hit.message for hit in store.search(text_of(tokens))] == [message]
+        assert store.recover() == []
+
+
+def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> None:
+    with writer(path, "patient") as process:
+        for _ in range(1 + ROUNDS // 2):
+            message_id, tokens, status = read(process.stdout)
+        with closing(Store.open(path)) as store:
+            assert store.recover() == []
+            seen = store.message(message_id)
+            assert (seen.status, len(seen.tokens), seen.text) == ("streaming", tokens, text_of(tokens))
+
+            assert process.stdin is not None
+            process.stdin.write("go on\n")
+            process.stdin.flush()
+            while status != "done":
+                message_id, tokens, status = read(process.stdout)
+            assert process.wait(timeout=30) == 0
+            assert store.recover() == []
+            assert (store.message(message_id).status, len(store.message(message_id).tokens)) == ("done", tokens)
+    assert owner_files(path) == []
+
+
+def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path) -> None:
+    with closing(Store.open(path)) as store:
+        with writer(path, "patient") as process:
+            message_id, _, _ = read(process.stdout)
+            assert store.recover() == []
+        assert [message.id for message in store.recover()] == [message_id]
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: bool) -> None:
+    with closing(Store.open(path)) as store:
+        conversation = store.create_conversation()
+        answer = store.add_message(conversation.id, "assistant", "so", parent_id=None, status="pending")
+        if checkpoint:
+            store.checkpoint(answer.id, [1, 2], [True, False], "so far")
+    with closing(Store.open(path)) as store:
+        recovered = store.message(answer.id)
+        expected = ("stopped", "so far", (1, 2), (True, False)) if checkpoint else ("stopped", "so", (), ())
+        assert (recovered.status, recovered.text, recovered.tokens, recovered.provenance) == expected
+
+
+def test_two_stores_of_one_process_leave_each_other_alone(
+    store: Store, path: Path, conversation: Conversation, answer: Message
+) -> None:
+    with closing(Store.open(path)) as neighbour:
+        assert neighbour.recover() == []
+        assert store.recover() == []
+        assert neighbour.message(answer.id).status == "pending"
+        theirs = neighbour.add_message(conversation.id, "user", "and zip?", parent_id=None, status="pending")
+    assert [message.id for message in store.recover()] == [theirs.id]

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from storage import Store
+
+
+@pytest.fixture
+def find(store: Store) -> Iterator[Callable[[str], set[str]]]:
+    """Texts found, of the messages below."""
+    conversation = store.create_conversation()
+    for text in (
+        "how do I unpack a tarball?",
+        "tar -xzf archive.tar.gz",
+        "NOT here AND there",
+        "naïve café",
+        'she said "hello"',
+    ):
+        store.add_message(conversation.id, "user", text, parent_id=None, status="done")
+    yield lambda words: {hit.message.text for hit in store.search(words)}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("unpack tarball", {"how do I unpack a tarball?"}),
+        ("tarball unpacking", {"how do I unpack a tarball?"}),
+        ("tar", {"how do I unpack a tarball?", "tar -xzf archive.tar.gz"}),
+        ("tar archive", {"tar -xzf archive.tar.gz"}),
+        ("-xzf", {"tar -xzf archive.tar.gz"}),
+        ("tar.gz", {"tar -xzf archive.tar.gz"}),
+        ("cafe naive", {"naïve café"}),
+        ("here NOT there", {"NOT here AND there"}),
+        ("tar NOT unpack", set()),
+        ('"hello"', {'she said "hello"'}),
+        ('hello"', {'she said "hello"'}),
+        ("text:hello", set()),
+        ("tar - *", {"tar -xzf archive.tar.gz"}),
+        ("", set()),
+        (" \t\n", set()),
+        ("(", set()),
+        ("\0", set()),
+        ("he\0", {'she said "hello"', "NOT here AND there"}),
+    ],
+)
+def test_words(find: Callable[[str], set[str]], words: str, found: set[str]) -> None:
+    assert find(words) == found
+
+
+def test_a_snippet_shows_the_words_where_they_stand(store: Store) -> None:
+    conversation = store.create_conversation()
+    text = " ".join(f"before{number}" for number in range(50)) + " needle " + "after " * 50
+    store.add_message(conversation.id, "user", text, parent_id=None, status="done")
+    ((message, snippet),) = store.search("needle")
+    assert message.text == text
+    assert "needle" in snippet and len(snippet) < 200
+    assert snippet.startswith("…") and snippet.endswith("…")
+
+
+def test_better_matches_come_first_and_the_limit_holds(store: Store) -> None:
+    conversation = store.create_conversation()
+    texts = ["find " + "other words " * 30, "find", "find " + "other words " * 5]
+    for text in texts:
+        store.add_message(conversation.id, "user", text, parent_id=None, status="done")
+    assert [hit.message.text for hit in store.search("find")] == [texts[1], texts[2], texts[0]]
+    assert [hit.message.text for hit in store.search("find", limit=1)] == [texts[1]]
+
+
+def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "outrider.db")) as store:
+        conversation = store.create_conversation()
+        syntax = st.text(st.sampled_from('"*^:(){}+-\0 aNOTNEAR,')) | st.text(st.characters(exclude_categories=()))
+
+        @settings(max_examples=100, deadline=None)
+        @given(syntax, st.text("abcdefghijklmnopqrstuvwxyz", min_size=1))
+        @example('"', "a")
+        @example("a*", "NEAR")
+        @example('NEAR(a b, 3) OR text : ^"x', "or")
+        def check(typed: str, word: str) -> None:
+            store.search(typed)
+            message = store.add_message(conversation.id, "user", f"{typed} {word}", parent_id=None, status="done")
+            assert message.id in [hit.message.id for hit in store.search(word, limit=1000)]
+
+        check()
