@@ -10,67 +10,85 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import AsyncIterator, Iterable
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from drafter.tree import DraftTree, MalformedTree
-
-T = TypeVar("T")
 
 VERSION = 1
 CONTENT_TYPE = "application/x-outrider-msgpack"
 DIGEST_BYTES = 16
 MAX_FRAME_BYTES = 64 << 20
+MAX_NODES = 1 << 15
+"""Of a tree on the wire, whose parents are int16."""
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Positive = Annotated[int, Meta(ge=1, lt=1 << 31)]
+Token = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+SessionId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+"""Chosen by the device, at random: who knows it may continue the session."""
 
 
 class ProtocolError(ValueError):
     """A message that this version cannot read; the text says what is wrong with it."""
 
 
+class CutOff(ProtocolError):
+    """A stream that ended inside a frame: the line broke, and the same request may be sent again."""
+
+
 class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message part: immutable, fields by name, unknown fields ignored so that minor versions mix."""
+    """A message part: immutable, fields by name, unknown fields ignored so that minor versions mix.
+
+    The bounds in the fields' types are checked where a message is decoded.
+    """
 
 
-class Limits(Struct):
+T = TypeVar("T", bound=Struct)
+
+
+class Limits(Struct, frozen=True):
     """What the verifier accepts; a client keeps within it."""
 
-    max_nodes: int
-    max_depth: int
-    max_tokens: int
+    max_nodes: Positive
+    max_depth: Positive
+    max_tokens: Positive
     """Committed tokens of one session, prompt included."""
-    max_body_bytes: int
+    max_body_bytes: Positive
 
 
-class MemoryFormat(Struct):
+class MemoryFormat(Struct, frozen=True):
     """Shape of one token's memory: `layers` rows of keys and as many of values, each `heads * size` int8 values.
 
     Row 0 is the drafter's cross-attention; rows 1.. are the target's last N layers where the drafter has TLI.
     """
 
-    digest: bytes
+    digest: Digest
     """Of target, LSA and cross-attention projections: memory of another digest means nothing to a drafter."""
-    layers: tuple[tuple[int, int], ...]
+    layers: tuple[tuple[Positive, Positive], ...]
     """(heads, size) of each row."""
 
 
-class Card(Struct):
+class Card(Struct, frozen=True):
     """`GET /v1/card`: who the verifier is and what it takes."""
 
     version: int
     target: str
-    vocabulary: int
-    tokenizer: bytes
+    vocabulary: Positive
+    tokenizer: Digest
     """Digest of the tokenizer file; a client with another one cannot talk to this target."""
     chat_template: str
-    stop_tokens: tuple[int, ...]
+    stop_tokens: tuple[Token, ...]
     limits: Limits
     memory: MemoryFormat | None
     """None: this verifier has no memory encoder, so drafts go without memory."""
 
 
-class Tree(Struct):
+class Tree(Struct, frozen=True):
     """A draft tree: int32 tokens and int16 parents."""
 
     tokens: bytes
@@ -78,6 +96,9 @@ class Tree(Struct):
 
     @classmethod
     def pack(cls, tree: DraftTree) -> Tree:
+        """Raises `ProtocolError` for a tree whose parents would not fit."""
+        if len(tree) > MAX_NODES:
+            raise ProtocolError(f"tree of {len(tree)} nodes; at most {MAX_NODES} can be sent")
         return cls(tokens=tree.tokens.astype("<i4").tobytes(), parents=tree.parents.astype("<i2").tobytes())
 
     def unpack(self, limits: Limits) -> DraftTree:
@@ -96,80 +117,91 @@ class Tree(Struct):
         return tree
 
 
-class Sampling(Struct):
-    """How the target chooses tokens. Temperature 0 is greedy. Warped as transformers does: temperature, top-k, top-p."""
+class Sampling(Struct, frozen=True):
+    """How the target chooses tokens: warped as transformers does, temperature, then top-k, then top-p."""
 
-    temperature: float = 0.0
-    top_k: int = 0
+    temperature: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    """0: greedy."""
+    top_k: Count = 0
     """0: off."""
-    top_p: float = 1.0
-    seed: int = 0
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] = 0
 
 
-class Round(Struct):
+class Round(Struct, frozen=True):
     """`POST /v1/rounds`: what the device adds to the committed tokens, and its guesses after them.
 
     The device knows `base` committed tokens, whose digest is `digest`. The verifier drops what it has beyond them,
     appends `append`, and verifies `tree` after the last of these tokens. A verifier that does not hold such a prefix
-    answers 409 with a `Conflict`. `round` grows by one with each new round of a session; the same number again gets
-    the same reply again.
+    answers 409 with a `Conflict`, changes nothing, and takes the round again with another base under the same number.
+    `round` grows with each new round of a session, and may skip numbers whose round never arrived. The last number
+    again gets the same reply again; a lower one is out of order.
     """
 
-    session: str
-    round: int
-    base: int
-    digest: bytes
+    session: SessionId
+    round: Count
+    base: Count
+    digest: Digest
     append: bytes
     """int32 token ids"""
     tree: Tree
     sampling: Sampling = Sampling()
-    memory_from: int | None = None
+    memory_from: Count | None = None
     """Send memory of the tokens from this position on; None: send none."""
 
 
-class Verdict(Struct):
+class Verdict(Struct, frozen=True):
     """The first frame of a round's reply."""
 
-    round: int
-    accepted: tuple[int, ...]
+    round: Count
+    accepted: tuple[Count, ...]
     """Node indices, from the root's child down."""
-    bonus: int | None
-    """The token after them; None only where the last accepted token is a stop token."""
-    length: int
+    bonus: Token | None
+    """The token after them; None only where the last accepted token is a stop token, or the session is full."""
+    length: Count
     """Committed tokens now, accepted ones and bonus included."""
-    digest: bytes
+    digest: Digest
     """Of these committed tokens."""
     finished: bool
     """The last committed token is a stop token, or the session is full."""
-    server_seconds: float
-    """From the request's last byte to this frame, waiting included."""
+    server_seconds: Annotated[float, Meta(ge=0, le=86_400)]
+    """From the request's last byte to this frame, waiting included; of a repeated reply, from the repeated request."""
 
 
-class Memory(Struct):
+class Memory(Struct, frozen=True):
     """A later frame: cached activations of the committed tokens `start .. start + count`.
 
     Each row of the format is packed as int8 keys (count, heads, size), float16 key scales (count, heads), int8 values
     and float16 value scales of the same shapes.
     """
 
-    digest: bytes
-    start: int
-    count: int
+    digest: Digest
+    """Of the `MemoryFormat`."""
+    start: Count
+    count: Positive
     data: bytes
 
 
-class Conflict(Struct):
+class Conflict(Struct, frozen=True):
     """Body of a 409: prefixes that the verifier holds, longest first, as (length, digest); (0, ...) is always last."""
 
-    have: tuple[tuple[int, bytes], ...]
+    have: tuple[tuple[Count, Digest], ...]
 
 
 ErrorCode = Literal[
-    "bad_request", "unauthorised", "not_found", "too_large", "too_long", "out_of_order", "busy", "unavailable", "internal"
+    "bad_request",
+    "unauthorised",
+    "not_found",
+    "too_large",
+    "too_long",
+    "out_of_order",
+    "busy",
+    "unavailable",
+    "internal",
 ]
 
 
-class Error(Struct):
+class Error(Struct, frozen=True):
     """Body of every other 4xx and 5xx."""
 
     code: ErrorCode
@@ -235,11 +267,11 @@ def encode(message: Struct) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-def decode(data: bytes, kind: type[T]) -> T:
+def decode(data: bytes | memoryview, kind: type[T]) -> T:
     """Raises `ProtocolError` for anything that is not a `kind`."""
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # Deep nesting ends in the last one.
         raise ProtocolError(f"not a {kind.__name__}: {error}") from None
 
 
@@ -253,11 +285,15 @@ def decode_frame(body: bytes) -> Frame:
     """The inverse, without the length. Raises `ProtocolError`."""
     if not body or body[0] > 1:
         raise ProtocolError("a frame of an unknown kind")
-    return decode(body[1:], Memory if body[0] else Verdict)
+    content = memoryview(body)[1:]
+    return decode(content, Memory) if body[0] else decode(content, Verdict)
 
 
 async def read_frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
-    """Frames out of a byte stream cut anywhere. Raises `ProtocolError` where it ends inside a frame."""
+    """Frames out of a byte stream that arrives in pieces of any size, each as soon as its last byte is there.
+
+    Raises `CutOff` where the stream ends inside a frame, another `ProtocolError` for bytes that are no frame.
+    """
     buffer = bytearray()
     async for chunk in chunks:
         buffer += chunk
@@ -271,4 +307,4 @@ async def read_frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
             del buffer[: 4 + size]
             yield decode_frame(body)
     if buffer:
-        raise ProtocolError(f"the reply ended {len(buffer)} bytes into a frame")
+        raise CutOff(f"the reply ended {len(buffer)} bytes into a frame")
