@@ -1,0 +1,344 @@
+"""Round trips of every message, and bytes that are no message at all."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drafter.tree import DraftTree
+from remote.protocol import (
+    DIGEST_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_NODES,
+    Card,
+    Conflict,
+    CutOff,
+    Error,
+    Frame,
+    Limits,
+    Memory,
+    MemoryFormat,
+    ProtocolError,
+    Round,
+    RunningDigest,
+    Sampling,
+    Struct,
+    Tree,
+    Verdict,
+    decode,
+    decode_frame,
+    digest_of,
+    encode,
+    encode_frame,
+    pack_tokens,
+    read_frames,
+    unpack_tokens,
+)
+
+unhurried = settings(deadline=None, max_examples=60)  # A busy machine is no failure.
+
+KINDS: tuple[type[Struct], ...] = (Card, Round, Verdict, Memory, Conflict, Error)
+WIDE = Limits(max_nodes=MAX_NODES, max_depth=MAX_NODES, max_tokens=1, max_body_bytes=1)
+
+token = st.integers(0, 2**31 - 1)
+count = st.integers(0, 2**31 - 1)
+positive = st.integers(1, 2**31 - 1)
+digest = st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES)
+seconds = st.floats(0, 86_400)
+text = st.text(st.characters(exclude_categories=["Cs"]))
+
+samplings = st.builds(
+    Sampling,
+    temperature=st.floats(0, 100),
+    top_k=count,
+    top_p=st.floats(0, 1, exclude_min=True),
+    seed=st.integers(-(2**63), 2**63 - 1),
+)
+rounds = st.builds(
+    Round,
+    session=st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True),
+    round=count,
+    base=count,
+    digest=digest,
+    append=st.lists(token).map(pack_tokens),
+    tree=st.builds(Tree, tokens=st.binary(), parents=st.binary()),
+    sampling=samplings,
+    memory_from=st.none() | count,
+)
+verdicts = st.builds(
+    Verdict,
+    round=count,
+    accepted=st.lists(count).map(tuple),
+    bonus=st.none() | token,
+    length=count,
+    digest=digest,
+    finished=st.booleans(),
+    server_seconds=seconds,
+)
+memories = st.builds(Memory, digest=digest, start=count, count=positive, data=st.binary(max_size=200))
+limits = st.builds(Limits, max_nodes=positive, max_depth=positive, max_tokens=positive, max_body_bytes=positive)
+cards = st.builds(
+    Card,
+    version=st.integers(0, 9),
+    target=text,
+    vocabulary=positive,
+    tokenizer=digest,
+    chat_template=text,
+    stop_tokens=st.lists(token).map(tuple),
+    limits=limits,
+    memory=st.none()
+    | st.builds(MemoryFormat, digest=digest, layers=st.lists(st.tuples(positive, positive)).map(tuple)),
+)
+errors = st.builds(Error, code=st.sampled_from(["busy", "internal", "too_long"]), message=text, retry=st.booleans())
+conflicts = st.builds(Conflict, have=st.lists(st.tuples(count, digest)).map(tuple))
+messages = rounds | verdicts | memories | cards | errors | conflicts
+frames = verdicts | memories
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> DraftTree:
+    parents = [draw(st.integers(-1, node - 1)) for node in range(draw(st.integers(0, 40)))]
+    # A token per node keeps siblings apart, whoever their parent is.
+    tokens = draw(st.lists(token, min_size=len(parents), max_size=len(parents), unique=True))
+    return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
+
+
+def frames_of(chunks: Sequence[bytes]) -> list[Frame]:
+    async def stream() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+
+    async def collect() -> list[Frame]:
+        return [frame async for frame in read_frames(stream())]
+
+    return asyncio.run(collect())
+
+
+# ---- round trips -----------------------------------------------------------------------------------------------------
+
+
+@unhurried
+@given(messages)
+def test_a_message_survives_its_bytes(message: Struct) -> None:
+    assert decode(encode(message), type(message)) == message
+
+
+@unhurried
+@given(messages)
+def test_a_newer_peer_may_add_fields(message: Struct) -> None:
+    fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
+    extended = msgspec.msgpack.encode({"of_the_future": [1, {"a": b""}]} | fields)
+    assert decode(extended, type(message)) == message
+
+
+@unhurried
+@given(trees())
+def test_a_tree_survives_its_bytes(tree: DraftTree) -> None:
+    unpacked = Tree.pack(tree).unpack(WIDE)
+    assert unpacked.tokens.tolist() == tree.tokens.tolist()
+    assert unpacked.parents.tolist() == tree.parents.tolist()
+
+
+@unhurried
+@given(st.lists(token))
+def test_tokens_survive_their_bytes(tokens: list[int]) -> None:
+    assert unpack_tokens(pack_tokens(tokens)) == tokens
+
+
+@unhurried
+@given(st.lists(frames, max_size=4), st.lists(st.integers(1, 40), max_size=30))
+def test_frames_survive_a_stream_cut_into_pieces_anywhere(sent: list[Frame], sizes: list[int]) -> None:
+    data = b"".join(map(encode_frame, sent))
+    chunks = []
+    for size in sizes:
+        chunks.append(data[:size])
+        data = data[size:]
+    assert frames_of([*chunks, data]) == sent
+
+
+# ---- digests ---------------------------------------------------------------------------------------------------------
+
+
+@unhurried
+@given(st.lists(token), st.lists(token), st.integers(0, 10))
+def test_a_running_digest_equals_the_digest_of_what_it_holds(one: list[int], other: list[int], keep: int) -> None:
+    running = RunningDigest()
+    running.extend(one)
+    running.truncate(min(keep, len(one)))
+    running.extend(other)
+    tokens = one[:keep] + other
+    assert len(running) == len(tokens)
+    assert [running.at(length) for length in range(len(tokens) + 1)] == [
+        digest_of(tokens[:length]) for length in range(len(tokens) + 1)
+    ]
+
+
+@unhurried
+@given(st.lists(token, max_size=20), st.lists(token, max_size=20))
+def test_different_tokens_have_different_digests(one: list[int], other: list[int]) -> None:
+    assert (digest_of(one) == digest_of(other)) == (one == other)
+
+
+# ---- bytes that are no message ---------------------------------------------------------------------------------------
+
+
+@unhurried
+@given(st.binary(), st.sampled_from(KINDS))
+def test_any_bytes_decode_or_raise_protocol_error(data: bytes, kind: type[Struct]) -> None:
+    try:
+        message = decode(data, kind)
+    except ProtocolError:
+        return
+    assert isinstance(message, kind)
+
+
+@unhurried
+@given(messages, st.data())
+def test_a_damaged_message_decodes_or_raises_protocol_error(message: Struct, data: st.DataObject) -> None:
+    damaged = bytearray(encode(message))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        decode(bytes(damaged), type(message))
+    except ProtocolError:
+        return
+
+
+@unhurried
+@given(messages, st.data())
+def test_a_message_cut_short_is_refused(message: Struct, data: st.DataObject) -> None:
+    whole = encode(message)
+    with pytest.raises(ProtocolError):
+        decode(whole[: data.draw(st.integers(0, len(whole) - 1))], type(message))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x81\xa1x" + b"\x91" * 200_000,  # nested deeper than any stack
+        b"\x81\xa4have\xdd\xff\xff\xff\xff",  # an array of 4 billion, announced only
+        b"\x81\xa6append\xc6\xff\xff\xff\xff",
+        b"\xdf\xff\xff\xff\xff",
+        b"\xc1",  # the byte that msgpack never uses
+        b"",
+    ],
+)
+def test_hostile_bytes_are_refused(kind: type[Struct], data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode(data, kind)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"session": ""},
+        {"session": "x" * 65},
+        {"session": "../etc"},
+        {"session": "a\n"},
+        {"round": -1},
+        {"base": -1},
+        {"digest": b"short"},
+        {"memory_from": -1},
+        {"sampling": {"temperature": -1.0}},
+        {"sampling": {"temperature": math.nan}},
+        {"sampling": {"temperature": math.inf}},
+        {"sampling": {"top_p": 0.0}},
+        {"sampling": {"top_k": -1}},
+        {"sampling": {"seed": 2**63}},
+    ],
+)
+def test_a_round_out_of_bounds_is_refused(change: dict[str, Any]) -> None:
+    message = Round(session="s", round=1, base=0, digest=digest_of([]), append=b"", tree=Tree.pack(DraftTree.empty()))
+    fields: dict[str, Any] = msgspec.msgpack.decode(encode(message))
+    with pytest.raises(ProtocolError):
+        decode(msgspec.msgpack.encode(fields | change), Round)
+
+
+# ---- trees and tokens that are none ----------------------------------------------------------------------------------
+
+
+@unhurried
+@given(st.binary(max_size=64), st.binary(max_size=64))
+def test_any_bytes_unpack_to_a_tree_or_raise_protocol_error(tokens: bytes, parents: bytes) -> None:
+    try:
+        tree = Tree(tokens=tokens, parents=parents).unpack(WIDE)
+    except ProtocolError:
+        return
+    assert len(tree) * 4 == len(tokens)
+
+
+def test_a_tree_stays_within_the_limits() -> None:
+    chain = Tree.pack(DraftTree.chain([1, 2, 3]))
+    assert len(chain.unpack(Limits(max_nodes=3, max_depth=3, max_tokens=1, max_body_bytes=1))) == 3
+    with pytest.raises(ProtocolError, match="3 nodes; this verifier takes 2"):
+        chain.unpack(Limits(max_nodes=2, max_depth=3, max_tokens=1, max_body_bytes=1))
+    with pytest.raises(ProtocolError, match="depth 3; this verifier takes 2"):
+        chain.unpack(Limits(max_nodes=3, max_depth=2, max_tokens=1, max_body_bytes=1))
+
+
+def test_a_tree_whose_parents_would_wrap_is_not_sent() -> None:
+    Tree.pack(DraftTree.chain(np.zeros(MAX_NODES))).unpack(WIDE)
+    with pytest.raises(ProtocolError, match=f"at most {MAX_NODES}"):
+        Tree.pack(DraftTree.chain(np.zeros(MAX_NODES + 1)))
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"\x00" * 7, b"\xff\xff\xff\xff"])
+def test_tokens_that_are_none_are_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_tokens(data)
+
+
+# ---- streams that break ----------------------------------------------------------------------------------------------
+
+
+@unhurried
+@given(st.lists(frames, min_size=1, max_size=3), st.data())
+def test_a_stream_that_ends_inside_a_frame_is_cut_off(sent: list[Frame], data: st.DataObject) -> None:
+    whole = b"".join(map(encode_frame, sent))
+    ends = {len(b"".join(map(encode_frame, sent[:index]))) for index in range(len(sent) + 1)}
+    cut = data.draw(st.integers(0, len(whole)).filter(lambda at: at not in ends))
+    with pytest.raises(CutOff):
+        frames_of([whole[:cut]])
+
+
+async def test_frames_before_the_break_are_delivered() -> None:
+    sent = [Memory(digest=bytes(DIGEST_BYTES), start=index, count=1, data=b"x") for index in range(3)]
+    data = b"".join(map(encode_frame, sent))
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield data[:-1]
+
+    received = []
+    with pytest.raises(CutOff):
+        async for frame in read_frames(stream()):
+            received.append(frame)
+    assert received == sent[:2]
+
+
+def test_a_frame_over_the_limit_is_refused_before_it_arrives() -> None:
+    with pytest.raises(ProtocolError, match="at most"):
+        frames_of([(MAX_FRAME_BYTES + 1).to_bytes(4, "little")])
+
+
+@pytest.mark.parametrize("body", [b"", b"\x02", b"\xff\x80", b"\x00", b"\x01\x80"])
+def test_a_frame_of_an_unknown_kind_is_refused(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode_frame(body)
+
+
+@unhurried
+@given(st.binary(max_size=100))
+def test_any_stream_yields_frames_or_raises_protocol_error(data: bytes) -> None:
+    try:
+        received = frames_of([data])
+    except ProtocolError:
+        return
+    assert received or not data
