@@ -1,0 +1,20 @@
+"""The wire between a device and its verifier. The names here are the device's half and need no torch."""
+
+from remote.client import VerifierClient
+from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError
+from remote.link import Link
+from remote.session import MemoryStream, RemoteSession, RoundReply
+
+__all__ = [
+    "Broken",
+    "Incompatible",
+    "Link",
+    "LinkDown",
+    "MemoryStream",
+    "Misconfigured",
+    "Refused",
+    "RemoteError",
+    "RemoteSession",
+    "RoundReply",
+    "VerifierClient",
+]

@@ -1,0 +1,87 @@
+"""The device's end of the wire: what a verifier is, whether it is well, and sessions with it."""
+
+from __future__ import annotations
+
+import ssl
+from types import TracebackType
+
+import httpx
+
+from remote.errors import Incompatible, RemoteError, quoted
+from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
+from remote.session import RemoteSession
+from remote.wire import Traffic, Wire
+
+
+class VerifierClient:
+    """One verifier, over a pool of kept-alive connections.
+
+    `url`: http or https, with a path in front where a proxy puts one. `token`: sent as a bearer token, to this address
+    only (redirects are not followed). `transport`: the seam for tests; None is the network, through the proxies that
+    the environment names (loopback excepted). `verify`: as in httpx; a context for a private certificate authority.
+    Raises `Misconfigured`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        self._wire = Wire(url, token, transport=transport, verify=verify)
+
+    async def __aenter__(self) -> VerifierClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def card(self, timeout: float, *, tokenizer: bytes | None = None) -> Card:
+        """Who the verifier is. `tokenizer`: the digest of the device's own, which the verifier's must equal.
+
+        Raises `LinkDown`, `Refused`, `Incompatible`.
+        """
+        host = self._wire.host
+        async with self._wire.within(timeout):
+            answer = await self._wire.send("GET", "/v1/card", Traffic(), silence=timeout)
+            body = await answer.read()
+        try:
+            version = decode(body, _Version).version
+            if version != VERSION:
+                older = "the verifier" if version < VERSION else "outrider on this device"
+                raise Incompatible(f"{host} speaks version {version} of the protocol, not {VERSION}; update {older}")
+            card = decode(body, Card)
+        except ProtocolError as error:
+            raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
+        if tokenizer is not None and tokenizer != card.tokenizer:
+            target = quoted(card.target)
+            raise Incompatible(
+                f"{host} serves {target}, whose tokenizer is not this drafter's; use the drafter made for it"
+            )
+        return card
+
+    async def healthy(self, timeout: float) -> bool:
+        """Whether the verifier answers and is well: the cheapest probe of a line. Raises nothing of `RemoteError`."""
+        try:
+            async with self._wire.within(timeout):
+                return await self._wire.healthy(silence=timeout)
+        except RemoteError:
+            return False
+
+    def session(self) -> RemoteSession:
+        """A new conversation; the verifier hears of it with its first round."""
+        return RemoteSession(self._wire)
+
+    async def close(self) -> None:
+        """Close all connections, and with them any memory still on its way."""
+        await self._wire.aclose()
+
+
+class _Version(Struct, frozen=True):
+    """The one field of a card that every version can read."""
+
+    version: int

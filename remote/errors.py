@@ -1,0 +1,52 @@
+"""Everything that can go wrong between a device and its verifier.
+
+RemoteError
+├── LinkDown            no usable answer: the device carries on alone and probes until the line is back
+│   └── Broken          the connection broke under the request; the same request may be sent again at once
+├── Refused             the verifier answered, and said no
+├── Incompatible        whoever answered cannot verify for this device, now or later
+└── Misconfigured       an address or a token that cannot be used; nothing was sent
+
+Each message is one printable sentence that names what failed and what to do next.
+"""
+
+from __future__ import annotations
+
+from remote.protocol import Error, ErrorCode
+
+MAX_QUOTE = 300
+
+
+def quoted(text: str) -> str:
+    """Text from elsewhere, made fit for a message: printable characters only, and not too many."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable if len(printable) <= MAX_QUOTE else printable[: MAX_QUOTE - 1] + "…"
+
+
+class RemoteError(Exception):
+    """Any failure of a verifier or of the way to it."""
+
+
+class LinkDown(RemoteError):
+    """No usable answer: no connection, no reply in time, a broken stream, or a page of somebody else's."""
+
+
+class Broken(LinkDown):
+    """The connection broke under a request. Rounds are idempotent, so the same one may be sent again."""
+
+
+class Refused(RemoteError):
+    """A typed refusal by the verifier. `retry`: the same request may succeed later."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(quoted(error.message))
+        self.code: ErrorCode = error.code
+        self.retry = error.retry
+
+
+class Incompatible(RemoteError):
+    """Another protocol version, another tokenizer, or answers that do not follow from what was asked."""
+
+
+class Misconfigured(RemoteError, ValueError):
+    """An address or a token that cannot be used."""

@@ -1,0 +1,242 @@
+"""One conversation with a verifier: rounds that survive broken connections and forgetful servers.
+
+The device owns the tokens it wants committed, the verifier owns what is committed. A session remembers how many tokens
+the verifier is believed to hold, so that a round sends only the rest. A wrong belief costs one more exchange: the
+verifier answers 409 with the prefixes it has, and the round goes up again from the longest one that matches.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from drafter.tree import ROOT, DraftTree
+from remote.errors import Broken, Incompatible, Refused, quoted
+from remote.protocol import (
+    Conflict,
+    CutOff,
+    Frame,
+    Memory,
+    ProtocolError,
+    Round,
+    RunningDigest,
+    Sampling,
+    Tree,
+    Verdict,
+    decode,
+    encode,
+    pack_tokens,
+    read_frames,
+)
+from remote.wire import Answer, Traffic, Wire
+
+MEMORY_SILENCE_SECONDS = 10.0
+"""Without a byte of memory before its stream counts as broken: text no longer waits for it, so there is no hurry."""
+MAX_CONFLICTS = 3
+"""In one round. The second is answered with all tokens from 0, which no verifier can lack, so a third is a fault."""
+
+
+class MemoryStream:
+    """The frames after a verdict, newest tokens first. Read it to the end, or call `aclose`.
+
+    Iterating raises `LinkDown` where the stream breaks: the verdict stands, and memory read so far is good.
+    """
+
+    def __init__(self, frames: AsyncIterator[Frame], answer: Answer, host: str, length: int) -> None:
+        self._frames = frames
+        self._answer = answer
+        self._host = host
+        self._length = length
+
+    def __aiter__(self) -> MemoryStream:
+        return self
+
+    async def __anext__(self) -> Memory:
+        try:
+            frame = await _next_frame(self._frames, self._host)
+            if frame is None:
+                raise StopAsyncIteration
+            if not isinstance(frame, Memory) or frame.start + frame.count > self._length:
+                raise Incompatible(f"{self._host} sent memory of tokens that are not committed; update the verifier")
+            return frame
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class RoundReply:
+    """A verdict that is in, and memory that is still arriving.
+
+    `rtt_seconds`: from the (last) request's first byte to the verdict, less the verifier's own time. Connecting is not
+    part of it.
+    """
+
+    def __init__(self, verdict: Verdict, memory: MemoryStream, rtt_seconds: float, traffic: Traffic) -> None:
+        self.verdict = verdict
+        self.memory = memory
+        self.rtt_seconds = rtt_seconds
+        self._traffic = traffic
+
+    @property
+    def bytes_up(self) -> int:
+        """Of all the exchanges that this round took."""
+        return self._traffic.up
+
+    @property
+    def bytes_down(self) -> int:
+        """Likewise; grows while memory is read."""
+        return self._traffic.down
+
+    async def aclose(self) -> None:
+        await self.memory.aclose()
+
+
+class RemoteSession:
+    """What one conversation and its verifier share. One round at a time; a cancelled or failed one costs nothing."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.id = secrets.token_urlsafe(16)
+        self._number = 0
+        self._tokens: list[int] = []
+        self._digests = RunningDigest()  # In step with `_tokens`.
+        self._held = 0  # The verifier is believed to hold that many of them.
+
+    async def round(
+        self,
+        tokens: Sequence[int],
+        tree: DraftTree,
+        sampling: Sampling,
+        *,
+        memory_from: int | None,
+        deadline: float,
+    ) -> RoundReply:
+        """Have `tree` verified after `tokens`, which are all the tokens the device wants committed.
+
+        `memory_from`: ask for memory from this position on; None: none. `deadline`: seconds to the verdict, over all
+        the exchanges that the round takes. Raises `LinkDown`, `Refused`, `Incompatible`; then the next round starts
+        from what the verifier surely had before this one.
+        """
+        base = self._align(tokens)
+        self._number += 1
+        packed = Tree.pack(tree)
+        traffic = Traffic()
+        conflicts, broke = 0, False
+        async with self._wire.within(deadline):
+            while True:
+                self._held = base
+                request = Round(
+                    session=self.id,
+                    round=self._number,
+                    base=base,
+                    digest=self._digests.at(base),
+                    append=pack_tokens(self._tokens[base:]),
+                    tree=packed,
+                    sampling=sampling,
+                    memory_from=memory_from,
+                )
+                silence = max(deadline, MEMORY_SILENCE_SECONDS)
+                try:
+                    answer = await self._wire.send(
+                        "POST", "/v1/rounds", traffic, silence=silence, body=encode(request), session=self.id
+                    )
+                    if answer.status == 200:
+                        return await self._reply(answer, tree, traffic)
+                    conflicts += 1
+                    base = await self._resume_from(answer, conflicts)
+                except Broken:
+                    if broke:
+                        raise
+                    broke = True
+
+    async def close(self, timeout: float) -> None:
+        """Let the verifier forget this conversation. Raises `LinkDown`, `Refused`, `Incompatible`."""
+        self._held = 0
+        path = f"/v1/sessions/{self.id}"
+        async with self._wire.within(timeout):
+            try:
+                answer = await self._wire.send("DELETE", path, Traffic(), silence=timeout, session=self.id)
+            except Refused as refused:
+                if refused.code != "not_found":
+                    raise
+            else:
+                await answer.aclose()
+
+    def _align(self, tokens: Sequence[int]) -> int:
+        """Take `tokens` as what is wanted; how many of them the verifier is believed to hold already."""
+        shared = _common_prefix(self._tokens, tokens)
+        self._digests.truncate(shared)
+        self._digests.extend(tokens[shared:])
+        self._tokens = list(tokens)
+        return min(shared, self._held)
+
+    async def _resume_from(self, answer: Answer, conflicts: int) -> int:
+        """The longest prefix of the wanted tokens that the verifier says it holds."""
+        try:
+            conflict = decode(await answer.read(), Conflict)
+        except ProtocolError as error:
+            raise Incompatible(f"{self._wire.host} sent {quoted(str(error))}; update the older side") from None
+        if conflicts == MAX_CONFLICTS:
+            raise Incompatible(f"{self._wire.host} refuses every base of a round, even none; update the older side")
+        if conflicts == MAX_CONFLICTS - 1:
+            return 0
+        held = (length for length, digest in conflict.have if self._holds(length, digest))
+        return max(held, default=0)
+
+    def _holds(self, length: int, digest: bytes) -> bool:
+        return length <= len(self._tokens) and self._digests.at(length) == digest
+
+    async def _reply(self, answer: Answer, tree: DraftTree, traffic: Traffic) -> RoundReply:
+        host = self._wire.host
+        try:
+            frames = read_frames(answer.chunks())
+            verdict = await _next_frame(frames, host)
+            seconds = time.perf_counter() - answer.sent
+            if verdict is None:
+                raise Broken(f"the reply of {host} is empty; check the network")
+            if not isinstance(verdict, Verdict):
+                raise Incompatible(f"{host} sent memory before its verdict; update the older side")
+            self._commit(verdict, tree)
+        except BaseException:
+            await answer.aclose()
+            raise
+        rtt_seconds = max(0.0, seconds - verdict.server_seconds)
+        return RoundReply(verdict, MemoryStream(frames, answer, host, verdict.length), rtt_seconds, traffic)
+
+    def _commit(self, verdict: Verdict, tree: DraftTree) -> None:
+        """Follow the verdict. Raises `Incompatible` unless it follows from the tokens and the tree that went up."""
+        gained, at = [], ROOT
+        for node in verdict.accepted:
+            if node >= len(tree) or tree.parents[node] != at:
+                raise Incompatible(f"{self._wire.host} accepted node {node}, no child of {at}; update the older side")
+            gained.append(int(tree.tokens[node]))
+            at = node
+        if verdict.bonus is not None:
+            gained.append(verdict.bonus)
+        wanted = len(self._tokens)
+        self._digests.extend(gained)
+        length = wanted + len(gained)
+        if (verdict.round, verdict.length, verdict.digest) != (self._number, length, self._digests.at(length)):
+            self._digests.truncate(wanted)
+            raise Incompatible(f"{self._wire.host} committed other tokens than it says; update the older side")
+        self._tokens += gained
+        self._held = len(self._tokens)
+
+
+async def _next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:
+    """None at the end of the stream."""
+    try:
+        return await anext(frames, None)
+    except CutOff:
+        raise Broken(f"the reply of {host} broke off; check the network") from None
+    except ProtocolError as error:
+        raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
+
+
+def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    differs = (index for index, (left, right) in enumerate(zip(one, other)) if left != right)
+    return next(differs, min(len(one), len(other)))

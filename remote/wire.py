@@ -1,0 +1,284 @@
+"""One HTTP exchange with a verifier: every way it can fail becomes a `RemoteError` with a sentence for a person.
+
+Knows status codes, content types, time and size limits; nothing of rounds or trees. A usable answer has status 200
+or 409 and the protocol's content type, or status 204 and no body. A typed error is `Refused`. All else, such as the
+login page of a captive portal or a proxy's "bad gateway", comes from somebody else than the verifier: `LinkDown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+import httpx
+import msgspec
+
+from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, quoted
+from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
+
+MAX_BODY_BYTES = 1 << 20
+"""Of an answer that is read whole: a card with its chat template is a few KiB."""
+KEEP_ALIVE_SECONDS = 60.0
+"""Saves a TCP and TLS handshake, two to three round trips, when the person has thought for a while."""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass
+class Traffic:
+    """Bytes of HTTP/1.1 requests and responses, headers included; chunk marks, TLS and TCP are not."""
+
+    up: int = 0
+    down: int = 0
+
+
+class Answer:
+    """A verifier's answer whose body is still on its way. Read it to the end or close it.
+
+    `sent`: when its request's first byte was written, on the clock of `time.perf_counter`.
+    """
+
+    def __init__(self, response: httpx.Response, host: str, sent: float, traffic: Traffic) -> None:
+        self._response = response
+        self._host = host
+        self._traffic = traffic
+        self.status = response.status_code
+        self.sent = sent
+
+    @property
+    def content_type(self) -> str:
+        value: str = self._response.headers.get("content-type", "")
+        return value.partition(";")[0].strip().lower()
+
+    @property
+    def location(self) -> str:
+        return quoted(self._response.headers.get("location", ""))
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises `LinkDown`."""
+        with _translated(self._host):
+            async for chunk in self._response.aiter_raw():
+                self._traffic.down += len(chunk)
+                yield chunk
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than any answer of a verifier."""
+        body = bytearray()
+        try:
+            async for chunk in self.chunks():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise Incompatible(
+                        f"{self._host} answered with more than {MAX_BODY_BYTES} bytes; check the address"
+                    )
+        finally:
+            await self.aclose()
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class Wire:
+    """A pool of connections to one verifier. See `VerifierClient` for the arguments."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
+        address = _address(url)
+        self.host = address.netloc.decode("ascii")
+        headers = {"accept": CONTENT_TYPE, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {_checked(token)}"
+        self._http = httpx.AsyncClient(
+            base_url=address,
+            headers=headers,
+            transport=transport,
+            verify=verify if address.scheme == "https" else False,  # Reading the trusted certificates takes 20 ms.
+            trust_env=True,
+            # A proxy that the environment names cannot reach this device's own loopback.
+            mounts=None if transport else {f"all://{host}": None for host in LOOPBACK},
+            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
+        )
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """Raises `LinkDown` where the block takes longer, however its time is spread over requests and retries."""
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            raise LinkDown(f"{self.host} did not answer within {seconds:.3g} s; check the network") from None
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        traffic: Traffic,
+        *,
+        silence: float,
+        body: bytes | None = None,
+        session: str | None = None,
+    ) -> Answer:
+        """One request and its usable answer; any other answer is raised.
+
+        `silence`: seconds without a byte after which connecting, sending or reading gives up.
+        Raises `LinkDown`, `Refused`, `Incompatible`.
+        """
+        answer = await self._exchange(method, path, traffic, silence=silence, body=body, session=session)
+        if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
+            return answer
+        try:
+            raise await self._refusal(answer)
+        finally:
+            await answer.aclose()
+
+    async def healthy(self, silence: float) -> bool:
+        """Whether a verifier, and no login page in its place, says that it is well. Raises `LinkDown`."""
+        answer = await self._exchange("GET", "/healthz", Traffic(), silence=silence)
+        try:
+            return answer.status == 200 and "html" not in answer.content_type
+        finally:
+            await answer.aclose()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        traffic: Traffic,
+        *,
+        silence: float,
+        body: bytes | None = None,
+        session: str | None = None,
+    ) -> Answer:
+        headers = {} if session is None else {"x-session-id": session}
+        if body is not None:
+            headers["content-type"] = CONTENT_TYPE
+        sent = time.perf_counter()
+
+        async def trace(event: str, _: object) -> None:
+            # Connecting and TLS take round trips of their own, which no later round pays again.
+            nonlocal sent
+            if event.endswith("send_request_headers.started"):
+                sent = time.perf_counter()
+
+        request = self._http.build_request(
+            method, path, content=body, headers=headers, timeout=silence, extensions={"trace": trace}
+        )
+        traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
+        with _translated(self.host):
+            response = await self._http.send(request, stream=True)
+        traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
+        return Answer(response, self.host, sent, traffic)
+
+    async def _refusal(self, answer: Answer) -> RemoteError:
+        """What to raise for an answer that is not usable."""
+        if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
+            return Refused(error)
+        portal = "a Wi-Fi login page may be in the way, or the address is wrong; open a browser to see"
+        if 300 <= answer.status < 400:
+            return LinkDown(f"{self.host} redirects to {answer.location or 'nowhere'}: {portal}")
+        if answer.status == 401:
+            message = f"{self.host} wants credentials (401); check the token of this remote"
+            return Refused(Error(code="unauthorised", message=message, retry=False))
+        if answer.status in (502, 503, 504):
+            return LinkDown(f"a proxy at {self.host} finds no verifier behind it ({answer.status}); try again later")
+        content = quoted(answer.content_type) or "no content type"
+        return LinkDown(
+            f"{self.host} answered {answer.status} with {content} instead of a verifier's message: {portal}"
+        )
+
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+def _address(url: str) -> httpx.URL:
+    advice = "write it as https://host:port"
+    try:
+        address = httpx.URL(url.strip())
+        host = address.raw_host.decode("ascii")
+        host.encode("idna")  # As the resolver will, which refuses empty and overlong labels only then.
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise Misconfigured(f"{quoted(url)!r} is no address ({quoted(str(error))}); {advice}") from None
+    if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
+        raise Misconfigured(f"{quoted(url)!r} is no verifier's address; {advice}")
+    if address.userinfo:
+        raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
+    return address
+
+
+def _checked(token: str) -> str:
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise Misconfigured("the token is empty or holds characters that no HTTP header can carry; copy it again")
+    return token
+
+
+def _typed_error(content_type: str, body: bytes) -> Error | None:
+    """The protocol's own refusal, in msgpack or, where a gateway rewrote it, in JSON; None for any other body."""
+    try:
+        if content_type == CONTENT_TYPE:
+            return decode(body, Error)
+        if content_type == "application/json":
+            return msgspec.json.decode(body, type=Error)
+    except (ProtocolError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return None
+
+
+def _size(first_line: str, headers: httpx.Headers) -> int:
+    return len(first_line) + 4 + sum(len(name) + len(value) + 4 for name, value in headers.raw)
+
+
+# ---- what httpx raises -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _translated(host: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise _link_down(host, error) from error
+
+
+def _link_down(host: str, error: httpx.TransportError) -> LinkDown:
+    causes = list(_causes(error))
+    if isinstance(error, httpx.TimeoutException):
+        return LinkDown(f"{host} was silent for too long; check the network")
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return LinkDown(f"the name of {host} was not found; check that this device is online, then the address")
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = quoted(cause.verify_message)
+            return LinkDown(
+                f"the certificate of {host} is not trusted ({reason}); check the clock, Wi-Fi login and address"
+            )
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return LinkDown(f"nothing listens at {host}; start the verifier or check the address")
+    if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
+        return LinkDown(f"no connection to {host} ({quoted(str(error))}); check the network")
+    return Broken(f"the connection to {host} broke ({quoted(str(error)) or type(error).__name__}); check the network")
+
+
+def _causes(error: BaseException) -> Iterable[BaseException]:
+    """The error, what it came from, and the members of groups: a name with two addresses fails twice."""
+    waiting: list[BaseException] = [error]
+    while waiting:
+        error = waiting.pop()
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        if source := error.__cause__ or error.__context__:
+            waiting.append(source)

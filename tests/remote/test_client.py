@@ -1,0 +1,638 @@
+"""The client against a real server on loopback, and against everything that may sit in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drafter.tree import DraftTree
+from remote import (
+    Incompatible,
+    LinkDown,
+    Misconfigured,
+    Refused,
+    RemoteError,
+    RemoteSession,
+    RoundReply,
+    VerifierClient,
+)
+from remote.protocol import (
+    DIGEST_BYTES,
+    VERSION,
+    Conflict,
+    Memory,
+    Sampling,
+    Verdict,
+    digest_of,
+    encode,
+    encode_frame,
+    unpack_tokens,
+)
+from tests.remote.toy_verifier import (
+    CARD,
+    MEMORY_TOKENS,
+    TOKENIZER,
+    ToyVerifier,
+    continuation,
+    cutting_relay,
+    http,
+    raw_peer,
+    refusal,
+    serving,
+    verify,
+)
+
+PATIENCE = 20.0
+"""Seconds; only a hang reaches them."""
+PROMPT = [5, 9, 1]
+
+
+@pytest.fixture(scope="module")
+def toy_port() -> Iterator[tuple[ToyVerifier, int]]:
+    toy = ToyVerifier()
+    with serving(toy.app()) as port:
+        yield toy, port
+
+
+@pytest.fixture
+def toy(toy_port: tuple[ToyVerifier, int]) -> ToyVerifier:
+    verifier, _ = toy_port
+    verifier.__init__()  # type: ignore[misc]
+    return verifier
+
+
+@pytest.fixture
+async def client(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> AsyncIterator[VerifierClient]:
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+async def ask(
+    session: RemoteSession,
+    tokens: Sequence[int],
+    tree: DraftTree | None = None,
+    *,
+    memory_from: int | None = None,
+    deadline: float = PATIENCE,
+) -> RoundReply:
+    return await session.round(
+        tokens, tree or DraftTree.empty(), Sampling(), memory_from=memory_from, deadline=deadline
+    )
+
+
+def gained(reply: RoundReply, tree: DraftTree) -> list[int]:
+    tokens = [int(tree.tokens[node]) for node in reply.verdict.accepted]
+    return tokens if reply.verdict.bonus is None else [*tokens, reply.verdict.bonus]
+
+
+async def finish(reply: RoundReply) -> list[Memory]:
+    return [memory async for memory in reply.memory]
+
+
+# ---- rounds ----------------------------------------------------------------------------------------------------------
+
+
+async def test_rounds_grow_one_conversation_and_send_only_what_is_new(toy: ToyVerifier, client: VerifierClient) -> None:
+    session, tokens = client.session(), list(PROMPT)
+    for _ in range(3):
+        right = continuation(tokens, 2)
+        tree = DraftTree.chain([*right, 49])  # 49 is never the third: two are accepted, and a bonus follows.
+        reply = await ask(session, tokens, tree)
+        await finish(reply)
+        assert reply.verdict.accepted == (0, 1)
+        tokens += gained(reply, tree)
+    assert tokens == PROMPT + continuation(PROMPT, 9)
+    assert [len(unpack_tokens(message.append)) for message in toy.rounds] == [3, 0, 0]
+    assert [message.base for message in toy.rounds] == [0, 6, 9]
+    assert [message.round for message in toy.rounds] == [1, 2, 3]
+
+
+async def test_connections_are_kept_alive(toy: ToyVerifier, client: VerifierClient) -> None:
+    session, tokens = client.session(), list(PROMPT)
+    for _ in range(4):
+        reply = await ask(session, tokens, memory_from=0)
+        await finish(reply)
+        tokens += gained(reply, DraftTree.empty())
+    assert len(toy.peers) == 1
+
+
+async def test_a_branching_tree_is_verified_along_its_right_path(client: VerifierClient) -> None:
+    first, second = continuation(PROMPT, 2)
+    tree = DraftTree(np.array([40, first, 41, second]), np.array([-1, -1, 0, 1]))
+    reply = await ask(client.session(), PROMPT, tree)
+    await reply.aclose()
+    assert reply.verdict.accepted == (1, 3)
+
+
+async def test_memory_follows_newest_first_and_is_counted(client: VerifierClient) -> None:
+    prompt = [token % 50 for token in range(40)]
+    reply = await ask(client.session(), prompt, memory_from=8)
+    before = reply.bytes_down
+    memories = await finish(reply)
+    starts = [memory.start for memory in memories]
+    assert starts == sorted(starts, reverse=True) == list(range(36, 7, -MEMORY_TOKENS))
+    assert b"".join(memory.data for memory in reversed(memories)) == bytes(prompt[8:])
+    assert reply.bytes_down >= before + sum(len(memory.data) for memory in memories) - 8 * MEMORY_TOKENS
+    assert reply.bytes_up > 4 * len(prompt)
+
+
+async def test_memory_may_be_left_unread(client: VerifierClient) -> None:
+    session, tokens = client.session(), [token % 50 for token in range(400)]
+    for _ in range(3):
+        reply = await ask(session, tokens, memory_from=0)
+        await anext(reply.memory)
+        await reply.memory.aclose()
+        tokens += gained(reply, DraftTree.empty())
+    assert len(tokens) == 403
+
+
+async def test_the_round_trip_excludes_the_verifiers_own_time(toy: ToyVerifier, client: VerifierClient) -> None:
+    toy.seconds = 0.2
+    start = asyncio.get_running_loop().time()
+    reply = await ask(client.session(), PROMPT)
+    elapsed = asyncio.get_running_loop().time() - start
+    await reply.aclose()
+    assert reply.verdict.server_seconds == 0.2
+    assert 0 <= reply.rtt_seconds <= elapsed - 0.2
+
+
+async def test_token_and_session_travel_as_headers(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> None:
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}", " s3cret\n") as client:
+        session = client.session()
+        await (await ask(session, PROMPT)).aclose()
+    assert toy.headers[0]["authorization"] == "Bearer s3cret"
+    assert toy.headers[0]["x-session-id"] == session.id == toy.rounds[0].session
+
+
+async def test_sessions_have_names_that_cannot_be_guessed(client: VerifierClient) -> None:
+    names = {client.session().id for _ in range(100)}
+    assert len(names) == 100
+    assert all(len(name) >= 22 for name in names)
+
+
+async def test_a_closed_session_is_forgotten(toy: ToyVerifier, client: VerifierClient) -> None:
+    session = client.session()
+    await (await ask(session, PROMPT)).aclose()
+    await session.close(PATIENCE)
+    assert not toy.sessions
+    await session.close(PATIENCE)  # It is gone already, which is what was wanted.
+    await (await ask(session, PROMPT)).aclose()
+    assert toy.sessions[session.id].tokens == PROMPT + continuation(PROMPT, 1)
+
+
+# ---- conflicts -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_restarted_verifier_costs_one_more_exchange(toy: ToyVerifier, client: VerifierClient) -> None:
+    session = client.session()
+    await (await ask(session, PROMPT)).aclose()
+    tokens = PROMPT + continuation(PROMPT, 1)
+    toy.sessions.clear()
+    reply = await ask(session, tokens)
+    await reply.aclose()
+    assert reply.verdict.length == len(tokens) + 1
+    assert [(message.round, message.base) for message in toy.rounds] == [(1, 0), (2, 4), (2, 0)]
+
+
+async def test_the_longest_prefix_that_matches_is_kept(toy: ToyVerifier, client: VerifierClient) -> None:
+    session, tokens = client.session(), [token % 50 for token in range(60)]
+    await (await ask(session, tokens)).aclose()
+    toy.sessions[session.id].tokens[40:] = [0] * 10  # 50 tokens, of which 40 are ours; it tells of 50, 25 and 0.
+    await (await ask(session, tokens + continuation(tokens, 1))).aclose()
+    assert [message.base for message in toy.rounds] == [0, 61, 25]
+
+
+async def test_tokens_may_be_rewound_and_replaced(toy: ToyVerifier, client: VerifierClient) -> None:
+    session = client.session()
+    await (await ask(session, [1, 2, 3, 4])).aclose()
+    reply = await ask(session, [1, 2, 9])
+    await reply.aclose()
+    assert reply.verdict.bonus == continuation([9], 1)[0]
+    assert [message.base for message in toy.rounds] == [0, 2]
+
+
+async def test_a_verifier_that_refuses_every_base_is_incompatible() -> None:
+    conflict = http(encode(Conflict(have=((0, digest_of([])),))), status="409 Conflict")
+    async with raw_peer(lambda _: conflict) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Incompatible, match="even none"):
+            await ask(client.session(), PROMPT)
+
+
+operations: st.SearchStrategy[tuple[str, list[int]]] = st.one_of(
+    st.tuples(st.just("draft"), st.lists(st.integers(0, 1), max_size=5)),
+    st.tuples(st.just("edit"), st.lists(st.integers(0, 49), min_size=1, max_size=4)),
+    st.tuples(st.just("forget"), st.just([])),
+    st.tuples(st.just("diverge"), st.lists(st.integers(0, 49), max_size=4)),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(operations, max_size=8), st.randoms(use_true_random=False))
+def test_whatever_happens_to_either_side_every_round_is_right(
+    script: list[tuple[str, list[int]]], rng: random.Random
+) -> None:
+    """Edits on the device, lost and diverged sessions on the verifier: always the right answer, in two exchanges."""
+
+    async def play() -> None:
+        toy = ToyVerifier()
+        tokens = list(PROMPT)
+        async with VerifierClient("http://toy", transport=httpx.ASGITransport(toy.app())) as client:
+            session = client.session()
+            for kind, values in script:
+                tree = DraftTree.empty()
+                if kind == "draft":
+                    likely = continuation(tokens, len(values))
+                    tree = DraftTree.chain([(token + wrong) % 50 for token, wrong in zip(likely, values)])
+                elif kind == "edit":
+                    tokens[rng.randint(1, len(tokens)) :] = values
+                elif kind == "forget":
+                    toy.sessions.clear()
+                elif session.id in toy.sessions:
+                    held = toy.sessions[session.id].tokens
+                    held[rng.randint(0, len(held)) :] = values
+                toy.rounds.clear()
+                reply = await ask(session, tokens, tree)
+                await reply.aclose()
+                accepted, bonus = verify(tokens, tree)
+                assert (list(reply.verdict.accepted), reply.verdict.bonus) == (accepted, bonus)
+                tokens += gained(reply, tree)
+                assert toy.sessions[session.id].tokens == tokens
+                assert len(toy.rounds) <= 2
+
+    asyncio.run(play())
+
+
+# ---- broken lines ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
+    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
+) -> None:
+    """The same round number goes up again, the verifier repeats its reply, and the target runs once."""
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
+        whole = await ask(client.session(), PROMPT)
+        verdict_bytes = whole.bytes_down
+        await whole.aclose()
+    for cut in (0, 1, 20, verdict_bytes // 2, verdict_bytes - 30):
+        toy.__init__()  # type: ignore[misc]
+        async with cutting_relay(toy_port[1], [cut]) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+            reply = await ask(client.session(), PROMPT)
+            await reply.aclose()
+            assert reply.verdict.bonus == continuation(PROMPT, 1)[0]
+            assert [message.round for message in toy.rounds] == [1, 1]
+            assert toy.computed == 1
+
+
+async def test_a_line_that_breaks_twice_is_down_and_the_next_round_works(
+    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
+) -> None:
+    async with cutting_relay(toy_port[1], [20, 20]) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        session = client.session()
+        with pytest.raises(LinkDown, match="broke"):
+            await ask(session, PROMPT)
+        offline = [*PROMPT, 17, 18]  # What the device wrote meanwhile.
+        reply = await ask(session, offline)
+        await reply.aclose()
+        assert reply.verdict.bonus == continuation(offline, 1)[0]
+        assert toy.sessions[session.id].tokens == offline + continuation(offline, 1)
+
+
+async def test_memory_that_breaks_off_leaves_the_verdict_standing(
+    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
+) -> None:
+    tokens = [token % 50 for token in range(200)]
+    async with cutting_relay(toy_port[1], [1200]) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        session = client.session()
+        reply = await ask(session, tokens, memory_from=0)
+        memories = []
+        with pytest.raises(LinkDown, match="broke"):
+            async for memory in reply.memory:
+                memories.append(memory)
+        assert memories[0].start + memories[0].count == len(tokens)
+        tokens += gained(reply, DraftTree.empty())
+        again = await ask(session, tokens)
+        await again.aclose()
+        assert toy.rounds[-1].base == len(tokens)
+
+
+async def test_memory_that_is_read_late_is_still_whole(client: VerifierClient) -> None:
+    session, tokens = client.session(), [token % 50 for token in range(200)]
+    first = await ask(session, tokens, memory_from=0)
+    second = await ask(session, tokens + gained(first, DraftTree.empty()))
+    await second.aclose()
+    assert sum(memory.count for memory in await finish(first)) == len(tokens)
+
+
+async def test_a_cancelled_round_leaves_the_session_whole(toy: ToyVerifier, client: VerifierClient) -> None:
+    session = client.session()
+    toy.seconds = PATIENCE
+    task = asyncio.create_task(ask(session, PROMPT))
+    while not toy.rounds:
+        await asyncio.sleep(0.005)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    toy.seconds = 0.0
+    reply = await ask(session, [*PROMPT, 4])
+    await reply.aclose()
+    assert reply.verdict.bonus == continuation([4], 1)[0]
+
+
+async def test_silence_ends_at_the_deadline() -> None:
+    async with raw_peer(lambda _: None) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        start = asyncio.get_running_loop().time()
+        with pytest.raises(LinkDown, match=r"did not answer within 0\.1 s"):
+            await ask(client.session(), PROMPT, deadline=0.1)
+        assert asyncio.get_running_loop().time() - start < PATIENCE / 2
+        assert not await client.healthy(0.1)
+
+
+async def test_the_deadline_spans_the_retry() -> None:
+    async with (
+        raw_peer(lambda connection: b"" if connection == 0 else None) as port,
+        VerifierClient(f"http://127.0.0.1:{port}") as client,
+    ):
+        with pytest.raises(LinkDown, match="did not answer within"):
+            await ask(client.session(), PROMPT, deadline=0.3)
+
+
+async def test_nobody_listens() -> None:
+    async with raw_peer(lambda _: None) as port:
+        pass
+    async with VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(LinkDown, match=f"nothing listens at 127.0.0.1:{port}"):
+            await ask(client.session(), PROMPT)
+        with pytest.raises(LinkDown):
+            await client.card(PATIENCE)
+        assert not await client.healthy(PATIENCE)
+
+
+async def test_a_name_that_is_not_found() -> None:
+    async with VerifierClient("http://verifier.invalid") as client:  # RFC 6761: never resolves.
+        with pytest.raises(LinkDown, match="verifier.invalid"):
+            await client.card(2.0)
+
+
+async def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=localhost", "-days", "2", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    with serving(ToyVerifier().app(), ssl_keyfile=str(key), ssl_certfile=str(certificate)) as port:
+        async with VerifierClient(f"https://localhost:{port}") as client:
+            with pytest.raises(LinkDown, match="certificate of localhost.* is not trusted"):
+                await client.card(PATIENCE)
+        async with VerifierClient(f"https://localhost:{port}", verify=False) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+
+
+# ---- somebody else answers -------------------------------------------------------------------------------------------
+
+PAGE = b"<html>Welcome to Airport Wi-Fi</html>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (http(PAGE, content_type="text/html"), "text/html"),
+        (http(PAGE, content_type=None), "no content type"),
+        (http(b"{}", content_type="application/json"), "application/json"),
+        (http(b"", status="302 Found", extra="location: http://portal.example/\x1b[2J\r\n"), "location header"),
+        (http(b"", status="302 Found", extra="location: http://portal.example/login\r\n"), "portal.example/login"),
+        (http(PAGE, status="511 Network Authentication Required", content_type="text/html"), "login page"),
+        (http(PAGE, status="404 Not Found", content_type="text/html"), "404"),
+        (http(b'{"detail": "x"}', status="404 Not Found", content_type="application/json"), "404"),
+        (http(PAGE, status="502 Bad Gateway", content_type="text/html"), "no verifier behind it"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "broke"),
+        (b"", "broke"),
+        (http(b""), "empty"),
+        (http(encode_frame(Verdict(round=1, accepted=(), bonus=1, length=4, digest=bytes(16), finished=False,
+                                   server_seconds=0.0))[:-1]), "broke off"),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_is_no_verifiers_means_that_the_link_is_down(reply: bytes, sentence: str) -> None:
+    async with raw_peer(lambda _: reply) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(LinkDown, match=sentence) as caught:
+            await ask(client.session(), PROMPT)
+        assert str(caught.value).isprintable()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=60),
+        st.binary(max_size=60).map(lambda body: http(body)),
+        st.binary(max_size=60).map(lambda body: http(body, status="409 Conflict")),
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40).map(
+            lambda location: http(b"", status="302 Found", extra=f"location: {location}\r\n")
+        ),
+    )
+)
+def test_whatever_answers_the_failure_is_a_remote_error(reply: bytes) -> None:
+    async def play() -> None:
+        async with raw_peer(lambda _: reply) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+            with pytest.raises(RemoteError) as caught:
+                await ask(client.session(), PROMPT)
+            assert str(caught.value).isprintable()
+
+    asyncio.run(play())
+
+
+async def test_a_login_page_is_not_health() -> None:
+    page = http(PAGE, content_type="text/html")
+    async with raw_peer(lambda _: page) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        assert not await client.healthy(PATIENCE)
+
+
+async def test_a_verifier_that_is_well(client: VerifierClient) -> None:
+    assert await client.healthy(PATIENCE)
+
+
+async def test_an_endless_body_is_not_read_to_its_end() -> None:
+    async with (
+        raw_peer(lambda _: http(b"\x00" * (4 << 20))) as port,
+        VerifierClient(f"http://127.0.0.1:{port}") as client,
+    ):
+        with pytest.raises(Incompatible, match="more than"):
+            await client.card(PATIENCE)
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_typed_error_is_a_refusal() -> None:
+    busy = refusal("busy", status="503 Service Unavailable", retry=True, message="Full.\x1b[31m Try again.")
+    async with raw_peer(lambda _: busy) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Refused, match="Try again") as caught:
+            await ask(client.session(), PROMPT)
+        assert (caught.value.code, caught.value.retry) == ("busy", True)
+        assert str(caught.value).isprintable()
+
+
+async def test_a_typed_error_in_json_is_a_refusal() -> None:
+    body = msgspec.json.encode({"code": "too_long", "message": "Start anew.", "retry": False})
+    reply = http(body, status="422 Unprocessable", content_type="application/json; charset=utf-8")
+    async with raw_peer(lambda _: reply) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Refused, match="Start anew") as caught:
+            await ask(client.session(), PROMPT)
+        assert (caught.value.code, caught.value.retry) == ("too_long", False)
+
+
+async def test_a_wrong_token_is_refused(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> None:
+    toy.token = "right"
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}", "wrong") as client:
+        with pytest.raises(Refused) as caught:
+            await client.card(PATIENCE)
+        assert caught.value.code == "unauthorised"
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}", "right") as client:
+        assert await client.card(PATIENCE) == CARD
+
+
+async def test_a_refused_round_does_not_spoil_the_next(toy: ToyVerifier, client: VerifierClient) -> None:
+    session = client.session()
+    await (await ask(session, PROMPT)).aclose()
+    toy.sessions[session.id].last_round = 2
+    with pytest.raises(LinkDown):
+        await ask(session, PROMPT, deadline=0.0)  # Takes number 2 without sending it.
+    toy.sessions[session.id].last_round = 4
+    with pytest.raises(Refused, match="older"):
+        await ask(session, [*PROMPT, 8])
+    toy.sessions[session.id].last_round = 3
+    reply = await ask(session, [*PROMPT, 8])
+    await reply.aclose()
+    assert toy.sessions[session.id].tokens == [*PROMPT, 8, *continuation([8], 1)]
+
+
+# ---- compatibility ---------------------------------------------------------------------------------------------------
+
+
+async def test_the_card_tells_who_the_verifier_is(client: VerifierClient) -> None:
+    assert await client.card(PATIENCE) == CARD
+    assert await client.card(PATIENCE, tokenizer=TOKENIZER) == CARD
+    with pytest.raises(Incompatible, match="tokenizer"):
+        await client.card(PATIENCE, tokenizer=bytes(DIGEST_BYTES))
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (msgspec.msgpack.encode({"version": VERSION + 1, "anything": "else"}), "update outrider on this device"),
+        (msgspec.msgpack.encode({"version": VERSION - 1}), "update the verifier"),
+        (msgspec.msgpack.encode({"version": VERSION}), "not a Card"),
+        (b"garbage", "update the older side"),
+    ],
+)
+async def test_a_card_of_another_version_is_incompatible(body: bytes, sentence: str) -> None:
+    async with raw_peer(lambda _: http(body)) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Incompatible, match=sentence):
+            await client.card(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"round": 7},
+        {"accepted": (1,)},
+        {"accepted": (0, 2)},
+        {"accepted": (5,)},
+        {"bonus": 49},
+        {"bonus": None},
+        {"length": 99},
+        {"digest": bytes(DIGEST_BYTES)},
+    ],
+)
+async def test_a_verdict_that_does_not_follow_is_incompatible(
+    toy: ToyVerifier, client: VerifierClient, change: dict[str, object]
+) -> None:
+    toy.distort = lambda verdict: msgspec.structs.replace(verdict, **change)
+    session = client.session()
+    first, second = continuation(PROMPT, 2)
+    with pytest.raises(Incompatible):
+        await ask(session, PROMPT, DraftTree(np.array([first, second, 40]), np.array([-1, 0, -1])))
+    toy.distort = None
+    reply = await ask(session, PROMPT)
+    await reply.aclose()
+    assert reply.verdict.bonus == first
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x01\x00\x00\x00\x09", encode_frame(Memory(digest=bytes(16), start=0, count=1, data=b""))]
+)
+async def test_a_reply_that_does_not_begin_with_a_verdict_is_incompatible(body: bytes) -> None:
+    async with raw_peer(lambda _: http(body)) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Incompatible):
+            await ask(client.session(), PROMPT)
+
+
+# ---- addresses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8000", "ftp://host", "http://", "http://a..b", "http://" + "a" * 64, "http://host:99999",
+     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J"],
+)  # fmt: skip
+def test_an_address_that_cannot_be_used(url: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        VerifierClient(url)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("token", ["", " ", "two words", "n\new", "naïve"])
+def test_a_token_that_cannot_be_used(token: str) -> None:
+    with pytest.raises(Misconfigured, match="token"):
+        VerifierClient("http://host", token)
+
+
+async def test_a_path_in_front_is_kept(toy: ToyVerifier) -> None:
+    paths = []
+
+    async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
+        paths.append(scope["path"])
+        await toy.app()({**scope, "path": scope["path"].removeprefix("/team")}, receive, send)
+
+    async with VerifierClient("http://host/team/", transport=httpx.ASGITransport(app)) as client:
+        await client.card(PATIENCE)
+    assert paths == ["/team/v1/card"]
+
+
+async def test_loopback_is_reached_past_a_proxy(
+    toy: ToyVerifier, toy_port: tuple[ToyVerifier, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
+        assert await client.card(PATIENCE) == CARD
+
+
+async def test_other_hosts_are_reached_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_peer(lambda _: http(encode(CARD))) as port:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        async with VerifierClient("http://verifier.invalid") as client:
+            assert await client.card(PATIENCE) == CARD
+
+
+# ---- rooms -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_clients_half_imports_neither_torch_nor_the_verifier() -> None:
+    script = "import remote, sys; print({'torch', 'transformers', 'remote.verifier'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"

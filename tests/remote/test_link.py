@@ -1,0 +1,114 @@
+"""Deadlines, states and probe delays follow from what was observed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remote.link import (
+    FIRST_DEADLINE_SECONDS,
+    MARGIN_SECONDS,
+    MAX_DEADLINE_SECONDS,
+    PROBE_SECONDS,
+    RECENT,
+    SERVER_SLACK,
+    SLOW_SECONDS,
+    Link,
+)
+
+
+def observed(*rtts: float) -> Link:
+    link = Link()
+    for rtt in rtts:
+        link.observe(rtt + 0.25, 0.25, 100, 1000)
+    return link
+
+
+def test_an_untried_line_is_online_with_a_patient_deadline() -> None:
+    link = Link()
+    assert link.state == "online"
+    assert link.rtt_seconds is None
+    assert link.deadline(0.0) == FIRST_DEADLINE_SECONDS
+    assert link.deadline(2.0) == FIRST_DEADLINE_SECONDS + SERVER_SLACK * 2.0
+
+
+def test_smoothing_follows_rfc_6298() -> None:
+    link = observed(0.1)
+    assert link.rtt_seconds == pytest.approx(0.1)
+    assert link.jitter_seconds == pytest.approx(0.05)
+    link.observe(0.2, 0.0, 0, 0)
+    assert link.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)
+    assert link.jitter_seconds == pytest.approx(3 / 4 * 0.05 + 1 / 4 * 0.1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.floats(0, 5), min_size=1))
+def test_the_mean_stays_within_what_was_observed(rtts: list[float]) -> None:
+    link = observed(*rtts)
+    assert link.rtt_seconds is not None
+    assert min(rtts) - 1e-9 <= link.rtt_seconds <= max(rtts) + 1e-9
+    assert link.deadline(0.0) >= min(link.rtt_seconds + MARGIN_SECONDS, MAX_DEADLINE_SECONDS)
+
+
+def test_a_clock_that_disagrees_never_makes_a_round_trip_negative() -> None:
+    link = Link()
+    link.observe(0.1, 0.2, 0, 0)
+    assert link.rtt_seconds == 0.0
+
+
+def test_a_steady_line_has_a_tight_deadline_and_a_jittery_one_a_wide_one() -> None:
+    steady, jittery = observed(*[0.1] * 50), observed(*[0.02, 0.6] * 25)
+    assert steady.deadline(0.0) == pytest.approx(0.1 + MARGIN_SECONDS, abs=0.01)
+    assert jittery.deadline(0.0) > 1.0
+
+
+def test_failures_double_the_deadline_up_to_a_limit_and_success_resets_it() -> None:
+    link = observed(0.1)
+    before = link.deadline(0.0)
+    link.failed()
+    link.failed()
+    assert link.deadline(0.0) == pytest.approx(4 * before)
+    for _ in range(2000):
+        link.failed()
+    assert link.deadline(1.0) == MAX_DEADLINE_SECONDS + SERVER_SLACK
+    link.observe(0.1, 0.0, 0, 0)
+    assert link.deadline(0.0) <= before
+
+
+def test_states() -> None:
+    link = observed(0.1)
+    states = [link.state]
+    link.failed()
+    states.append(link.state)
+    for _ in range(RECENT):
+        link.observe(0.1, 0.0, 0, 0)
+        states.append(link.state)
+    assert states == ["online", "offline", *["degraded"] * (RECENT - 1), "online"]
+    assert observed(2 * SLOW_SECONDS).state == "degraded"
+
+
+def test_traffic_adds_up() -> None:
+    link = observed(0.1, 0.2)
+    assert (link.bytes_up, link.bytes_down) == (200, 2000)
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers())
+def test_probe_delays_double_with_jitter_within_their_bounds(seed: int) -> None:
+    least, most = PROBE_SECONDS
+    link = Link(random.Random(seed))
+    delays = [link.next_probe_delay() for _ in range(1100)]
+    for number, delay in enumerate(delays[:5]):
+        assert least * 2**number <= delay <= 2 * least * 2**number
+    assert all(most / 2 <= delay <= most for delay in delays[5:])
+    assert len(set(delays)) > 1000
+    link.observe(0.1, 0.0, 0, 0)
+    assert link.next_probe_delay() <= 2 * least
+
+
+def test_two_devices_do_not_probe_in_step() -> None:
+    one, other = Link(), Link()
+    assert [one.next_probe_delay() for _ in range(5)] != [other.next_probe_delay() for _ in range(5)]
