@@ -18,7 +18,7 @@ from drafter.tree import ROOT
 CHAIN = Pace(depth=6, breadth=1, nodes=6)
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 
-few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 seeds = st.integers(0, 2**31)
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.search import Pace, grow
@@ -56,7 +56,6 @@ def paths_of(tree):
     return [tuple(int(tree.tokens[at]) for at in tree.path(node)) for node in range(len(tree))]
 
 
-@settings(deadline=None)
 @given(seeds, paces, st.booleans())
 def test_it_finds_the_best_candidates(seed, pace, coarse):
     tree, best = Table(seed, coarse=coarse).grow(pace), plain(Table(seed, coarse=coarse), pace)
@@ -67,7 +66,6 @@ def test_it_finds_the_best_candidates(seed, pace, coarse):
         assert set(paths_of(tree)) == set(best)
 
 
-@settings(deadline=None)
 @given(seeds, paces, st.booleans())
 def test_every_call_runs_a_level_within_the_pace(seed, pace, coarse):
     table = Table(seed, coarse=coarse)

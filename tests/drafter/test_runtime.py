@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from itertools import islice
+
+import msgspec
+import numpy as np
+import pytest
+
+from drafter import Drafter, DrafterCorrupt, DrafterMissing, Pace
+from drafter.config import GRAPH, read_config, write_config
+from drafter.step import Slab, StepGraph
+
+
+@pytest.fixture
+def folder(tiny_pair, tmp_path):
+    return shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+
+
+def test_a_loaded_drafter_drafts_from_text(tiny_pair):
+    drafter = Drafter.load(tiny_pair / "drafter")
+    assert len(drafter.memory_digest) == 16
+    assert drafter.memory_layers == drafter.config.memory_layers
+    context = drafter.context()
+    context.commit(drafter.text.render([("user", "list all files")]))
+    tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
+    assert len(tree) == 12 and (tree.log_probs <= 0).all()
+    assert drafter.text.decode(list(islice(context.generate(0.0, 0), 8)))
+
+
+def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):
+    drafter = Drafter.load(tiny_pair / "drafter")
+    one, other = drafter.context(), drafter.context()
+    one.commit([5, 6, 7])
+    other.commit([9, 8])
+    before = one.draft(Pace(3, 3, 9))
+    other.draft(Pace(4, 4, 16))
+    np.testing.assert_array_equal(before.tokens, one.draft(Pace(3, 3, 9)).tokens)
+
+
+def test_a_missing_folder_or_file_is_named(folder, tmp_path):
+    with pytest.raises(DrafterMissing, match="nowhere"):
+        Drafter.load(tmp_path / "nowhere")
+    (folder / GRAPH).unlink()
+    with pytest.raises(DrafterMissing, match=r"drafter\.onnx is missing"):
+        Drafter.load(folder)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"\x00" + data[1:], lambda data: b""])
+def test_a_damaged_graph_is_refused_by_its_checksum(folder, damage):
+    (folder / GRAPH).write_bytes(damage((folder / GRAPH).read_bytes()))
+    with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx does not match its checksum"):
+        Drafter.load(folder)
+
+
+def test_a_damaged_graph_without_a_checksum_is_refused_too(folder):
+    (folder / GRAPH).write_bytes((folder / GRAPH).read_bytes()[:500])
+    write_config(folder, read_config(folder))
+    with pytest.raises(DrafterCorrupt, match=r"drafter\.onnx cannot be loaded"):
+        Drafter.load(folder)
+
+
+def test_a_graph_of_other_layers_is_refused(folder):
+    config = msgspec.structs.replace(read_config(folder), inference_layers=1)
+    with pytest.raises(DrafterCorrupt, match="not the graph that its config describes"):
+        StepGraph.load(folder, config)
+
+
+def test_a_slab_keeps_its_rows_when_it_grows():
+    slab, random = Slab(2, 3, capacity=2), np.random.default_rng(0)
+    keys, values = random.normal(size=(2, 2, 9, 3)).astype(np.float32)
+    for at, count in ((0, 1), (1, 4), (5, 0), (5, 4)):
+        slab.write(at, (keys[:, at : at + count], values[:, at : at + count]))
+    for whole, part in zip((keys, values), slab.rows(9), strict=True):
+        np.testing.assert_array_equal(whole, part)
+        assert part.flags.c_contiguous
+    np.testing.assert_array_equal(slab.rows(np.array([7, 2]))[0], keys[:, [7, 2]])
+    slab.write(0, slab.rows(np.array([1, 0])))
+    np.testing.assert_array_equal(slab.rows(2)[1], values[:, [1, 0]])
+
+
+def test_drafting_never_imports_torch(tiny_pair):
+    program = (
+        "import sys; from pathlib import Path; import drafter; drafter.Drafter.load(Path(sys.argv[1])).context();"
+        "heavy = {'torch', 'transformers', 'onnx'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tiny_pair / "drafter"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

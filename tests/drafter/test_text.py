@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import hashlib
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from drafter.config import DrafterCorrupt, DrafterMissing
+from drafter.text import ChatText, TemplateFailed
+
+SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+TEMPLATE = (
+    "{%- if not messages or messages[0]['role'] != 'system' -%}<|system|>Answer with a command.<|end|>{%- endif -%}"
+    "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
+)
+
+
+def letters() -> bytes:
+    """A tokenizer with a token for each byte, and the special ones."""
+    alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    return tokenizer.to_str().encode()
+
+
+TOKENIZER = letters()
+CHAT = ChatText(TOKENIZER, TEMPLATE, [1])
+PAD, END, SYSTEM, USER, ASSISTANT = range(5)
+DEFAULT = [SYSTEM, *CHAT.encode("Answer with a command."), END]
+
+contents = st.lists(st.one_of(st.text(max_size=5), st.sampled_from([*SPECIAL, "<|", "|>", "\ufdd0"])), max_size=6).map(
+    "".join
+)
+turns = st.lists(st.tuples(st.sampled_from(["user", "assistant"]), contents), max_size=4)
+
+
+def test_a_prompt_ends_where_the_answer_begins():
+    question = CHAT.encode("unpack a.tar")
+    assert CHAT.render([("user", "unpack a.tar")]) == [*DEFAULT, USER, *question, END, ASSISTANT]
+    assert CHAT.render([("system", "Hi.")]) == [SYSTEM, *CHAT.encode("Hi."), END, ASSISTANT]
+    assert CHAT.render([]) == [*DEFAULT, ASSISTANT]
+
+
+@given(turns)
+def test_what_a_person_writes_never_becomes_a_special_token(messages):
+    number = {"user": USER, "assistant": ASSISTANT}
+    expected = list(DEFAULT)
+    for role, content in messages:
+        expected += [number[role], *CHAT.encode(content), END]
+    assert CHAT.render(messages) == [*expected, ASSISTANT]
+    assert all(token >= len(SPECIAL) for _, content in messages for token in CHAT.encode(content))
+
+
+@given(st.text())
+def test_decoding_inverts_encoding_and_drops_special_tokens(text):
+    assert CHAT.decode([USER, *CHAT.encode(text), END]) == text
+
+
+def test_half_a_character_decodes_to_the_replacement_mark():
+    assert CHAT.decode(CHAT.encode("é")[:1]) == "\ufffd"
+
+
+def test_it_renders_as_transformers_does(tiny_pair):
+    from transformers import AutoTokenizer
+
+    theirs, ours = AutoTokenizer.from_pretrained(tiny_pair / "target"), ChatText.load(tiny_pair / "drafter")
+    for messages in ([("user", "find large files")], [("system", "a\n"), ("user", " b "), ("assistant", "{{c}}")]):
+        chat = [{"role": role, "content": content} for role, content in messages]
+        assert ours.render(messages) == theirs.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
+    assert ours.stop_tokens == {theirs.eos_token_id}
+    data = (tiny_pair / "drafter" / "tokenizer.json").read_bytes()
+    assert ours.digest == hashlib.blake2b(data, digest_size=16).digest()
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ raise_exception('Roles must alternate') }}",
+        "{{ 1 / 0 }}",
+        "{% for i in range(999999999) %}x{% endfor %}",
+    ],
+)
+def test_a_hostile_or_failing_template_is_a_typed_error(template):
+    with pytest.raises(TemplateFailed, match="chat template cannot render"):
+        ChatText(TOKENIZER, template, []).render([("user", "hi")])
+
+
+def test_broken_parts_are_named():
+    with pytest.raises(DrafterCorrupt, match=r"tokenizer\.json"):
+        ChatText(b"{}", TEMPLATE, [])
+    with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja"):
+        ChatText(TOKENIZER, "{% for %}", [])
+
+
+def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    (folder / "chat_template.jinja").write_text("{{ 'other' }}")
+    with pytest.raises(DrafterCorrupt, match=r"chat_template\.jinja does not match"):
+        ChatText.load(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(DrafterMissing, match=r"tokenizer\.json is missing"):
+        ChatText.load(folder)
