@@ -148,15 +148,17 @@ def test_memory_that_arrives_is_used_and_its_gap_is_not_seen(tiny):
 
 
 @few
-@given(seeds, st.integers(1, 12), st.booleans())
-def test_rewinding_equals_never_having_gone_on(tiny, seed, length, drafted):
+@given(seeds, st.integers(1, 12), st.booleans(), st.integers(0, 3))
+def test_rewinding_equals_never_having_gone_on(tiny, seed, length, drafted, more):
     tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
     context = tiny.context(tokens, memory)
     if drafted:
         context.draft(BUSH)
     context.rewind(length)
     assert context.memory_length == length
-    same_tree(context.draft(BUSH), tiny.context(tokens[:length], piece(memory, 0, length)).draft(BUSH))
+    other = tiny.tokens(seed + 1, more)
+    context.commit(other)
+    same_tree(context.draft(BUSH), tiny.context(tokens[:length] + other, piece(memory, 0, length)).draft(BUSH))
 
 
 @few
