@@ -1,0 +1,87 @@
+"""Acceptance: which nodes of a draft tree the target agrees with, and the token that follows them.
+
+At each node the target chooses its own next token; if a child carries that token the walk descends, else the token is
+the bonus and the walk ends. The tree therefore decides how *many* tokens a round yields, never *which*: the output
+follows the target exactly for any tree, a bad or malicious one included, and needs no probabilities of the drafter.
+The coin of a sampled choice is keyed by (seed, absolute position), so speculation on or off gives the same tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from drafter.coin import coin
+from drafter.tree import ROOT, DraftTree
+from remote.protocol import Sampling
+
+Chooser = Callable[[int, int], int]
+"""(row of the logits, absolute position of the token) -> token. Row 0 belongs to the root, row `1 + i` to node `i`."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The accepted nodes, from the root's child down, and the token after them."""
+
+    accepted: tuple[int, ...]
+    bonus: int | None
+    """None only where the last accepted node is a stop token."""
+
+
+def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tokens: frozenset[int]) -> Walk:
+    """Follow the target's choices down the tree.
+
+    `position` is that of the first new token; at most `room` >= 1 new tokens result, bonus included. The token that
+    fills the room is always a bonus, also where a child carries it. A stop token ends the walk.
+    """
+    children, accepted, at = tree.children(), list[int](), ROOT
+    while True:
+        token = choose(at + 1, position + len(accepted))
+        child = children.get(at, {}).get(token)
+        if child is None or len(accepted) + 1 == room:
+            return Walk(tuple(accepted), token)
+        accepted.append(child)
+        if token in stop_tokens:
+            return Walk(tuple(accepted), None)
+        at = child
+
+
+def chooser(logits: Tensor, sampling: Sampling) -> Chooser:
+    """The target's choice at each row of `logits` (rows, V) float32."""
+    if sampling.temperature == 0:
+        best: list[int] = logits.argmax(-1).tolist()
+        return lambda row, position: best[row]
+    warpers = warpers_of(sampling)
+    # Row by row: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
+    return lambda row, position: draw(target_distribution(logits[row], warpers), coin(sampling.seed, position))
+
+
+def warpers_of(sampling: Sampling) -> LogitsProcessorList:
+    """The warpers that transformers' `generate` applies for these settings, in its order."""
+    warpers = LogitsProcessorList()
+    if sampling.temperature != 1:
+        warpers.append(TemperatureLogitsWarper(sampling.temperature))
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    return warpers
+
+
+def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
+    """(V,) float32 logits -> (V,) float64 probabilities after warping, on the CPU."""
+    warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), logits[None])
+    return warped[0].to("cpu", torch.float64).softmax(-1)
+
+
+def draw(probabilities: Tensor, uniform: float) -> int:
+    """Inverse of the cumulative distribution at `uniform` in [0, 1): never a token of probability 0.
+
+    Cumulated in float64: float32 sums over a vocabulary of 150,000 are off by more than the tail they would draw from.
+    """
+    cumulative = probabilities.cumsum(-1)
+    return int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))

@@ -1,0 +1,227 @@
+"""The verifier over HTTP: bodies in, typed errors or streamed frames out.
+
+The engine runs in a worker thread, one call at a time and first come, first served: a round is one call, and so is
+each memory frame after it, so rounds of other sessions slip in between. A client that hangs up stops its own stream
+only; the call in progress runs to its end, and the session stays whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import anyio
+import msgspec
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from remote.protocol import (
+    CONTENT_TYPE,
+    Card,
+    Error,
+    ErrorCode,
+    ProtocolError,
+    Round,
+    Struct,
+    Verdict,
+    decode,
+    encode,
+    encode_frame,
+)
+from remote.verifier.engine import BrokenTarget, Engine
+from remote.verifier.security import BearerAuth
+from remote.verifier.sessions import Diverged, Reply, RoundRefused, Sessions
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+STATUS: dict[ErrorCode, int] = {
+    "bad_request": 400,
+    "not_found": 404,
+    "out_of_order": 412,
+    "too_large": 413,
+    "too_long": 422,
+    "internal": 500,
+    "busy": 503,
+}
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""A proxy that buffers would hold the verdict back until the memory is there."""
+
+
+class TooLarge(Exception):
+    """A body over the limit; never read further than that."""
+
+
+def create_app(
+    engine: Engine,
+    card: Card,
+    *,
+    token: str | None = None,
+    max_sessions: int = 32,
+    max_cached_tokens: int = 1 << 17,
+    max_waiting: int = 64,
+) -> Starlette:
+    """The service as an ASGI app. At most `max_waiting` rounds are in progress or queued; others get `busy`."""
+    sessions = Sessions(
+        engine,
+        card.limits,
+        frozenset(card.stop_tokens),
+        max_sessions=max_sessions,
+        max_cached_tokens=max_cached_tokens,
+    )
+    service = Service(sessions, card, max_waiting)
+    return Starlette(
+        routes=[
+            Route("/v1/card", service.card),
+            Route("/v1/rounds", service.rounds, methods=["POST"]),
+            Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
+            Route("/healthz", service.health),
+            Route("/metrics", service.metrics),
+        ],
+        middleware=[Middleware(BearerAuth, token=token)],
+        exception_handlers={
+            HTTPException: _http_error,
+            RoundRefused: _refused,
+            ProtocolError: _malformed,
+            TooLarge: _too_large,
+            BrokenTarget: _broken,
+            ClientDisconnect: _gone,
+            Exception: _unexpected,
+        },
+    )
+
+
+class Service:
+    """The endpoints. Everything in `sessions` is touched by the engine's thread only, counters excepted."""
+
+    def __init__(self, sessions: Sessions, card: Card, max_waiting: int) -> None:
+        self.sessions, self._card, self.max_waiting = sessions, card, max_waiting
+        self.waiting = 0
+        self.engine_seconds = 0.0
+        self._turn = anyio.CapacityLimiter(1)
+
+    async def card(self, request: Request) -> Response:
+        return _message(self._card)
+
+    async def rounds(self, request: Request) -> Response:
+        body = await _read(request, self._card.limits.max_body_bytes)
+        arrived = time.monotonic()
+        message = decode(body, Round)
+        if self.waiting >= self.max_waiting:
+            return _error("busy", f"{self.waiting} rounds are waiting already. Try again in a moment.", retry=True)
+        self.waiting += 1
+        try:
+            reply = await self._in_turn(lambda: self.sessions.round(message))
+        finally:
+            self.waiting -= 1
+        verdict = msgspec.structs.replace(reply.verdict, server_seconds=time.monotonic() - arrived)
+        return StreamingResponse(self._frames(verdict, reply), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
+
+    async def _frames(self, verdict: Verdict, reply: Reply) -> AsyncIterator[bytes]:
+        yield encode_frame(verdict)
+        for index in range(len(reply.spans)):
+            frame = await self._in_turn(lambda index=index: self.sessions.memory(reply, index))  # type: ignore[misc]
+            if frame is None:
+                return
+            yield encode_frame(frame)
+
+    async def drop(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if await self._in_turn(lambda: self.sessions.drop(name)):
+            return Response(status_code=204)
+        return _error("not_found", "There is no such session; it may have been dropped before.")
+
+    async def health(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus text."""
+        counters = {**dataclasses.asdict(self.sessions.counters), "engine_seconds": round(self.engine_seconds, 6)}
+        gauges = {
+            "sessions": len(self.sessions),
+            "cached_tokens": self.sessions.cached_tokens,
+            "waiting_rounds": self.waiting,
+        }
+        lines = [
+            f"# TYPE outrider_{name}_total counter\noutrider_{name}_total {value}" for name, value in counters.items()
+        ]
+        lines += [f"# TYPE outrider_{name} gauge\noutrider_{name} {value}" for name, value in gauges.items()]
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+    async def _in_turn(self, call: Callable[[], T]) -> T:
+        def timed() -> T:
+            start = time.monotonic()
+            try:
+                return call()
+            finally:
+                self.engine_seconds += time.monotonic() - start
+
+        return await to_thread.run_sync(timed, limiter=self._turn)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    """The whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
+    announced = request.headers.get("content-length", "0")
+    if not announced.isdecimal() or int(announced) > limit:
+        raise TooLarge(f"A body of {announced} bytes; this verifier reads {limit}.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise TooLarge(f"A body of more than {limit} bytes; this verifier reads no further.")
+    return bytes(body)
+
+
+# ---- replies ---------------------------------------------------------------------------------------------------------
+
+
+def _message(message: Struct, status: int = 200) -> Response:
+    return Response(encode(message), status, media_type=CONTENT_TYPE)
+
+
+def _error(code: ErrorCode, message: str, *, retry: bool = False) -> Response:
+    return _message(Error(code=code, message=message, retry=retry), STATUS[code])
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RoundRefused)
+    return _message(error.conflict, 409) if isinstance(error, Diverged) else _error(error.code, str(error))
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    return _error("bad_request", str(error))
+
+
+async def _too_large(request: Request, error: Exception) -> Response:
+    # What is left of the body stays unread, so this connection cannot carry another request.
+    response = _error("too_large", str(error))
+    response.headers["Connection"] = "close"
+    return response
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    log.error("%s", error)
+    return _error("internal", str(error))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    return _error("bad_request", "The request ended before its body did.")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code: ErrorCode = "not_found" if error.status_code == 404 else "bad_request"
+    body = encode(Error(code=code, message=f"{request.method} {request.url.path}: {error.detail}", retry=False))
+    return Response(body, error.status_code, error.headers, CONTENT_TYPE)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return _error("internal", "The verifier failed; its log says why. The session is kept.", retry=True)

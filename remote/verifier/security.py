@@ -1,0 +1,90 @@
+"""Who may talk to the verifier: whoever shows the bearer token, or, without a token, this machine alone.
+
+A verifier without a token also turns away browsers, or any web page could drive it: they mark every request that a
+page can send with a body by an `Origin` header, which no client of ours sends.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from remote.protocol import CONTENT_TYPE, Error, encode
+
+OPEN_PATHS = frozenset({"/healthz"})
+SHORTEST_TOKEN = 16
+
+
+class SecurityError(Exception):
+    """The verifier would not be safe as asked; the message says what to change.
+
+    SecurityError
+    ├── Unprotected     no token, but reachable from other machines
+    └── BadToken        a token file that is missing, empty or too short
+    """
+
+
+class Unprotected(SecurityError):
+    """No token, but reachable from other machines."""
+
+
+class BadToken(SecurityError):
+    """A token file that is missing, empty or too short."""
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, without the white space around it. Raises `BadToken`."""
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadToken(f"The token file {path} cannot be read: {error}") from None
+    if len(token) < SHORTEST_TOKEN or not token.isprintable() or " " in token:
+        raise BadToken(
+            f"{path} must hold one token of {SHORTEST_TOKEN} or more characters, as `openssl rand -hex 32` makes."
+        )
+    return token
+
+
+def check_binding(host: str, token: str | None) -> None:
+    """Raises `Unprotected` where other machines could use the verifier without a token."""
+    if token is None and not is_loopback(host):
+        raise Unprotected(f"Without a token the verifier serves 127.0.0.1 only, not {host}. Add --token-file FILE.")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class BearerAuth:
+    """ASGI middleware: 401 for a request that does not show the token."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app = app
+        self.token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
+        refusal = self._refusal(Headers(scope=scope)) if guarded else None
+        if refusal is None:
+            await self.app(scope, receive, send)
+            return
+        body = encode(Error(code="unauthorised", message=refusal, retry=False))
+        response = Response(body, 401, {"WWW-Authenticate": "Bearer"}, CONTENT_TYPE)
+        await response(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> str | None:
+        if self.token is None:
+            return "A verifier without a token takes no requests from web pages." if "origin" in headers else None
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        # compare_digest takes as long for any wrong token, so a token cannot be guessed byte by byte.
+        if scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self.token):
+            return None
+        return "This verifier needs a token, and none or a wrong one was sent. Check the token of this remote."

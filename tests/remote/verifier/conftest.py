@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from remote.verifier.engine import Engine
+from tests.remote.verifier.tiny import STOP, VOCABULARY, tiny_encoder, tiny_model
+
+LIMITS = Limits(max_nodes=24, max_depth=16, max_tokens=300, max_body_bytes=4096)
+
+
+@pytest.fixture(scope="session")
+def target() -> Engine:
+    """A tiny Llama with a memory encoder; tests keep their state in sessions, never in here."""
+    return Engine(tiny_model(), tiny_encoder())
+
+
+@pytest.fixture
+def card(target: Engine) -> Card:
+    assert target.encoder is not None
+    return Card(
+        version=VERSION,
+        target="tiny",
+        vocabulary=VOCABULARY,
+        tokenizer=b"t" * 16,
+        chat_template="",
+        stop_tokens=(STOP,),
+        limits=LIMITS,
+        memory=MemoryFormat(digest=target.encoder.digest, layers=target.encoder.layers),
+    )

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from drafter.tree import DraftTree
+from remote.protocol import (
+    CONTENT_TYPE,
+    Card,
+    Conflict,
+    Error,
+    Frame,
+    Memory,
+    Round,
+    Sampling,
+    Tree,
+    Verdict,
+    decode,
+    decode_frame,
+    digest_of,
+    encode,
+    pack_tokens,
+    read_frames,
+)
+from remote.verifier.engine import Engine
+from remote.verifier.http import create_app
+from tests.remote.verifier.tiny import VOCABULARY, generated
+
+PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
+TOKEN = "0123456789abcdef"
+PATIENT = 300.0
+"""Seconds: a test machine may be busy."""
+
+
+def message(round: int, known: list[int], append: list[int], tree: DraftTree | None = None, **fields: object) -> bytes:
+    return encode(
+        Round(
+            **{
+                "session": "s",
+                "round": round,
+                "base": len(known),
+                "digest": digest_of(known),
+                "append": pack_tokens(append),
+                "tree": Tree.pack(tree or DraftTree.empty()),
+            }
+            | fields
+        )
+    )
+
+
+def frames_of(body: bytes) -> list[Frame]:
+    found = []
+    while body:
+        (size,) = struct.unpack_from("<I", body)
+        found.append(decode_frame(body[4 : 4 + size]))
+        body = body[4 + size :]
+    return found
+
+
+@contextlib.asynccontextmanager
+async def connected(app: Starlette, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://verifier", headers=headers) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def running(app: Starlette) -> Iterator[str]:
+    """The app behind a real socket on loopback; yields its URL."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(PATIENT)
+
+
+async def test_the_card_tells_what_it_was_given(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card)) as client:
+        response = await client.get("/v1/card")
+    assert response.headers["content-type"] == CONTENT_TYPE
+    assert decode(response.content, Card) == card
+
+
+async def test_a_round_streams_verdict_then_memory(target: Engine, card: Card) -> None:
+    expected = generated(target.model, PROMPT, 3)
+    async with connected(create_app(target, card)) as client:
+        tree = DraftTree.chain(expected[:2])
+        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, tree, memory_from=0))
+    verdict, memory = frames_of(response.content)
+    assert isinstance(verdict, Verdict) and isinstance(memory, Memory)
+    assert (verdict.accepted, verdict.bonus) == ((0, 1), expected[2])
+    assert verdict.digest == digest_of(PROMPT + expected)
+    assert verdict.server_seconds > 0
+    assert (memory.start, memory.count) == (0, len(PROMPT) + 2)
+
+
+async def test_a_verifier_without_encoder_sends_no_memory(target: Engine, card: Card) -> None:
+    async with connected(create_app(Engine(target.model), card)) as client:
+        response = await client.post("/v1/rounds", content=message(1, [], PROMPT, memory_from=0))
+    assert [type(frame) for frame in frames_of(response.content)] == [Verdict]
+
+
+async def test_an_unknown_session_gets_409_with_what_the_server_has(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card)) as client:
+        response = await client.post("/v1/rounds", content=message(1, PROMPT, [2]))
+    assert response.status_code == 409
+    assert decode(response.content, Conflict).have == ((0, digest_of([])),)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"", 400, "bad_request"),
+        (b"\xc1", 400, "bad_request"),
+        (encode(Error(code="busy", message="", retry=False)), 400, "bad_request"),
+        (message(1, [], [VOCABULARY]), 400, "bad_request"),
+        (message(1, [], PROMPT, DraftTree.chain([2] * 20)), 400, "bad_request"),
+        (message(1, [], [2] * 300), 422, "too_long"),
+        (message(1, [], PROMPT, session="../etc"), 400, "bad_request"),
+        (message(1, [], PROMPT, sampling=Sampling(temperature=math.nan)), 400, "bad_request"),
+        (message(1, [], PROMPT, memory_from=-1), 400, "bad_request"),
+        (b"x" * 5000, 413, "too_large"),
+    ],
+)
+async def test_what_cannot_be_served_gets_a_typed_error(
+    target: Engine, card: Card, body: bytes, status: int, code: str
+) -> None:
+    async with connected(create_app(target, card)) as client:
+        response = await client.post("/v1/rounds", content=body)
+        error = decode(response.content, Error)
+        assert (response.status_code, error.code, error.retry) == (status, code, False)
+        assert error.message
+        assert (await client.post("/v1/rounds", content=message(1, [], PROMPT))).status_code == 200
+
+
+async def test_order_and_routes_have_typed_errors_too(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card)) as client:
+        await client.post("/v1/rounds", content=message(5, [], PROMPT))
+        late = await client.post("/v1/rounds", content=message(4, [], PROMPT))
+        assert (late.status_code, decode(late.content, Error).code) == (412, "out_of_order")
+        lost = await client.get("/v2/rounds")
+        assert (lost.status_code, decode(lost.content, Error).code) == (404, "not_found")
+        wrong = await client.get("/v1/rounds")
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+        assert decode(wrong.content, Error).code == "bad_request"
+
+
+async def test_a_body_without_length_is_read_no_further_than_the_limit(target: Engine, card: Card) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 100_000:
+            sent += 1000
+            yield b"x" * 1000
+
+    async with connected(create_app(target, card)) as client:
+        response = await client.post("/v1/rounds", content=endless())
+    assert (response.status_code, decode(response.content, Error).code) == (413, "too_large")
+    assert sent == 5000
+
+
+async def test_sessions_can_be_dropped(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card)) as client:
+        await client.post("/v1/rounds", content=message(1, [], PROMPT))
+        assert (await client.delete("/v1/sessions/s")).status_code == 204
+        assert (await client.delete("/v1/sessions/s")).status_code == 404
+        assert (await client.post("/v1/rounds", content=message(2, PROMPT, [2]))).status_code == 409
+
+
+async def test_the_token_guards_all_but_health(target: Engine, card: Card) -> None:
+    app = create_app(target, card, token=TOKEN)
+    for shown in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": f"Basic {TOKEN}"}):
+        async with connected(app, **shown) as client:
+            for method, path in (
+                ("GET", "/v1/card"),
+                ("POST", "/v1/rounds"),
+                ("DELETE", "/v1/sessions/s"),
+                ("GET", "/metrics"),
+            ):
+                response = await client.request(method, path)
+                assert (response.status_code, decode(response.content, Error).code) == (401, "unauthorised")
+            assert (await client.get("/healthz")).text == "ok\n"
+    async with connected(app, Authorization=f"bearer {TOKEN}", Origin="https://app.example") as client:
+        assert (await client.get("/v1/card")).status_code == 200
+
+
+async def test_without_a_token_web_pages_are_turned_away(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card), Origin="https://evil.example") as client:
+        response = await client.post("/v1/rounds", content=message(1, [], PROMPT))
+    assert response.status_code == 401
+
+
+async def test_metrics_count(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card)) as client:
+        tree = DraftTree.chain(generated(target.model, PROMPT, 2))
+        await client.post("/v1/rounds", content=message(1, [], PROMPT, tree))
+        lines = (await client.get("/metrics")).text.splitlines()
+    assert "outrider_rounds_total 1" in lines
+    assert "outrider_drafted_nodes_total 2" in lines
+    assert "outrider_accepted_nodes_total 2" in lines
+    assert "outrider_sessions 1" in lines
+    assert f"outrider_cached_tokens {len(PROMPT) + 3}" in lines
+
+
+class Gate:
+    """Holds the target's forward, or the encoder's, until it is opened; counts who came."""
+
+    def __init__(self, module: object) -> None:
+        self.open, self.came = threading.Event(), 0
+        self._hook = module.register_forward_pre_hook(self._wait)
+
+    def _wait(self, *_: object) -> None:
+        self.came += 1
+        assert self.open.wait(PATIENT)
+
+    def remove(self) -> None:
+        self.open.set()
+        self._hook.remove()
+
+
+@contextlib.contextmanager
+def gate(module: object) -> Iterator[Gate]:
+    held = Gate(module)
+    try:
+        yield held
+    finally:
+        held.remove()
+
+
+async def test_the_verdict_arrives_before_memory_is_computed(target: Engine, card: Card) -> None:
+    with running(create_app(target, card)) as url, gate(target.encoder) as held:
+        async with (
+            httpx.AsyncClient(timeout=PATIENT) as client,
+            client.stream("POST", f"{url}/v1/rounds", content=message(1, [], PROMPT, memory_from=0)) as response,
+        ):
+            frames = read_frames(response.aiter_raw())
+            assert isinstance(await anext(frames), Verdict)
+            held.open.set()
+            assert isinstance(await anext(frames), Memory)
+
+
+async def test_a_client_that_hangs_up_gets_everything_when_it_returns(target: Engine, card: Card) -> None:
+    body = message(1, [], [2 + token % 40 for token in range(200)], memory_from=0)
+    with running(create_app(target, card)) as url:
+        async with httpx.AsyncClient(timeout=PATIENT) as client:
+            with gate(target.encoder) as held:
+                async with client.stream("POST", f"{url}/v1/rounds", content=body) as response:
+                    frames = read_frames(response.aiter_raw())
+                    verdict = await anext(frames)
+                    assert isinstance(verdict, Verdict)
+                held.open.set()
+            again = frames_of((await client.post(f"{url}/v1/rounds", content=body)).content)
+            assert (again[0].length, again[0].digest, again[0].bonus) == (verdict.length, verdict.digest, verdict.bonus)
+            assert sum(frame.count for frame in again[1:]) == 200
+            tokens = [2 + token % 40 for token in range(200)] + [verdict.bonus]
+            later = frames_of((await client.post(f"{url}/v1/rounds", content=message(2, tokens, []))).content)
+            assert later[0].bonus == generated(target.model, tokens, 1)[0]
+
+
+async def test_a_round_whose_client_left_is_still_committed_once(target: Engine, card: Card) -> None:
+    with running(create_app(target, card)) as url:
+        async with httpx.AsyncClient(timeout=PATIENT) as client:
+            with gate(target.model) as held:
+                with pytest.raises(httpx.ReadTimeout):
+                    await client.post(
+                        f"{url}/v1/rounds", content=message(1, [], PROMPT), timeout=httpx.Timeout(PATIENT, read=0.3)
+                    )
+                held.open.set()
+            retried = frames_of((await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT))).content)
+            assert retried[0].bonus == generated(target.model, PROMPT, 1)[0]
+            lines = (await client.get(f"{url}/metrics")).text.splitlines()
+            assert "outrider_rounds_total 1" in lines
+
+
+async def test_sessions_side_by_side_do_not_mix(target: Engine, card: Card) -> None:
+    prompts = {f"s{index}": [2 + index, 9, 30 - index, 5] for index in range(6)}
+
+    async def talk(client: httpx.AsyncClient, name: str, prompt: list[int]) -> list[int]:
+        tokens, append = [], prompt
+        for round in range(8):
+            body = message(round, tokens, append, DraftTree.chain([round, 7]), session=name, memory_from=len(tokens))
+            verdict = frames_of((await client.post("/v1/rounds", content=body)).content)[0]
+            tokens = tokens + append + [[round, 7][node] for node in verdict.accepted]
+            tokens, append = tokens + ([] if verdict.bonus is None else [verdict.bonus]), []
+        return tokens
+
+    async with connected(create_app(target, card)) as client:
+        answers = await asyncio.gather(*(talk(client, name, prompt) for name, prompt in prompts.items()))
+    for prompt, tokens in zip(prompts.values(), answers):
+        assert tokens[4:] == generated(target.model, prompt, len(tokens) - 4)
+
+
+async def test_a_full_queue_says_busy(target: Engine, card: Card) -> None:
+    with running(create_app(target, card, max_waiting=1)) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(timeout=PATIENT) as client:
+            first = asyncio.create_task(client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT)))
+            while not held.came:
+                await asyncio.sleep(0.01)
+            second = await client.post(f"{url}/v1/rounds", content=message(1, [], PROMPT, session="t"))
+            error = decode(second.content, Error)
+            assert (second.status_code, error.code, error.retry) == (503, "busy", True)
+            held.open.set()
+            assert (await first).status_code == 200
+
+
+async def test_a_failing_target_is_a_typed_error_and_the_session_goes_on(target: Engine, card: Card) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no memory left")
+
+    async with connected(create_app(target, card)) as client:
+        hook = target.model.register_forward_pre_hook(fail)
+        broken = await client.post("/v1/rounds", content=message(1, [], PROMPT))
+        hook.remove()
+        error = decode(broken.content, Error)
+        assert (broken.status_code, error.code, error.retry) == (500, "internal", True)
+        verdict = frames_of((await client.post("/v1/rounds", content=message(1, [], PROMPT))).content)[0]
+        assert verdict.bonus == generated(target.model, PROMPT, 1)[0]

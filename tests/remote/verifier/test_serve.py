@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from drafter.config import ENCODER, DrafterMissing, write_config
+from drafter.model import save_weights
+from drafter.tree import DraftTree
+from remote.protocol import Card, Limits, decode
+from remote.verifier.engine import Engine, UnfitDrafter
+from remote.verifier.security import Unprotected
+from remote.verifier.serve import CannotBind, CorruptWeights, MissingTokenizer, UnknownModel, card, load_target, serve
+from tests.remote.verifier.tiny import (
+    STOP,
+    VOCABULARY,
+    encoder_config,
+    generated,
+    plain_logits,
+    tiny_encoder,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    model = tiny_model()
+    model.generation_config.eos_token_id = STOP
+    model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "tiny"))
+
+
+@pytest.fixture
+def drafter(tmp_path: Path) -> Path:
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    save_weights(tiny_encoder(), folder / ENCODER)
+    write_config(folder, encoder_config())
+    return folder
+
+
+def test_a_target_is_loaded_with_what_a_device_must_know(saved: Path) -> None:
+    target = load_target(str(saved), device="cpu")
+    assert target.model.dtype == torch.float32
+    assert generated(target.model, [5, 9, 2], 3) == generated(tiny_model(), [5, 9, 2], 3)
+    engine = Engine(target.model, tiny_encoder())
+    shown = card(target, engine)
+    assert (shown.target, shown.vocabulary, shown.stop_tokens) == ("tiny", VOCABULARY, (STOP,))
+    assert shown.tokenizer == hashlib.blake2b((saved / "tokenizer.json").read_bytes(), digest_size=16).digest()
+    assert "<end>" in shown.chat_template
+    assert shown.memory is not None and shown.memory.layers == ((2, 16), (2, 8))
+    assert shown.limits.max_tokens == 512
+    assert card(target, Engine(target.model), max_tokens=100).limits == Limits(
+        max_nodes=256, max_depth=256, max_tokens=100, max_body_bytes=4 * 100 + 6 * 256 + (64 << 10)
+    )
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_a_quantised_target_still_verifies(saved: Path, kind: str) -> None:
+    target = load_target(str(saved), quantize=kind, device="cpu")  # type: ignore[arg-type]
+    engine = Engine(target.model)
+    context = engine.context()
+    context.assign(0, [5, 9, 2])
+    logits = engine.verify(context, DraftTree.empty())[0]
+    # Half a step of int4 is large beside a random weight, but most of the direction stays.
+    assert torch.cosine_similarity(logits, plain_logits(tiny_model(), [5, 9, 2]), 0) > {"int8": 0.99, "int4": 0.5}[kind]
+    assert type(target.model.model.layers[0].mlp.up_proj).__name__ == "QLinear"
+    assert type(target.model.lm_head).__name__ == "Linear"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match="There is no folder"):
+        load_target(str(tmp_path / "none"))
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match="no model"):
+        load_target(str(tmp_path))
+
+
+def test_an_unknown_architecture(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": "abacus", "architectures": ["Abacus"]}))
+    with pytest.raises(UnknownModel, match="abacus"):
+        load_target(str(copy))
+
+
+def test_weights_cut_short(copy: Path) -> None:
+    weights = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(CorruptWeights, match="damaged"):
+        load_target(str(copy))
+
+
+def test_weights_with_a_tensor_missing(copy: Path) -> None:
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(CorruptWeights, match=r"layers\.1\.mlp\.up_proj"):
+        load_target(str(copy))
+
+
+def test_pickled_weights_are_never_read(copy: Path) -> None:
+    torch.save(load_file(copy / "model.safetensors"), copy / "pytorch_model.bin")
+    (copy / "model.safetensors").unlink()
+    with pytest.raises(UnknownModel, match="safetensors"):
+        load_target(str(copy))
+
+
+def test_a_model_without_tokenizer(copy: Path) -> None:
+    (copy / "tokenizer.json").unlink()
+    with pytest.raises(MissingTokenizer, match=r"tokenizer\.json"):
+        load_target(str(copy))
+
+
+def test_a_damaged_tokenizer(copy: Path) -> None:
+    (copy / "tokenizer.json").write_text("{")
+    with pytest.raises(MissingTokenizer, match="cannot be read"):
+        load_target(str(copy))
+
+
+def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(Unprotected):
+        serve(str(saved), host="0.0.0.0")
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(CannotBind, match="Choose another"):
+        serve(str(saved), port=taken.getsockname()[1])
+    with pytest.raises(CannotBind):
+        serve(str(saved), host="no.such.host.invalid", token="0123456789abcdef")
+    with pytest.raises(DrafterMissing):
+        serve(str(saved), drafter=tmp_path)
+
+
+def test_a_drafter_of_another_target(saved: Path, drafter: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    tiny_model("llama-multi-query").save_pretrained(other)
+    tiny_tokenizer().save_pretrained(other)
+    with pytest.raises(UnfitDrafter, match="Serve its own target"):
+        serve(str(other), drafter=drafter)
+
+
+def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, drafter: Path) -> None:
+    call = f"serve({str(saved)!r}, drafter=Path({str(drafter)!r}), watch_stdin=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from pathlib import Path; from remote.verifier.serve import serve; {call}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("outrider verifier ready at http://127.0.0.1:")
+        reply = httpx.get(line.split()[-1] + "/v1/card", timeout=120)
+        shown = decode(reply.content, Card)
+        assert shown.memory is not None and shown.memory.digest == tiny_encoder().digest
+        process.stdin.close()
+        assert process.wait(120) == 0
+        assert process.stdout.read() == ""
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

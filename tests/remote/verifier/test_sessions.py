@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drafter.memory import unpack_memory
+from drafter.tree import DraftTree
+from remote.protocol import Memory, Round, Sampling, Tree, digest_of, pack_tokens
+from remote.verifier.engine import Engine
+from remote.verifier.sessions import BadRound, Diverged, OutOfOrder, Reply, Sessions, TooLong
+from tests.remote.verifier.conftest import LIMITS
+from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
+
+PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
+
+
+class Device:
+    """The other side of one session: its tokens and round numbers."""
+
+    def __init__(self, sessions: Sessions, name: str = "a") -> None:
+        self.sessions, self.name = sessions, name
+        self.tokens: list[int] = []
+        self.round = 0
+
+    def message(
+        self,
+        append: list[int],
+        tree: DraftTree | None = None,
+        *,
+        sampling: Sampling | None = None,
+        memory_from: int | None = None,
+    ) -> Round:
+        self.round += 1
+        return Round(
+            session=self.name,
+            round=self.round,
+            base=len(self.tokens),
+            digest=digest_of(self.tokens),
+            append=pack_tokens(append),
+            tree=Tree.pack(tree or DraftTree.empty()),
+            sampling=sampling or Sampling(),
+            memory_from=memory_from,
+        )
+
+    def play(
+        self,
+        append: list[int],
+        tree: DraftTree | None = None,
+        *,
+        sampling: Sampling | None = None,
+        memory_from: int | None = None,
+    ) -> Reply:
+        tree = tree or DraftTree.empty()
+        reply = self.sessions.round(self.message(append, tree, sampling=sampling, memory_from=memory_from))
+        verdict = reply.verdict
+        self.tokens += append + [int(tree.tokens[node]) for node in verdict.accepted]
+        self.tokens += [] if verdict.bonus is None else [verdict.bonus]
+        assert (verdict.length, verdict.digest) == (len(self.tokens), digest_of(self.tokens))
+        return reply
+
+
+def table(target: Engine, stop: int | None = None, max_sessions: int = 4, cached: int = 10_000) -> Sessions:
+    stops = frozenset() if stop is None else frozenset({stop})
+    return Sessions(target, LIMITS, stops, max_sessions=max_sessions, max_cached_tokens=cached)
+
+
+def frames(sessions: Sessions, reply: Reply) -> list[Memory]:
+    found = []
+    while (frame := sessions.memory(reply, len(found))) is not None:
+        found.append(frame)
+    return found
+
+
+def test_rounds_with_any_trees_give_what_generate_gives(target: Engine) -> None:
+    expected = generated(target.model, PROMPT, 40)
+    device, rng = Device(table(target)), random.Random(0)
+    device.play(PROMPT)
+    while len(device.tokens) < len(PROMPT) + 40:
+        ahead = expected[len(device.tokens) - len(PROMPT) :][: rng.randrange(6)]
+        device.play([], DraftTree.chain(ahead) if rng.random() < 0.5 else random_tree(rng, 12))
+    assert device.tokens[len(PROMPT) :][:40] == expected
+
+
+def test_sampled_tokens_do_not_depend_on_the_trees(target: Engine) -> None:
+    sampling = Sampling(temperature=1.5, top_p=0.95, seed=11)
+    off, on = Device(table(target), "off"), Device(table(target), "on")
+    off.play(PROMPT, sampling=sampling)
+    while len(off.tokens) < 60:
+        off.play([], sampling=sampling)
+    rng = random.Random(1)
+    on.play(PROMPT, random_tree(rng, 20), sampling=sampling)
+    while len(on.tokens) < 60:
+        ahead = off.tokens[len(on.tokens) :][: rng.randrange(5)]
+        on.play([], DraftTree.chain(ahead) if rng.random() < 0.7 else random_tree(rng, 20), sampling=sampling)
+    assert on.tokens[:60] == off.tokens[:60]
+
+
+def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    device.play(PROMPT)
+    message = device.message([], DraftTree.chain([1, 2]), memory_from=0)
+    first = sessions.round(message)
+    memory = frames(sessions, first)
+    again = sessions.round(message)
+    assert again.verdict == first.verdict
+    assert frames(sessions, again) == memory != []
+    assert (sessions.counters.rounds, sessions.counters.replays) == (2, 1)
+
+
+def test_an_older_round_is_out_of_order(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    old = device.message(PROMPT)
+    sessions.round(old)
+    device.tokens = PROMPT[:]
+    device.play([8, 8])
+    with pytest.raises(OutOfOrder, match="round 1 comes after round 2"):
+        sessions.round(old)
+
+
+def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    device.tokens = PROMPT[:]
+    with pytest.raises(Diverged) as caught:
+        sessions.round(device.message([4]))
+    assert caught.value.conflict.have == ((0, digest_of([])),)
+    assert len(sessions) == 0
+
+
+def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    device.play(PROMPT)
+    held = device.tokens[:]
+    device.tokens = [*held[:6], 0, 0, 0, 0]
+    with pytest.raises(Diverged) as caught:
+        sessions.round(device.message([4]))
+    have = caught.value.conflict.have
+    lengths = [length for length, _ in have]
+    assert lengths == sorted(set(lengths), reverse=True)
+    assert (lengths[0], lengths[-1]) == (len(held), 0)
+    assert all(digest == digest_of(held[:length]) for length, digest in have)
+    # The device goes on from the longest prefix they share, and the session is as good as before.
+    shared = max(length for length, digest in have if digest == digest_of(device.tokens[:length]))
+    assert 3 <= shared <= 6
+    append, device.tokens = device.tokens[shared:], device.tokens[:shared]
+    device.play(append)
+    assert device.tokens[-1] == generated(target.model, device.tokens[:-1], 1)[0]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_shorter_base_cuts_the_session(target: Engine, data: st.DataObject) -> None:
+    device = Device(table(target))
+    device.play(PROMPT)
+    device.play([], random_tree(random.Random(0), 6))
+    for _ in range(3):
+        device.tokens = device.tokens[: data.draw(st.integers(1, len(device.tokens)))]
+        device.play(data.draw(st.lists(st.integers(0, VOCABULARY - 1), max_size=5)))
+        assert device.tokens[-1] == generated(target.model, device.tokens[:-1], 1)[0]
+
+
+def test_memory_covers_what_was_asked_newest_first(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    prompt = [token % VOCABULARY for token in range(2, 202)]
+    reply = device.play(prompt, memory_from=10)
+    found = frames(sessions, reply)
+    spans = [(frame.start, frame.start + frame.count) for frame in found]
+    assert spans == [(136, 200), (72, 136), (10, 72)]
+    assert target.encoder is not None
+    for frame in found:
+        assert frame.digest == target.encoder.digest
+        unpack_memory(frame.data, frame.count, target.encoder.layers)
+    assert frames(sessions, device.play([], memory_from=None)) == []
+    latest = frames(sessions, device.play([], memory_from=200))
+    assert [(frame.start, frame.count) for frame in latest] == [(200, 2)]
+    assert frames(sessions, device.play([], memory_from=299)) == []
+
+
+def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    reply = device.play([2] * 150, memory_from=0)
+    assert sessions.memory(reply, 0) is not None
+    device.play([])
+    assert sessions.memory(reply, 1) is not None
+    device.tokens = device.tokens[:100]
+    device.play([3, 3])
+    assert sessions.memory(reply, 2) is None
+    later = device.play([], memory_from=0)
+    sessions.drop("a")
+    assert sessions.memory(later, 0) is None
+
+
+def test_a_stop_token_finishes(target: Engine) -> None:
+    expected = generated(target.model, PROMPT, 8)
+    stop = next(token for at, token in enumerate(expected) if at and token not in expected[:at])
+    at = expected.index(stop)
+    whole = Device(table(target, stop=stop))
+    verdict = whole.play(PROMPT, DraftTree.chain(expected)).verdict
+    assert (verdict.accepted, verdict.bonus, verdict.finished) == (tuple(range(at + 1)), None, True)
+    bare = Device(table(target, stop=stop))
+    for index in range(at + 1):
+        verdict = bare.play(PROMPT if not index else []).verdict
+        assert verdict.finished == (index == at)
+    assert verdict.bonus == stop
+    # After an answer's end the conversation goes on.
+    assert whole.play([4, 5, 6]).verdict.length == len(PROMPT) + at + 1 + 3 + 1
+
+
+def test_a_full_session_finishes(target: Engine) -> None:
+    prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 4)]
+    expected = generated(target.model, prompt, 4)
+    device = Device(table(target))
+    tree = DraftTree.chain([*expected, 3, 3, 3])
+    verdict = device.play(prompt, tree).verdict
+    assert (verdict.accepted, verdict.bonus, verdict.finished) == ((0, 1, 2), expected[3], True)
+    assert verdict.length == LIMITS.max_tokens
+    with pytest.raises(TooLong, match="300"):
+        device.sessions.round(device.message([]))
+    other = Device(device.sessions, "b")
+    with pytest.raises(TooLong):
+        other.sessions.round(other.message([2] * 301))
+
+
+def test_indices_in_a_verdict_are_those_of_the_tree_that_was_sent(target: Engine) -> None:
+    prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 3)]
+    one, two, _ = expected = generated(target.model, prompt, 3)
+    wrong = (one + 1) % VOCABULARY
+    tree = DraftTree([wrong, 2, 3, one, two, 9], [-1, 0, 1, -1, 3, 4])
+    verdict = Device(table(target)).play(prompt, tree).verdict
+    assert (verdict.accepted, verdict.bonus) == ((3, 4), expected[2])
+
+
+def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
+    sessions = table(target, max_sessions=2)
+    first, second, third = (Device(sessions, name) for name in "abc")
+    first.play(PROMPT)
+    second.play(PROMPT)
+    first.play([])
+    third.play(PROMPT)
+    assert (len(sessions), sessions.counters.evictions) == (2, 1)
+    first.play([])
+    with pytest.raises(Diverged):
+        sessions.round(second.message([]))
+
+
+def test_cached_tokens_stay_within_their_bound(target: Engine) -> None:
+    sessions = table(target, max_sessions=99, cached=330)
+    devices = [Device(sessions, str(index)) for index in range(8)]
+    for device in devices:
+        device.play([2] * 100)
+        assert sessions.cached_tokens <= 330
+    assert len(sessions) == 3
+    devices[-1].play([3] * 150, DraftTree.chain([1, 2, 3]))
+    assert len(sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"append": b"abc"},
+        {"append": pack_tokens([-3])},
+        {"append": pack_tokens([VOCABULARY])},
+        {"tree": Tree.pack(DraftTree.chain([VOCABULARY]))},
+        {"tree": Tree.pack(DraftTree.chain([2] * 17))},
+        {"tree": Tree.pack(DraftTree(list(range(25)), [-1] * 25))},
+        {"tree": Tree(tokens=b"\0" * 8, parents=b"\0" * 4)},
+        {"append": b""},
+    ],
+)
+def test_a_bad_round_is_refused_and_changes_nothing(target: Engine, fields: dict[str, object]) -> None:
+    sessions = table(target, stop=STOP)
+    device = Device(sessions)
+    with pytest.raises(BadRound):
+        sessions.round(msgspec.structs.replace(device.message(PROMPT), **fields))
+    assert len(sessions) == 0
+    device.play(PROMPT)

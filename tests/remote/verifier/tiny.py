@@ -1,0 +1,160 @@
+"""Tiny targets with random weights, a tokenizer, an encoder, and trees of every kind."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GemmaConfig,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from drafter.config import DrafterConfig
+from drafter.model import MemoryEncoder
+from drafter.tree import DraftTree
+
+VOCABULARY = 48
+STOP = 1
+
+_SHAPE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.4,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+_MIXED = {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+
+CONFIGS = {
+    "llama": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=False),
+    "llama-tied": lambda: LlamaConfig(**_SHAPE, tie_word_embeddings=True),
+    "llama-multi-query": lambda: LlamaConfig(**{**_SHAPE, "num_key_value_heads": 1}),
+    "qwen2": lambda: Qwen2Config(**_SHAPE, tie_word_embeddings=True),
+    "qwen3": lambda: Qwen3Config(**_SHAPE),
+    "qwen3-mixed": lambda: Qwen3Config(**_SHAPE, use_sliding_window=True, **_MIXED),
+    "mistral-window": lambda: MistralConfig(**_SHAPE, sliding_window=5),
+    "gemma": lambda: GemmaConfig(**_SHAPE),
+    "gemma2-eager": lambda: Gemma2Config(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
+    "gemma3-mixed": lambda: Gemma3TextConfig(**_SHAPE, **_MIXED, query_pre_attn_scalar=8),
+    "gpt2": lambda: GPT2Config(
+        vocab_size=VOCABULARY,
+        n_embd=32,
+        n_layer=3,
+        n_head=4,
+        n_positions=512,
+        initializer_range=0.4,
+        bos_token_id=None,
+        eos_token_id=None,
+    ),
+}
+
+
+def tiny_model(kind: str = "llama", seed: int = 0) -> PreTrainedModel:
+    torch.manual_seed(seed)
+    return AutoModelForCausalLM.from_config(CONFIGS[kind](), dtype=torch.float32).eval()
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    vocabulary = {"<pad>": 0, "<end>": STOP} | {f"w{index}": index for index in range(2, VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
+    fast.chat_template = "{% for message in messages %}{{ message['content'] }}<end>{% endfor %}"
+    return fast
+
+
+def encoder_config(inference_layers: int = 1) -> DrafterConfig:
+    return DrafterConfig(
+        target="tiny",
+        vocabulary=VOCABULARY,
+        hidden=32,
+        target_layers=3,
+        target_kv_heads=2,
+        target_head_size=8,
+        heads=2,
+        kv_heads=2,
+        head_size=16,
+        ffn=48,
+        encoder_ffn=48,
+        inference_layers=inference_layers,
+        target_heads=4,
+        target_ffn=48,
+        rope_theta=10_000.0,
+        norm_eps=1e-6,
+        stop_tokens=(STOP,),
+        memory="ab" * 16,
+    )
+
+
+def tiny_encoder(inference_layers: int = 1) -> MemoryEncoder:
+    torch.manual_seed(7)
+    return MemoryEncoder(encoder_config(inference_layers)).eval().requires_grad_(False)
+
+
+def generated(model: PreTrainedModel, prompt: list[int], count: int) -> list[int]:
+    """What transformers' own greedy decoding adds to the prompt."""
+    ids = torch.tensor([prompt])
+    output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False)
+    return output[0, len(prompt) :].tolist()
+
+
+def plain_logits(model: PreTrainedModel, tokens: list[int]) -> torch.Tensor:
+    """Logits after the last token, without any cache."""
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float()
+
+
+def random_tree(rng: random.Random, nodes: int, vocabulary: int = VOCABULARY) -> DraftTree:
+    parents: list[int] = []
+    tokens: list[int] = []
+    taken: set[tuple[int, int]] = set()
+    for node in range(nodes):
+        pair = (rng.randrange(-1, node), rng.randrange(vocabulary))
+        while pair in taken:
+            pair = (rng.randrange(-1, node), rng.randrange(vocabulary))
+        taken.add(pair)
+        parents.append(pair[0])
+        tokens.append(pair[1])
+    return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
+
+
+def tree_around(rng: random.Random, path: list[int], nodes: int) -> DraftTree:
+    """A tree that holds `path` among random other nodes."""
+    tokens, parents, at = [], [], -1
+    taken: set[tuple[int, int]] = set()
+
+    def add(parent: int, token: int) -> int:
+        taken.add((parent, token))
+        tokens.append(token)
+        parents.append(parent)
+        return len(tokens) - 1
+
+    for token in path:
+        for _ in range(rng.randrange(3)):
+            pair = (rng.randrange(-1, len(tokens)), rng.randrange(VOCABULARY))
+            if pair not in taken and pair != (at, token):
+                add(*pair)
+        at = add(at, token)
+    while len(tokens) < nodes:
+        pair = (rng.randrange(-1, len(tokens)), rng.randrange(VOCABULARY))
+        if pair not in taken:
+            add(*pair)
+    return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
