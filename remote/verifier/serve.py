@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class ServeError(Exception):
     ├── UnknownModel        neither a folder nor a model that can be fetched, or of an unknown architecture
     ├── CorruptWeights      weights that are damaged or incomplete
     ├── MissingTokenizer    a model without `tokenizer.json`, which devices need
-    └── CannotBind          the address is taken or not ours
+    ├── CannotBind          the address is taken or not ours
+    └── BadCertificate      a TLS certificate or key that cannot be used
     Besides, `serve` raises `EngineError`, `SecurityError` and `DrafterError`.
     """
 
@@ -63,6 +65,10 @@ class MissingTokenizer(ServeError):
 
 class CannotBind(ServeError):
     """The address is taken or not ours."""
+
+
+class BadCertificate(ServeError):
+    """A TLS certificate or key that cannot be used."""
 
 
 START_ERRORS = (ServeError, EngineError, SecurityError, DrafterError)
@@ -141,7 +147,7 @@ def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
     from optimum.quanto import freeze, qint4, qint8, quantize  # Slow to import, and rarely wanted.
     from optimum.quanto.library.extensions.cpp import ext
 
-    # Its own unpacking of int4 makes the same calls in C++, which is compiled at the first forward, compiler permitting.
+    # Its own unpacking of int4 makes the same calls in C++, which needs a compiler at the first forward.
     ext._lib = SimpleNamespace(unpack=_unpack)
     quantize(model, weights=qint8 if kind == "int8" else qint4, exclude="lm_head")
     freeze(model)
@@ -194,6 +200,7 @@ def serve(
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_binding(host, token)
+    _check_certificate(tls_cert, tls_key)
     with contextlib.closing(_bind(host, port)) as listener:
         target = load_target(model, quantize=quantize)
         engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
@@ -243,6 +250,15 @@ def _bind(host: str, port: int) -> socket.socket:
             f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
         ) from error
     return listener
+
+
+def _check_certificate(cert: Path | None, key: Path | None) -> None:
+    if cert is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
+    except OSError as error:  # ssl.SSLError is one.
+        raise BadCertificate(f"The TLS certificate {cert} with the key {key} cannot be used: {error}.") from error
 
 
 def _free_bytes(engine: Engine) -> int:

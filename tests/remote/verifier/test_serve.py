@@ -19,7 +19,16 @@ from drafter.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.security import Unprotected
-from remote.verifier.serve import CannotBind, CorruptWeights, MissingTokenizer, UnknownModel, card, load_target, serve
+from remote.verifier.serve import (
+    BadCertificate,
+    CannotBind,
+    CorruptWeights,
+    MissingTokenizer,
+    UnknownModel,
+    card,
+    load_target,
+    serve,
+)
 from tests.remote.verifier.tiny import (
     STOP,
     VOCABULARY,
@@ -143,6 +152,9 @@ def test_what_cannot_be_served_is_told_before_loading(saved: Path, tmp_path: Pat
         serve(str(saved), port=taken.getsockname()[1])
     with pytest.raises(CannotBind):
         serve(str(saved), host="no.such.host.invalid", token="0123456789abcdef")
+    (tmp_path / "cert.pem").write_text("no certificate")
+    with pytest.raises(BadCertificate, match=r"cert\.pem"):
+        serve(str(saved), tls_cert=tmp_path / "cert.pem", tls_key=tmp_path / "key.pem")
     with pytest.raises(DrafterMissing):
         serve(str(saved), drafter=tmp_path)
 
