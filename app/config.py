@@ -45,7 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Sample among so many likeliest tokens; 0: all."""
     top_p: Probability = 1.0
     """Sample among the likeliest tokens that hold this probability."""
-    seed: int = 0
+    seed: int | None = None
+    """Fixes a sampled answer; None: another one each time."""
     max_tokens: Count = 512
     """Longest answer, in tokens."""
     depth: Count = 8

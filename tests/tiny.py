@@ -11,22 +11,13 @@ from pathlib import Path
 
 import msgspec
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
-
-SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-END = 1
-CHAT_TEMPLATE = (
-    "{%- if not messages or messages[0]['role'] != 'system' -%}<|system|>Answer with a command.<|end|>{%- endif -%}"
-    "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
-    "{%- if add_generation_prompt -%}<|assistant|>{%- endif -%}"
-)
-CORPUS = ["list all files in a folder", "unpack a tar archive", "find large files and delete them", "show disk usage"]
+from tests.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 
 def build_pair(folder: Path, *, seed: int = 0, context: int = 1024) -> Path:
@@ -42,14 +33,7 @@ def build_pair(folder: Path, *, seed: int = 0, context: int = 1024) -> Path:
 
 
 def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    tokenizer = train_tokenizer()
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
     fast.chat_template = CHAT_TEMPLATE
     size = tokenizer.get_vocab_size()

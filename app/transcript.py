@@ -1,0 +1,63 @@
+"""A conversation as the tokens that both halves work on.
+
+Answers keep the tokens they were given in: the same text, encoded again, may come out as others, and then neither the
+verifier's cache nor the drafter's memory would fit. The chat template is rendered for what lies between the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drafter.text import ChatText
+from storage import Message
+
+
+def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
+    """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
+
+    Answers without tokens, from an import, are encoded. Questions that got no answer are left out, except the last
+    one: chat templates want the roles to alternate. Raises `TemplateFailed`.
+    """
+    tokens: list[int] = []
+    spoken: list[tuple[str, str]] = []
+    before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
+    for message in _answered(thread):
+        spoken.append((message.role, message.text))
+        if message.role == "assistant":
+            answer = message
+        elif message.role == "user":
+            rendered = text.render(spoken)
+            between = None if answer is None else _after_answer(text, rendered[before:], answer)
+            tokens = rendered if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
+            before, answer = len(rendered), None
+    return tokens
+
+
+def _answered(thread: Sequence[Message]) -> list[Message]:
+    """The messages that have a part in the prompt; the thread ends with the new question or its pending answer."""
+    kept: list[Message] = []
+    for message in thread:
+        if message.role == "user" and kept and kept[-1].role == "user":
+            kept.pop()
+        if message.role != "assistant" or message.text:
+            kept.append(message)
+    return kept
+
+
+def _after_answer(text: ChatText, rendered: list[int], answer: Message) -> list[int] | None:
+    """What the template puts between an answer and the next one; `rendered` begins with that answer.
+
+    None where the answer's own tokens cannot be used: there are none, or the template changes what was said before.
+    """
+    encoded = text.encode(answer.text)
+    if not answer.tokens or rendered[: len(encoded)] != encoded:
+        return None
+    between = rendered[len(encoded) :]
+    ended = bool(between) and answer.tokens[-1] == between[0] and between[0] in text.stop_tokens
+    return between[1:] if ended else between
+
+
+def shared_prefix(text: ChatText) -> int:
+    """How many tokens every conversation begins with: the system prompt, up to the first word of the question."""
+    first, second = text.render([("user", "a")]), text.render([("user", "b")])
+    return next((at for at, (one, other) in enumerate(zip(first, second)) if one != other), 0)

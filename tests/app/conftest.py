@@ -1,0 +1,13 @@
+"""Fixtures of the assistant's tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from drafter.text import ChatText
+from tests.tiny_text import tiny_text
+
+
+@pytest.fixture(scope="session")
+def text() -> ChatText:
+    return tiny_text()
