@@ -1,10 +1,17 @@
-"""Fixtures for every package: the tiny pair, built once a session."""
+"""Fixtures for every package: the tiny pair, and a verifier process that serves it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+from tests.serving import VerifierProcess
+
+hypothesis.settings.register_profile("busy machines", deadline=None)
+hypothesis.settings.load_profile("busy machines")
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +20,10 @@ def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
     return build_pair(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def verifier(tiny_pair: Path) -> Iterator[VerifierProcess]:
+    """The tiny target behind a real verifier process that all tests share."""
+    with VerifierProcess(tiny_pair) as process:
+        yield process

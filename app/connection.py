@@ -1,0 +1,170 @@
+"""Whether a verifier is within reach: one background task that connects, notices its return, and says so.
+
+Replies use `verifier` while it is there and report `lost` when a round fails. Everything else, from the first
+connection to probing a dead line with jittered back-off, happens here, so that no reply ever waits for a connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from remote import Incompatible, Link, RemoteError, RoundReply, VerifierClient
+from remote.protocol import Card
+
+PATIENCE_SECONDS = 3.0
+"""Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
+
+
+class SourceFailed(Exception):
+    """There is no address to connect to; the message says why and what to do."""
+
+
+class Source(Protocol):
+    """Where a verifier is."""
+
+    async def client(self) -> VerifierClient:
+        """A client of it as soon as it listens; the same one while it stays there. Raises `SourceFailed`."""
+
+    async def gone(self) -> None:
+        """Returns when nothing can listen there any more."""
+
+    async def close(self) -> None: ...
+
+
+class Fixed:
+    """A verifier that somebody else runs, at a known address. Raises `Misconfigured`."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._client = VerifierClient(url, token)
+
+    async def client(self) -> VerifierClient:
+        return self._client
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A verifier that answered, and fits this device."""
+
+    client: VerifierClient
+    card: Card
+
+
+class Connection:
+    """`tokenizer` and `vocabulary` are the drafter's: a verifier that differs in either is refused.
+
+    `patience`: seconds for a verifier to say who it is.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        tokenizer: bytes,
+        vocabulary: int,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.verifier: Verifier | None = None
+        self.warming = True
+        """Nothing has been decided yet: the first connection is being made."""
+        self.why = "connecting to the verifier"
+        self.met = False
+        """There has been a verifier."""
+        self.error: RemoteError | SourceFailed | None = None
+        """Why there is no verifier."""
+        self.link = Link()
+        self.server_seconds: float | None = None
+        """A round's time at the verifier, smoothed; None before the first."""
+        self._source = source
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._patience = patience
+        self._change = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self._proved = True
+
+    def start(self) -> None:
+        """Begin to connect; returns at once. Does nothing where it has begun."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep())
+
+    def changed(self) -> Coroutine[Any, Any, bool]:
+        """Ends with the first change of `verifier`, `warming` or `why` after this call."""
+        return self._change.wait()
+
+    def served(self, reply: RoundReply) -> None:
+        """A round worked."""
+        server = reply.verdict.server_seconds
+        self.link.observe(reply.rtt_seconds + server, server, reply.bytes_up, reply.bytes_down)
+        self.server_seconds = (
+            server if self.server_seconds is None else self.server_seconds + (server - self.server_seconds) / 4
+        )
+        self._proved = True
+
+    def lost(self, verifier: Verifier, error: RemoteError) -> None:
+        """A round with this verifier failed."""
+        self.link.failed()
+        if verifier is self.verifier:
+            self._become(None, error)
+            self._lost.set()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._source.close()
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                verifier = await self._connect()
+            except (RemoteError, SourceFailed) as error:
+                self._become(None, error)
+                self._proved = False
+            else:
+                self._lost.clear()
+                self._proved = False
+                self.met = True
+                self._become(verifier, None)
+                await self._until_lost()
+            if not self._proved:  # Nobody there, or somebody who greets and then fails each round.
+                await asyncio.sleep(self.link.next_probe_delay())
+
+    async def _connect(self) -> Verifier:
+        client = await self._source.client()
+        card = await client.card(self._patience, tokenizer=self._tokenizer)
+        if card.vocabulary != self._vocabulary:
+            sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"
+            raise Incompatible(f"{card.target} has {sizes}; use the drafter made for it")
+        return Verifier(client, card)
+
+    async def _until_lost(self) -> None:
+        waits = [asyncio.create_task(self._lost.wait()), asyncio.create_task(self._gone())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _gone(self) -> None:
+        await self._source.gone()
+        self._become(None, SourceFailed("the verifier on this device ended; it starts again"))
+
+    def _become(self, verifier: Verifier | None, error: RemoteError | SourceFailed | None) -> None:
+        why = f"verified by {verifier.card.target}" if verifier else str(error)
+        if (self.verifier, self.why, self.warming) != (verifier, why, False):
+            self.verifier, self.error, self.why, self.warming = verifier, error, why, False
+            self._change.set()
+            self._change = asyncio.Event()

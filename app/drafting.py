@@ -1,0 +1,134 @@
+"""One conversation's drafting, off the event loop: the draft context, and the memory that feeds it.
+
+A context is not thread-safe, so each call runs on the one thread that is given. Memory arrives in the background after
+a verdict, goes into the context, and is kept in storage: the next reply, or one without a line, starts from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from app.transcript import shared_prefix
+from drafter.memory import MalformedMemory, pack_memory, unpack_memory
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.tree import DraftTree
+from remote import MemoryStream, RemoteError
+from remote.protocol import DIGEST_BYTES, RunningDigest
+from storage import StorageError, Store
+
+T = TypeVar("T")
+
+
+class Drafting:
+    """`thread` runs one call at a time."""
+
+    def __init__(self, drafter: Drafter, store: Store, conversation_id: str, thread: Executor) -> None:
+        self._drafter = drafter
+        self._store = store
+        self._conversation_id = conversation_id
+        self._thread = thread
+        self._context = drafter.context()
+        self._digests = RunningDigest()  # In step with the context's tokens.
+        self._shared = shared_prefix(drafter.text)
+        self._listening: asyncio.Task[None] | None = None
+        self._restored = False
+
+    @property
+    def memory_length(self) -> int:
+        """How many tokens from the first on need no memory from the verifier any more."""
+        return self._context.memory_length
+
+    async def follow(self, tokens: Sequence[int]) -> None:
+        """Make these tokens the conversation's; what does not fit them any more is forgotten."""
+        await self._run(lambda: self._follow(tokens))
+
+    async def draft(self, pace: Pace) -> DraftTree:
+        """The likeliest continuations of the tokens followed last."""
+        return await self._run(lambda: self._context.draft(pace))
+
+    async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
+        """The drafter alone, token by token."""
+        tokens: Iterator[int] = self._context.generate(temperature, seed)
+        while True:
+            token = await self._run(lambda: next(tokens))
+            self._digests.extend([token])
+            yield token
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def listen(self, memory: MemoryStream) -> None:
+        """Take the memory that follows a verdict, in the background. The tokens it is of are followed already."""
+        self._listening = asyncio.create_task(self._take(memory))
+
+    async def hear(self, seconds: float) -> None:
+        """Wait until the memory of the last round is in, but no longer than that."""
+        if self._listening is not None:
+            await asyncio.wait([self._listening], timeout=seconds)
+
+    async def quiet(self) -> None:
+        """Stop listening; what has not come by now is asked for again."""
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    async def _take(self, memory: MemoryStream) -> None:
+        try:
+            async for frame in memory:
+                if frame.digest == self._drafter.memory_digest:
+                    await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
+        except (RemoteError, MalformedMemory):
+            pass  # What is missing is asked for again in the next round, whose failure would be the reply's concern.
+        finally:
+            await memory.aclose()
+
+    # ---- on the drafting thread --------------------------------------------------------------------------------------
+
+    def _follow(self, tokens: Sequence[int]) -> None:
+        known = self._context.tokens
+        same = next(
+            (at for at, (old, new) in enumerate(zip(known, tokens)) if old != new), min(len(known), len(tokens))
+        )
+        if same < len(known):
+            self._context.rewind(same)
+            self._digests.truncate(same)
+        if same < len(tokens):
+            self._context.commit(tokens[same:])
+            self._digests.extend(tokens[same:])
+        if not self._restored:
+            self._restored = True
+            with contextlib.suppress(StorageError):  # The verifier can compute all of it again.
+                self._restore()
+
+    def _remember(self, start: int, count: int, data: bytes) -> None:
+        rows = unpack_memory(data, count, self._drafter.memory_layers)
+        self._context.remember(start, rows)
+        # Cut where conversations part, so that a new one can start from the memory of their common beginning.
+        cuts = [start, *([self._shared] if start < self._shared < start + count else []), start + count]
+        for first, end in zip(cuts, cuts[1:]):
+            part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows])  # type: ignore[misc]
+            with contextlib.suppress(StorageError):  # Likewise.
+                self._store.save_memory(
+                    self._conversation_id, self._drafter.memory_digest, first, end - first, self._digests.at(end) + part
+                )
+
+    def _restore(self) -> None:
+        """Remember what storage has of these tokens: each chunk there names its prefix by a digest."""
+        others = [other.id for other in self._store.conversations()[:2] if other.id != self._conversation_id]
+        for conversation_id in (self._conversation_id, *others):
+            for start, count, data in self._store.load_memory(conversation_id, self._drafter.memory_digest):
+                known = start + count <= len(self._digests) and self._digests.at(start + count) == data[:DIGEST_BYTES]
+                if known and start + count > self._context.memory_length:
+                    try:
+                        rows = unpack_memory(data[DIGEST_BYTES:], count, self._drafter.memory_layers)
+                    except MalformedMemory:
+                        continue  # Damaged on the disk; the verifier sends it again.
+                    self._context.remember(start, rows)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)

@@ -1,0 +1,38 @@
+"""Puts the parts together for one run of the program: drafter, database, verifier, assistant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.assistant import Assistant
+from app.config import Folders, Settings
+from app.connection import Fixed, Source
+from app.loopback import Loopback
+from drafter.runtime import Drafter
+from storage import Store
+
+
+@asynccontextmanager
+async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = True) -> AsyncIterator[Assistant]:
+    """An assistant with its database, connecting; a verifier that it starts ends with it.
+
+    Raises `DrafterError`, `StorageError`, `Misconfigured`.
+    """
+    source = source_of(settings)
+    store = Store.open(folders.database)
+    try:
+        drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter))
+        async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
+            yield assistant
+    finally:
+        store.close()
+
+
+def source_of(settings: Settings) -> Source | None:
+    """Where the settings say that the verifier is; None where none is wanted. Raises `Misconfigured`."""
+    if settings.mode == "offline":
+        return None
+    return Fixed(settings.remote, settings.token) if settings.remote else Loopback(settings.target, settings.drafter)

@@ -1,0 +1,77 @@
+"""What tests of the assistant share: opening one on real parts, and reading a reply to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.assistant import Assistant
+from app.config import Settings
+from app.connection import Fixed
+from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
+from drafter.runtime import Drafter
+from storage import Store
+
+PATIENCE_SECONDS = 90.0
+"""For a verifier to be noticed on a machine that is busy."""
+
+
+@dataclass
+class Heard:
+    """One reply, replayed."""
+
+    reply: ReplyText = field(default_factory=ReplyText)
+    events: list[Event] = field(default_factory=list)
+    done: Done | None = None
+    failed: Failed | None = None
+
+    def apply(self, event: Event) -> None:
+        self.reply.apply(event)
+        self.events.append(event)
+        self.done = event if isinstance(event, Done) else self.done
+        self.failed = event if isinstance(event, Failed) else self.failed
+
+    @property
+    def modes(self) -> list[str]:
+        return [event.mode for event in self.events if isinstance(event, ModeChanged)]
+
+    @property
+    def message(self) -> str:
+        return next(event.message for event in self.events if isinstance(event, Started))
+
+    @property
+    def text(self) -> str:
+        return self.reply.solid + self.reply.ghost
+
+
+@asynccontextmanager
+async def assistant(
+    drafter: Drafter, database: Path, url: str | None, *, draft: bool = True, settings: Settings | None = None
+) -> AsyncIterator[Assistant]:
+    """On its own database connection; connected to `url` where one is given and anything answers there."""
+    store = Store.open(database)
+    try:
+        source = None if url is None else Fixed(url)
+        async with Assistant(drafter, store, source, settings or Settings(max_tokens=40), draft=draft) as opened:
+            yield opened
+    finally:
+        store.close()
+
+
+async def until_mode(opened: Assistant, mode: str) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while opened.status().mode != mode:
+            await asyncio.sleep(0.02)
+
+
+async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
+    """One whole reply."""
+    heard = Heard()
+    conversation = conversation or opened.store.create_conversation("test").id
+    async with aclosing(opened.reply(conversation, question)) as events:
+        async for event in events:
+            heard.apply(event)
+    return heard

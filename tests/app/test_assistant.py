@@ -1,0 +1,208 @@
+"""Replies with a real verifier process, a real database and a tiny pair."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.drafting import Drafting
+from app.events import Done, Drafted, Verified
+from app.transcript import conversation_tokens
+from drafter.runtime import Drafter
+from storage import Store
+from tests.app.conversing import ask, assistant, until_mode
+from tests.serving import VerifierProcess
+
+EDGE = Settings(mode="edge", max_tokens=40)
+OFFLINE = Settings(mode="offline", max_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "outrider.db"
+
+
+def generated(tiny_pair: Path, prompt: list[int], count: int) -> list[int]:
+    """What transformers itself answers."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_pair / "target", dtype=torch.float32)
+    ids = torch.tensor([prompt])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False)
+    return [int(token) for token in out[0, len(prompt) :]]
+
+
+async def test_drafts_do_not_change_a_greedy_answer(
+    tiny_pair: Path, verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+        drafted = await ask(opened, "list files")
+    async with assistant(drafter, database, verifier.url, settings=EDGE, draft=False) as opened:
+        plain = await ask(opened, "list files")
+    assert drafted.done is not None and plain.done is not None
+    assert drafted.done.token_ids == plain.done.token_ids
+    assert list(plain.done.token_ids) == generated(tiny_pair, drafter.text.render([("user", "list files")]), 40)
+    assert drafted.text == plain.text == drafter.text.decode(plain.done.token_ids)
+    assert all(drafted.done.provenance) and all(plain.done.provenance)
+    assert plain.done.stats.rounds == 40
+    assert drafted.done.stats.rounds < 30
+    assert drafted.done.stats.tau == pytest.approx(40 / drafted.done.stats.rounds)
+
+
+async def test_drafts_do_not_change_a_sampled_answer(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    settings = Settings(mode="edge", max_tokens=24, temperature=0.7, top_p=0.9, seed=11)
+    answers = []
+    for draft in (True, False):
+        async with assistant(drafter, database, verifier.url, settings=settings, draft=draft) as opened:
+            heard = await ask(opened, "show disk usage")
+            assert heard.done is not None
+            answers.append(heard.done.token_ids)
+    assert answers[0] == answers[1]
+
+
+async def test_what_is_shown_is_what_is_stored(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+        conversation = opened.store.create_conversation("two turns").id
+        first = await ask(opened, "list files", conversation)
+        second = await ask(opened, "and hidden ones", conversation)
+        thread = opened.store.thread(conversation)
+        assert [(message.role, message.status) for message in thread] == [("user", "done"), ("assistant", "done")] * 2
+        assert [message.text for message in thread] == ["list files", first.text, "and hidden ones", second.text]
+        assert first.done is not None and second.done is not None
+        assert (thread[1].tokens, thread[1].provenance) == (first.done.token_ids, first.done.provenance)
+        assert thread[1].stats["rounds"] == first.done.stats.rounds
+        assert any(isinstance(event, Drafted) for event in first.events)
+        assert sum(event.tokens for event in first.events if isinstance(event, Verified)) == 40
+        first_prompt = conversation_tokens(drafter.text, thread[:1])
+        second_prompt = conversation_tokens(drafter.text, thread[:3])
+        assert second_prompt[: len(first_prompt) + 40] == [*first_prompt, *first.done.token_ids]
+
+
+async def test_alone_it_answers_and_says_so(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+        heard = await ask(opened, "list files")
+        assert heard.modes == ["offline"]
+        assert heard.done is not None and not any(heard.done.provenance)
+        assert (heard.reply.solid, heard.reply.ghost) == ("", drafter.text.decode(heard.done.token_ids))
+        message = opened.store.message(heard.message)
+        assert (message.status, message.provenance) == ("done", (False,) * 40)
+
+
+async def test_an_answer_ends_at_its_stop_token(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+    # Hot enough that every token is about as likely, the end among them.
+    settings = Settings(mode="edge", max_tokens=200, temperature=10.0, seed=0)
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and heard.done.reason == "end"
+    assert heard.done.token_ids[-1] in drafter.text.stop_tokens
+    assert not set(heard.done.token_ids[:-1]) & drafter.text.stop_tokens
+
+
+async def test_stop_keeps_what_is_there(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+    settings = Settings(mode="edge", max_tokens=900)
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        conversation = opened.store.create_conversation("stopped").id
+        ending: Done | None = None
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                if isinstance(event, Verified):
+                    opened.stop()
+                ending = event if isinstance(event, Done) else ending
+        assert ending is not None and ending.stopped and ending.reason == "stopped"
+        answer = opened.store.thread(conversation)[-1]
+        assert (answer.status, answer.tokens) == ("stopped", ending.token_ids)
+        assert 0 < len(answer.tokens) < 900
+        async with aclosing(opened.reply(conversation, "go on")) as events:
+            async for event in events:  # The session survives the round that was cancelled.
+                if isinstance(event, Verified):
+                    break
+
+
+async def test_leaving_early_stores_the_answer_as_stopped(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+        conversation = opened.store.create_conversation("left").id
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                if isinstance(event, Drafted):
+                    break
+        answer = opened.store.thread(conversation)[-1]
+        assert (answer.status, len(answer.tokens)) == ("stopped", 1)
+        assert (await ask(opened, "again", conversation)).done is not None
+
+
+async def test_a_prompt_that_is_too_long_is_refused_in_a_sentence(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+        for letters in (3_000, 300_000):  # Beyond the target's context, and beyond what anybody reads.
+            heard = await ask(opened, "x" * letters)
+            assert heard.failed is not None and heard.failed.code == "too_long"
+            assert "tokens" in heard.failed.message
+            assert opened.store.message(heard.message).status == "failed"
+        assert (await ask(opened, "list files")).done is not None
+
+
+async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, "http://127.0.0.1:9", settings=EDGE) as opened:
+        heard = await ask(opened, "list files")
+        assert heard.failed is not None and heard.failed.code == "unavailable"
+        assert heard.modes == ["warming"]
+        assert opened.store.message(heard.message).status == "failed"
+
+
+async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, "http://127.0.0.1:9") as opened:
+        heard = await ask(opened, "list files")
+        assert heard.modes == ["warming", "offline"]
+        assert heard.done is not None and not any(heard.done.provenance)
+
+
+async def test_memory_outlives_the_program(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
+        conversation = opened.store.create_conversation("kept").id
+        await ask(opened, "list files", conversation)
+        await ask(opened, "and hidden ones", conversation)  # Waits for the first reply's memory, and keeps it.
+        stored = opened.store.load_memory(conversation, drafter.memory_digest)
+        assert sum(count for _, count, _ in stored) > 50
+        first = opened.store.thread(conversation)[1]
+    prompt = drafter.text.render([("user", "list files")])
+    store = Store.open(database)
+    try:
+        here = await remembered(drafter, store, conversation, [*prompt, *first.tokens])
+        assert here >= len(prompt)
+        new = store.create_conversation("new").id
+        there = await remembered(drafter, store, new, drafter.text.render([("user", "another")]))
+        assert 0 < there < len(prompt)  # All conversations begin alike.
+        edited = [*prompt[:-4], *first.tokens]
+        assert await remembered(drafter, store, conversation, edited) == there
+    finally:
+        store.close()
+
+
+async def remembered(drafter: Drafter, store: Store, conversation: str, tokens: list[int]) -> int:
+    """Tokens whose memory is there at once when a conversation is opened again."""
+    with ThreadPoolExecutor(1) as thread:
+        drafting = Drafting(drafter, store, conversation, thread)
+        await drafting.follow(tokens)
+        return drafting.memory_length
+
+
+async def test_the_mode_is_known_before_anything_is_asked(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url) as opened:
+        assert opened.status().mode == "warming"
+        await until_mode(opened, "edge")
+        assert "target" in opened.status().why

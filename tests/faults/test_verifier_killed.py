@@ -1,0 +1,82 @@
+"""The verifier dies in the middle of an answer: no word is lost, and when it is back it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import Drafted, ModeChanged, Verified
+from drafter.runtime import Drafter
+from tests.app.conversing import Heard, ask, assistant, until_mode
+from tests.serving import VerifierProcess
+
+SETTINGS = Settings(max_tokens=60)
+
+
+@pytest.fixture
+def mortal(tiny_pair: Path) -> Iterator[VerifierProcess]:
+    with VerifierProcess(tiny_pair) as process:
+        yield process
+
+
+async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
+    mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    drafter = Drafter.load(tiny_pair / "drafter")
+    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        conversation = opened.store.create_conversation("cut").id
+        heard, killed, gap = Heard(), 0.0, None
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Verified) and not killed:
+                    mortal.kill()
+                    killed = time.monotonic()
+                elif isinstance(event, Drafted) and heard.reply.mode == "offline" and gap is None:
+                    gap = time.monotonic() - killed
+        assert heard.modes[-2:] == ["edge", "offline"]
+        assert gap is not None and gap < 3.0  # Well within 1 s on a machine that is not busy.
+        assert heard.done is not None and len(heard.done.token_ids) == 60
+        assert [verified for verified, _ in groupby(heard.done.provenance)] == [True, False]
+        stored = opened.store.message(heard.message)
+        assert (stored.status, stored.tokens, stored.text) == ("done", heard.done.token_ids, heard.text)
+        assert stored.provenance == heard.done.provenance
+
+        mortal.start()
+        await until_mode(opened, "edge")
+        after = await ask(opened, "and hidden ones", conversation)
+        assert after.done is not None and all(after.done.provenance)
+
+
+async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
+    mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    drafter = Drafter.load(tiny_pair / "drafter")
+    async with assistant(drafter, tmp_path / "reference.db", mortal.url, settings=SETTINGS, draft=False) as opened:
+        reference = await ask(opened, "list files")
+    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        conversation = opened.store.create_conversation("back").id
+        heard, alone = Heard(), 0
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Verified) and heard.modes.count("edge") == 1 and alone == 0:
+                    mortal.kill()
+                elif isinstance(event, Drafted) and heard.reply.mode == "offline":
+                    alone += 1
+                    if alone == 12:  # The reply waits for its reader, so it is still running when the verifier is back.
+                        mortal.start()
+                        await until_mode(opened, "edge")
+        assert [mode for mode, _ in groupby(heard.modes)][-3:] == ["edge", "offline", "edge"]
+        assert heard.done is not None and all(heard.done.provenance)
+        assert reference.done is not None and heard.done.token_ids == reference.done.token_ids
+        assert (heard.reply.solid, heard.reply.ghost) == (reference.text, "")
+        assert ModeChanged("edge", "verified by target") in heard.events
