@@ -1,0 +1,148 @@
+"""`outrider ask`: questions in, answers on stdout, talk on stderr. Its output and exit codes are an interface."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from app.assistant import Assistant
+from app.config import Folders, Settings
+from app.events import Done, Drafted, Event, Failed, ModeChanged, ReplyText, Retracted, Verified
+from app.opening import open_assistant
+from app.prompts import Prompt
+
+OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+TITLE_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question's outcome."""
+
+    reply: ReplyText
+    done: Done | None
+    failed: Failed | None
+
+    @property
+    def text(self) -> str:
+        return self.reply.solid + self.reply.ghost
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints; with `error` where there is no answer."""
+        if self.done is None:
+            return {"error": self.failed.message if self.failed else "the answer ended early"}
+        stats = self.done.stats
+        return {
+            "text": self.text,
+            "token_ids": list(self.done.token_ids),
+            "provenance": {"verified": self.done.provenance.count(True), "drafted": self.done.provenance.count(False)},
+            "mode": self.reply.mode,
+            "rounds": stats.rounds,
+            "tau": round(stats.tau, 4),
+            "drafted_nodes": stats.drafted_nodes,
+            "seconds": round(stats.seconds, 4),
+            "first_token_seconds": None if stats.first_token_seconds is None else round(stats.first_token_seconds, 4),
+            "rtt_ms": None if stats.rtt_ms is None else round(stats.rtt_ms, 3),
+            "bytes_up": stats.bytes_up,
+            "bytes_down": stats.bytes_down,
+        }
+
+
+class Stream:
+    """Text as it becomes final: what may still be taken back is kept until it is verified, or the answer ends."""
+
+    def __init__(self, out: TextIO, *, final_drafts: bool) -> None:
+        self._out = out
+        self._final_drafts = final_drafts
+        self._text = ReplyText()
+        self._written = 0
+
+    def apply(self, event: Event) -> None:
+        self._text.apply(event)
+        if isinstance(event, (Verified, Drafted, Retracted, Done, Failed)):
+            everything = self._final_drafts or isinstance(event, (Done, Failed))
+            text = self._text.solid + (self._text.ghost if everything else "")
+            self._out.write(text[self._written :])
+            self._written = max(self._written, len(text))
+        if isinstance(event, (Done, Failed)) and self._written:
+            self._out.write("\n")
+        self._out.flush()
+
+
+async def ask(question: str, settings: Settings, folders: Folders, *, as_json: bool, draft: bool) -> int:
+    """Answer one question; returns the exit code. Raises what `open_assistant` does."""
+    async with open_assistant(settings, folders, draft=draft) as assistant:
+        stream = None
+        if not as_json and sys.stdout.isatty():
+            stream = Stream(sys.stdout, final_drafts=settings.mode == "offline")
+        answered = await _answer(assistant, _new_conversation(assistant, question), question, stream)
+    if answered.done is not None:
+        if as_json:
+            _print_json(answered.as_json())
+        elif stream is None:
+            print(answered.text)
+        if drafted := answered.done.provenance.count(False):
+            _say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
+    return _exit_code(answered, settings, draft)
+
+
+async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
+    """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
+    code = OK
+    async with open_assistant(settings, folders, draft=draft) as assistant:
+        for prompt in prompts:
+            conversation = _new_conversation(assistant, prompt.turns[0])
+            for turn in prompt.turns:
+                answered = await _answer(assistant, conversation, turn, None)
+                name = {} if prompt.id is None else {"id": prompt.id}
+                _print_json({**name, "prompt": turn, **answered.as_json()})
+                if answered.done is None:
+                    code = _exit_code(answered, settings, draft)
+                    break
+            if code == UNREACHABLE:
+                break
+    return code
+
+
+async def _answer(assistant: Assistant, conversation_id: str, question: str, stream: Stream | None) -> Answered:
+    reply = ReplyText()
+    done: Done | None = None
+    failed: Failed | None = None
+    async with aclosing(assistant.reply(conversation_id, question)) as events:
+        async for event in events:
+            reply.apply(event)
+            if stream is not None:
+                stream.apply(event)
+            if isinstance(event, ModeChanged) and event.mode != "edge":
+                _say(f"{event.mode}: {event.why}")
+            elif isinstance(event, Done):
+                done = event
+            elif isinstance(event, Failed):
+                failed = event
+                _say(event.message)
+    return Answered(reply, done, failed)
+
+
+def _new_conversation(assistant: Assistant, question: str) -> str:
+    title = " ".join(question.split())
+    return assistant.store.create_conversation(title[:TITLE_LENGTH]).id
+
+
+def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
+    if answered.done is not None:
+        return OK
+    needs_verifier = settings.mode == "edge" or not draft
+    unreachable = answered.failed is not None and answered.failed.code in ("unavailable", "incompatible")
+    return UNREACHABLE if needs_verifier and unreachable else FAILED
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def _say(sentence: str) -> None:
+    print(f"outrider: {sentence}", file=sys.stderr, flush=True)

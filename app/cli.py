@@ -1,0 +1,248 @@
+"""The commands. Each imports what it needs when it runs, so that `outrider --version` need not wait for any of it.
+
+stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+cli = typer.Typer(
+    help="A terminal assistant whose small drafter rides ahead of the model that verifies it.",
+    no_args_is_help=False,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+history_commands = typer.Typer(help="List conversations, or search everything that was said.", rich_markup_mode=None)
+cli.add_typer(history_commands, name="history", invoke_without_command=True)
+
+Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier's address.")]
+Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
+Mode = Annotated[Literal["auto", "edge", "offline"] | None, typer.Option("--mode", help="auto: verify while it can.")]
+
+
+@cli.callback(invoke_without_command=True)
+def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", is_eager=True)] = False) -> None:
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as version_of
+
+        try:
+            print(f"outrider {version_of('outrider')}")
+        except PackageNotFoundError:
+            print("outrider, from a source tree that is not installed")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        chat()
+
+
+@cli.command()
+def chat(remote: Remote = None, token: Token = None, mode: Mode = None) -> None:
+    """The chat screen."""
+    settings, folders = _settings(remote=remote, token=token, mode=mode)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _fail('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"', USAGE)
+
+    async def run() -> int:
+        from app.opening import open_assistant
+        from app.tui.app import OutriderApp
+
+        async with open_assistant(settings, folders) as assistant:
+            screen = OutriderApp(assistant)
+            await screen.run_async()
+            return screen.return_code or 0
+
+    raise typer.Exit(_run(run()))
+
+
+@cli.command()
+def ask(
+    question: Annotated[str | None, typer.Argument(help="stdin, where there is any, is appended to it.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    remote: Remote = None,
+    token: Token = None,
+    mode: Mode = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="0: the likeliest token.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Fixes a sampled answer.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Longest answer.")] = None,
+    no_draft: Annotated[bool, typer.Option("--no-draft", help="The target alone, token by token.")] = False,
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", metavar="FILE", help="Answer each line; JSON lines out.")
+    ] = None,
+) -> None:
+    """One answer on stdout."""
+    from app.prompts import read_prompts
+
+    settings, folders = _settings(
+        remote=remote, token=token, mode=mode, temperature=temperature, seed=seed, max_tokens=max_tokens
+    )
+    if no_draft and settings.mode == "offline":
+        _fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
+    if prompts is not None:
+        if question is not None:
+            _fail("Give a question or --prompts, not both.", USAGE)
+        conversations = read_prompts(prompts)
+        from app.ask import ask_all
+
+        raise typer.Exit(_run(ask_all(conversations, settings, folders, draft=not no_draft)))
+    question = "\n\n".join(part for part in (question or "", _piped()) if part.strip())
+    if not question:
+        _fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
+    from app.ask import ask as answer
+
+    raise typer.Exit(_run(answer(question, settings, folders, as_json=json, draft=not no_draft)))
+
+
+@cli.command()
+def serve(
+    model: Annotated[str | None, typer.Option("--model", help="Folder, or name on the hub. Default: bundled.")] = None,
+    drafter: Annotated[Path | None, typer.Option("--drafter", help="Its drafter's folder, for memory.")] = None,
+    host: Annotated[str, typer.Option("--host")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = 8000,
+    quantize: Annotated[Literal["int8", "int4"] | None, typer.Option("--quantize", help="Of the weights.")] = None,
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="Clients must show this token.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key")] = None,
+    watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin does.")] = False,
+) -> None:
+    """Run the verifier."""
+    settings, _ = _settings()
+    if (tls_cert is None) != (tls_key is None):
+        _fail("--tls-cert and --tls-key belong together.", USAGE)
+    try:
+        from remote.verifier.security import read_token
+        from remote.verifier.serve import START_ERRORS
+        from remote.verifier.serve import serve as run
+    except ImportError as error:
+        _fail(f"The verifier needs PyTorch and more ({error.name} is missing): pip install 'outrider[server]'", FAILED)
+    if model is None and drafter is None:
+        drafter = Path(settings.drafter)
+    try:
+        run(
+            settings.target if model is None else model,
+            drafter=drafter,
+            host=host,
+            port=port,
+            quantize=quantize,
+            token=None if token_file is None else read_token(token_file),
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            watch_stdin=watch_stdin,
+        )
+    except START_ERRORS as error:
+        _fail(str(error), FAILED)
+
+
+@cli.command()
+def doctor(remote: Remote = None, token: Token = None) -> None:
+    """Check every part, and say how to mend what is broken."""
+    from app.doctor import examine
+
+    raise typer.Exit(_run(examine({"remote": remote, "token": token})))
+
+
+@history_commands.callback(invoke_without_command=True)
+def history(context: typer.Context) -> None:
+    """List conversations, newest first: id, date, title."""
+    if context.invoked_subcommand is None:
+        from app.sanitise import sanitise
+        from storage import Store
+
+        _, folders = _settings()
+        store = Store.open(folders.database)
+        try:
+            for conversation in store.conversations():
+                print(
+                    conversation.id, conversation.updated[:16].replace("T", " "), sanitise(conversation.title), sep="  "
+                )
+        finally:
+            store.close()
+
+
+@history_commands.command("search")
+def search(words: Annotated[list[str], typer.Argument(help="All of them must occur.")]) -> None:
+    """Find messages: conversation id, date, who, text around the words."""
+    from app.sanitise import sanitise
+    from storage import Store
+
+    _, folders = _settings()
+    store = Store.open(folders.database)
+    try:
+        for hit in store.search(" ".join(words)):
+            message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
+            print(message.conversation_id, message.created[:16].replace("T", " "), message.role, snippet, sep="  ")
+    finally:
+        store.close()
+
+
+def main() -> None:
+    """The console script: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
+    try:
+        cli()
+    except BrokenPipeError:  # Whoever reads our stdout has seen enough; Python must not flush into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as error:
+        from app.config import ConfigError
+        from app.prompts import PromptsError
+        from drafter.config import DrafterError
+        from remote import Misconfigured
+        from storage import StorageError
+
+        if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
+            _complain(str(error))
+            sys.exit(USAGE)
+        if isinstance(error, (DrafterError, StorageError)):
+            _complain(str(error))
+            sys.exit(FAILED)
+        raise
+
+
+def _settings(**options: object) -> tuple[Settings, Folders]:
+    """Settings with the command line's own on top. Raises `ConfigError`."""
+    from app.config import Folders, load_settings
+
+    folders = Folders.locate()
+    given = {name: value for name, value in options.items() if value is not None}
+    return load_settings(folders).replaced(given, "the command line"), folders
+
+
+def _piped() -> str:
+    """What was piped into the command; nothing where it reads from a terminal or has no stdin."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _complain(sentence: str) -> None:
+    print(f"outrider: {sentence}", file=sys.stderr)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    _complain(sentence)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Prompt files: JSON lines that `ask --prompts` and the benchmarks read.
+
+A line holds `prompt`, or `turns` (a list, one conversation), or is a tldr page, whose examples become one question
+each. Other keys are ignored, except `id`, which comes back with the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MNEMONIC = re.compile(r"\[(\w+)\]")
+"""tldr pages mark the letter that an option stands for: `[c]reate an archive`."""
+
+
+class PromptsError(Exception):
+    """A prompt file that cannot be used; the message names file and line."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One conversation to hold: its questions, in order."""
+
+    turns: tuple[str, ...]
+    id: str | None = None
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """All conversations of a prompt file. Raises `PromptsError`."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise PromptsError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise PromptsError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+    prompts: list[Prompt] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                prompts += _conversations(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                raise PromptsError(f"{path}, line {number}: {error}.") from None
+    if not prompts:
+        raise PromptsError(f"{path} holds no prompts: it takes one JSON object a line, with `prompt` or `turns`.")
+    return prompts
+
+
+def question_of(task: str) -> str:
+    """A tldr example's task as a question: `[C]reate an archive` -> `How do I create an archive?`"""
+    text = MNEMONIC.sub(r"\1", task).strip().rstrip(".:")
+    first = text.split(" ", 1)[0]
+    if sum(letter.isupper() for letter in first) < 2:  # `SSH` and `GitHub` stay as they are.
+        text = text[:1].lower() + text[1:]
+    return f"How do I {text}?"
+
+
+def _conversations(line: Any) -> Iterator[Prompt]:
+    """Raises `ValueError` with what is wrong."""
+    if not isinstance(line, dict):
+        raise ValueError("not a JSON object")
+    name = None if line.get("id") is None else str(line["id"])
+    if "prompt" in line:
+        yield Prompt(_questions([line["prompt"]]), name)
+    elif "turns" in line:
+        yield Prompt(_questions(line["turns"]), name)
+    elif "examples" in line and isinstance(line["examples"], list):
+        page = name or f"{line.get('platform', 'common')}/{line.get('name', 'page')}"
+        for number, example in enumerate(line["examples"], 1):
+            task = example.get("task") if isinstance(example, dict) else None
+            yield Prompt(_questions([question_of(task) if isinstance(task, str) else task]), f"{page}#{number}")
+    else:
+        raise ValueError("neither `prompt` nor `turns` nor a tldr page's `examples`")
+
+
+def _questions(turns: Any) -> tuple[str, ...]:
+    if not isinstance(turns, list) or not turns:
+        raise ValueError("`turns` is not a list of questions")
+    if any(not isinstance(turn, str) or not turn.strip() for turn in turns):
+        raise ValueError("a question that is empty or no text")
+    return tuple(turns)

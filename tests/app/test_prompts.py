@@ -1,0 +1,69 @@
+"""Prompt files in their three forms, and what is said of broken ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.prompts import Prompt, PromptsError, question_of, read_prompts
+
+
+def read(tmp_path: Path, text: str) -> list[Prompt]:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return read_prompts(path)
+
+
+def test_three_forms(tmp_path: Path) -> None:
+    prompts = read(
+        tmp_path,
+        '{"id": "tar", "prompt": "unpack a tarball", "accept": ["tar"]}\n\n{"turns": ["list files", "hidden too"]}\n'
+        '{"platform": "common", "name": "ls", "examples": [{"task": "[L]ist files:", "command": "ls"},'
+        ' {"task": "SSH into a host", "command": "ssh"}]}\n',
+    )
+    assert prompts == [
+        Prompt(("unpack a tarball",), "tar"),
+        Prompt(("list files", "hidden too")),
+        Prompt(("How do I list files?",), "common/ls#1"),
+        Prompt(("How do I SSH into a host?",), "common/ls#2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no prompts"),
+        ("\n\n", "no prompts"),
+        ('{"prompt": "a"}\nnot json\n', "line 2"),
+        ('["a"]\n', "not a JSON object"),
+        ('{"question": "a"}\n', "neither `prompt`"),
+        ('{"turns": []}\n', "`turns`"),
+        ('{"turns": ["a", 1]}\n', "no text"),
+        ('{"prompt": "  "}\n', "empty"),
+        ('{"examples": [{"command": "ls"}]}\n', "no text"),
+    ],
+)
+def test_a_broken_file_is_explained(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(PromptsError, match=says) as caught:
+        read(tmp_path, text)
+    assert "prompts.jsonl" in str(caught.value)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(PromptsError, match="cannot be read"):
+        read_prompts(tmp_path / "nowhere.jsonl")
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(PromptsError, match="UTF-8"):
+        read_prompts(path)
+
+
+def test_mnemonics_are_words_again() -> None:
+    assert (
+        question_of("[c]reate an archive and write it to a [f]ile:")
+        == "How do I create an archive and write it to a file?"
+    )
