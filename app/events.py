@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Mode = Literal["edge", "offline", "warming"]
-"""Where tokens come from now: drafted here and verified there, drafted here alone, or waiting for a verifier that starts."""
+"""Where tokens come from now: drafted here and verified there, drafted here alone, or a verifier is starting."""
 
 
 @dataclass(frozen=True)

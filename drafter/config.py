@@ -75,7 +75,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @property
     def memory_layers(self) -> tuple[tuple[int, int], ...]:
         """(heads, size) of each memory row: the cross-attention's, then the last N target layers'."""
-        return ((self.kv_heads, self.head_size),) + ((self.target_kv_heads, self.target_head_size),) * self.inference_layers
+        return ((self.kv_heads, self.head_size),) + (
+            (self.target_kv_heads, self.target_head_size),
+        ) * self.inference_layers
 
 
 def sha256(path: Path) -> str:

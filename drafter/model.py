@@ -83,7 +83,9 @@ class SelfAttentionLayer(nn.Module):
     Parameter names are those of transformers' Llama, so that a target's layer loads into it as it is.
     """
 
-    def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float) -> None:
+    def __init__(
+        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
+    ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
         self.input_layernorm = Norm(size, eps)
@@ -121,9 +123,11 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CrossAttentionLayer(nn.Module):
-    """Queries from the device's stream, keys and values from memory; a learned null row stands in for missing memory."""
+    """Queries from the device's stream, keys and values from memory; a learned null row stands in for none."""
 
-    def __init__(self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float) -> None:
+    def __init__(
+        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
+    ) -> None:
         super().__init__()
         self.heads, self.head_size, self.theta = heads, head_size, theta
         self.input_layernorm = Norm(size, eps)
@@ -189,7 +193,7 @@ class MemoryEncoder(nn.Module):
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
         rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]
         for layer in range(self.config.target_layers - self.config.inference_layers, self.config.target_layers):
-            pair = keys_values[:, layer].unflatten(-1, (self.config.target_kv_heads, 2, self.config.target_head_size))
+            pair = keys_values[:, layer].reshape(-1, self.config.target_kv_heads, 2, self.config.target_head_size)
             rows.append((pair[:, :, 0], pair[:, :, 1]))
         return rows
 
@@ -210,11 +214,25 @@ class DraftModel(nn.Module):
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()
         self.config = config
-        shape = (config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn, config.rope_theta, config.norm_eps)
+        shape = (
+            config.hidden,
+            config.heads,
+            config.kv_heads,
+            config.head_size,
+            config.ffn,
+            config.rope_theta,
+            config.norm_eps,
+        )
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.self_attention = SelfAttentionLayer(*shape)
         self.cross_attention = CrossAttentionLayer(*shape)
-        target = (config.hidden, config.target_heads, config.target_kv_heads, config.target_head_size, config.target_ffn)
+        target = (
+            config.hidden,
+            config.target_heads,
+            config.target_kv_heads,
+            config.target_head_size,
+            config.target_ffn,
+        )
         self.target_layers = nn.ModuleList(
             SelfAttentionLayer(*target, config.rope_theta, config.norm_eps) for _ in range(config.inference_layers)
         )
@@ -231,8 +249,8 @@ class DraftModel(nn.Module):
     ) -> tuple[Tensor, list[KeysValues]]:
         """One draft step: hidden states (..., M, E) before the head, and the new cache rows.
 
-        `tokens`, `positions` (..., M); `mask` (..., M, P+M) additive; `past` holds the rows of the self-attention and of
-        each target layer, (..., heads, P, size); `memory` (..., heads, T, size).
+        `tokens`, `positions` (..., M); `mask` (..., M, P+M) additive; `past`: rows of the self-attention and of each
+        target layer, (..., heads, P, size); `memory` (..., heads, T, size).
         """
         mask = mask.unsqueeze(-3)
         x, new = self.self_attention(self.embedding(tokens), positions, past[0], mask)
@@ -247,7 +265,9 @@ class DraftModel(nn.Module):
 def memory_digest(target_state: dict[str, Tensor], encoder: MemoryEncoder) -> bytes:
     """16 bytes over the target's and the encoder's weights, in float32, so that storing them as bfloat16 keeps it."""
     running = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted({**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}}.items()):
+    for name, tensor in sorted(
+        {**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}}.items()
+    ):
         running.update(name.encode())
         running.update(tensor.detach().to("cpu", torch.bfloat16).float().numpy().tobytes())
     return running.digest()

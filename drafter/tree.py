@@ -40,7 +40,9 @@ class DraftTree:
             raise MalformedTree(f"{self.tokens.shape} tokens, but {np.shape(self.log_probs)} log-probabilities")
         wrong = np.flatnonzero((self.parents < ROOT) | (self.parents >= np.arange(len(self))))
         if wrong.size:
-            raise MalformedTree(f"node {wrong[0]} has parent {self.parents[wrong[0]]}; a parent is -1 or a smaller index")
+            raise MalformedTree(
+                f"node {wrong[0]} has parent {self.parents[wrong[0]]}; a parent is -1 or a smaller index"
+            )
         if len(self) and self.tokens.min() < 0:
             raise MalformedTree(f"node {int(self.tokens.argmin())} has the negative token {int(self.tokens.min())}")
         if len(set(zip(self.parents.tolist(), self.tokens.tolist()))) != len(self):
@@ -67,7 +69,7 @@ class DraftTree:
         return depths[:-1]
 
     def ancestors(self) -> np.ndarray:
-        """(n, n) bool: `[i, j]` is true where `j` is `i` or lies between `i` and the root. The tree's attention mask."""
+        """(n, n) bool, the attention mask: `[i, j]` is true where `j` is `i` or lies between `i` and the root."""
         mask = np.eye(len(self), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent != ROOT:

@@ -26,7 +26,7 @@ class StepGraph(nn.Module):
         self.register_buffer("kept", torch.tensor(kept))
 
     def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
-        """`cached`: self-attention keys and values, memory keys and values, then keys and values of each target layer."""
+        """`cached`: keys and values of the self-attention, of memory, then of each target layer."""
         past: list[KeysValues] = [(cached[0], cached[1])]
         past += [(cached[i], cached[i + 1]) for i in range(4, len(cached), 2)]
         hidden, rows = self.model(tokens, positions, mask, past, (cached[2], cached[3]))

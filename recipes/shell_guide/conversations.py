@@ -5,16 +5,15 @@ Every conversation is a function of (seed, index) alone, so a run that was kille
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-
-import json
 
 import numpy as np
 
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.everyday import Need, fill, normalise, read_everyday
-from recipes.shell_guide.pages import Page, read_pages
+from recipes.shell_guide.pages import read_pages
 
 Turn = tuple[str, str]
 """(question, answer)"""
@@ -64,7 +63,10 @@ class Conversations:
             return [(phrasing.ask_what_is(page, rng), phrasing.answer_what_is(page))]
         if kind == "examples":
             return [(phrasing.ask_examples(page, rng), phrasing.answer_examples(page))]
-        first = (phrasing.ask(page, example, rng, 0.5 if popular else 0.85), phrasing.answer(page.name, example.task, example.command))
+        first = (
+            phrasing.ask(page, example, rng, 0.5 if popular else 0.85),
+            phrasing.answer(page.name, example.task, example.command),
+        )
         if kind == "how-to" or len(page.examples) < 2:
             return [first]
         if rng.random() < 0.3:

@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
 from drafter.model import memory_digest, save_weights
-from drafter.quantise import quantise
+from drafter.quantise import quantise_graph
 from drafter.text import ChatText
 from drafter.training.answers import generate_answers, read_answers
 from drafter.training.distil import Recipe, train
@@ -77,7 +77,7 @@ def main() -> None:
     save_weights(model.encoder, out / ENCODER)
     save_weights(model.draft, out / FLOAT)
     export_graph(model.draft.eval(), arguments.work / "float.onnx")
-    quantise(arguments.work / "float.onnx", out / GRAPH)
+    quantise_graph(arguments.work / "float.onnx", out / GRAPH)
     config = write_config(out, config)
     digest = ChatText.load(out).digest.hex()
     write_config(out, msgspec.structs.replace(config, tokenizer=digest))

@@ -103,8 +103,16 @@ def read_pages(path: Path) -> list[Page]:
                 continue
             examples = [e for x in raw["examples"] for e in resolve_choices(x["task"], x["command"]) if e.task]
             pages.append(
-                Page(raw["platform"], raw["name"], raw["translations"], first_sentence(raw["description"]), tuple(examples))
+                Page(
+                    raw["platform"],
+                    raw["name"],
+                    raw["translations"],
+                    first_sentence(raw["description"]),
+                    tuple(examples),
+                )
             )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path}:{number} is not a tldr page ({error!r}); see recipes/shell_guide/README.md") from None
+            raise ValueError(
+                f"{path}:{number} is not a tldr page ({error!r}); see recipes/shell_guide/README.md"
+            ) from None
     return pages

@@ -76,7 +76,30 @@ _FRAMES = (
 _FRAME_TEXTS = [text for text, _ in _FRAMES]
 _FRAME_WEIGHTS = np.array([weight for _, weight in _FRAMES])
 _FRAME_WEIGHTS /= _FRAME_WEIGHTS.sum()
-_STOP_WORDS = frozenset("a an the of to in on for with and or from by at into its their this that it is as using use given specific specified".split())
+_STOP_WORDS = frozenset(
+    [
+        *(
+            "a",
+            "an",
+            "the",
+            "of",
+            "to",
+            "in",
+            "on",
+            "for",
+            "with",
+            "and",
+            "or",
+            "from",
+            "by",
+            "at",
+            "into",
+            "its",
+            "their",
+        ),
+        *("this", "that", "it", "is", "as", "using", "use", "given", "specific", "specified"),
+    ]
+)
 
 
 def synonyms(text: str, rng: np.random.Generator, chance: float) -> str:
@@ -99,7 +122,11 @@ def typo(text: str, rng: np.random.Generator) -> str:
     word, at = words[i], int(rng.integers(1, len(words[i]) - 2))
     slip = rng.integers(3)
     words[i] = (
-        word[:at] + word[at + 1] + word[at] + word[at + 2 :] if slip == 0 else word[:at] + word[at + 1 :] if slip == 1 else word[:at] + word[at] + word[at:]
+        word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+        if slip == 0
+        else word[:at] + word[at + 1 :]
+        if slip == 1
+        else word[:at] + word[at] + word[at:]
     )
     return " ".join(words)
 
@@ -150,7 +177,17 @@ def answer(name: str, task: str, command: str) -> str:
 
 
 def ask_what_is(page: Page, rng: np.random.Generator) -> str:
-    forms = ("what is {}?", "what does {} do?", "what's {}", "explain {}", "{}", "tell me about {}", "what is the {} command", "{} command meaning", "what is {} used for?")
+    forms = (
+        "what is {}?",
+        "what does {} do?",
+        "what's {}",
+        "explain {}",
+        "{}",
+        "tell me about {}",
+        "what is the {} command",
+        "{} command meaning",
+        "what is {} used for?",
+    )
     return surface(str(rng.choice(forms)).format(page.name), rng)
 
 
@@ -160,7 +197,17 @@ def answer_what_is(page: Page) -> str:
 
 
 def ask_examples(page: Page, rng: np.random.Generator) -> str:
-    forms = ("show me examples of {}", "examples of {}", "{} examples", "how do I use {}?", "how to use {}", "{} usage", "give me some {} examples", "{} cheat sheet", "common {} commands")
+    forms = (
+        "show me examples of {}",
+        "examples of {}",
+        "{} examples",
+        "how do I use {}?",
+        "how to use {}",
+        "{} usage",
+        "give me some {} examples",
+        "{} cheat sheet",
+        "common {} commands",
+    )
     return surface(str(rng.choice(forms)).format(page.name), rng)
 
 
@@ -172,5 +219,14 @@ def answer_examples(page: Page) -> str:
 
 def ask_next(example: Example, rng: np.random.Generator) -> str:
     """A follow-up that relies on the command named in the turn before."""
-    forms = ("and {}?", "how do i {}?", "and how do i {}?", "what about to {}?", "now {}", "and to {}?", "how would i {} with it?", "and if i want to {}?")
+    forms = (
+        "and {}?",
+        "how do i {}?",
+        "and how do i {}?",
+        "what about to {}?",
+        "now {}",
+        "and to {}?",
+        "how would i {} with it?",
+        "and if i want to {}?",
+    )
     return surface(str(rng.choice(forms)).format(synonyms(example.task, rng, 0.15)), rng)

@@ -1,6 +1,6 @@
 """Train the byte-level BPE tokenizer and give it the chat template.
 
-    python -m recipes.shell_guide.tokenizer --pages PAGES.jsonl --out DIR
+python -m recipes.shell_guide.tokenizer --pages PAGES.jsonl --out DIR
 """
 
 from __future__ import annotations
@@ -30,14 +30,22 @@ CHAT_TEMPLATE = (
 def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(SPLIT), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(SPLIT), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=VOCABULARY,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(Conversations(pages, seed=1).texts(conversations), trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", model_max_length=2048)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", model_max_length=2048
+    )
     fast.chat_template = CHAT_TEMPLATE
     return fast
 

@@ -26,7 +26,11 @@ ROW = 256
 
 def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
     """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
-    messages = [m for question, answer in turns for m in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})]
+    messages = [
+        m
+        for question, answer in turns
+        for m in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})
+    ]
     text = tokenizer.apply_chat_template(messages, tokenize=False)
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     assistant, end = tokenizer.convert_tokens_to_ids(["<|assistant|>", "<|end|>"])
@@ -37,7 +41,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[
     return ids, learn
 
 
-def pack(source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, rows: int, per_step: int) -> dict[str, torch.Tensor]:
+def pack(
+    source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, rows: int, per_step: int
+) -> dict[str, torch.Tensor]:
     """One batch: `(rows, ROW)` ids, positions, segment numbers and a loss mask.
 
     Conversations `step * per_step ...` are laid, in order, into the fullest row that still has room.
@@ -57,7 +63,10 @@ def pack(source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, r
         ids[row, span], learn[row, span] = tokens, mask
         positions[row, span], segments[row, span] = np.arange(len(tokens)), count[row]
         used[row] += len(tokens)
-    return {k: torch.from_numpy(v) for k, v in {"ids": ids, "positions": positions, "segments": segments, "learn": learn}.items()}
+    return {
+        k: torch.from_numpy(v)
+        for k, v in {"ids": ids, "positions": positions, "segments": segments, "learn": learn}.items()
+    }
 
 
 def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -65,7 +74,9 @@ def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, 
     segments = batch["segments"]
     causal = torch.ones(ROW, ROW, dtype=torch.bool, device=segments.device).tril()
     mask = (segments[:, :, None] == segments[:, None, :])[:, None] & causal
-    hidden = body(input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False).last_hidden_state
+    hidden = body(
+        input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False
+    ).last_hidden_state
     # The head runs only where an answer token is predicted: it is a fifth of the work.
     learn = batch["learn"][:, 1:]
     logits = head(hidden[:, :-1][learn])
@@ -92,12 +103,20 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the final model go here")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--rows", type=int, default=24, help="rows of 256 tokens a step")
-    parser.add_argument("--per-step", type=int, default=92, help="conversations a step; those that do not fit are dropped")
+    parser.add_argument(
+        "--per-step", type=int, default=92, help="conversations a step; those that do not fit are dropped"
+    )
     parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--decay", type=float, default=0.35)
-    parser.add_argument("--mix", type=float, nargs=5, default=DEFAULT_MIX, help="shares of everyday, how-to, what-is, examples, follow-up")
+    parser.add_argument(
+        "--mix",
+        type=float,
+        nargs=5,
+        default=DEFAULT_MIX,
+        help="shares of everyday, how-to, what-is, examples, follow-up",
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
@@ -133,11 +152,17 @@ def main() -> None:
         print(f"resumed at step {start}", flush=True)
     body = torch.compile(model.model)
     parameters = sum(p.numel() for p in model.parameters())
-    print(f"{parameters / 1e6:.1f}M parameters, {len(source.needs)} needs, {len(source.pages)} pages, {arguments.device}", flush=True)
+    print(
+        f"{parameters / 1e6:.1f}M parameters, {len(source.needs)} needs, {len(source.pages)} pages, {arguments.device}",
+        flush=True,
+    )
 
     started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
     for step in range(start, arguments.steps):
-        batch = {k: v.to(arguments.device) for k, v in pack(source, tokenizer, step, arguments.rows, arguments.per_step).items()}
+        batch = {
+            k: v.to(arguments.device)
+            for k, v in pack(source, tokenizer, step, arguments.rows, arguments.per_step).items()
+        }
         for learner in learners:
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
@@ -157,7 +182,9 @@ def main() -> None:
             print(f"step {step} loss {loss.item():.3f} {speed:.0f} tokens/s, {left:.0f} min left", flush=True)
         if (step + 1) % 200 == 0 or step == arguments.steps - 1:
             partial = checkpoint.with_suffix(".partial")
-            torch.save({"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial)
+            torch.save(
+                {"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial
+            )
             os.replace(partial, checkpoint)
             export(model, tokenizer, arguments.out / "model")
 

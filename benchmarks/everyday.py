@@ -1,0 +1,81 @@
+"""How many everyday questions get a right command.
+
+    python -m benchmarks.everyday [--model PATH] [--json OUT]
+
+The questions, and the patterns of right commands, are in tests/data/everyday.jsonl; none is in the training data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
+BUNDLED = Path(__file__).parents[1] / "remote/verifier/pretrained/shell-guide"
+
+_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_INLINE = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True)
+class Question:
+    id: str
+    prompt: str
+    accept: tuple[re.Pattern[str], ...]
+    reject: tuple[re.Pattern[str], ...]
+
+    def right(self, answer: str) -> bool:
+        """True where a command of the answer is accepted and none is rejected."""
+        commands = commands_of(answer)
+        found = any(pattern.search(commands) for pattern in self.accept)
+        return found and not any(pattern.search(commands) for pattern in self.reject)
+
+
+def commands_of(answer: str) -> str:
+    """The text of code fences, else of inline code, else all of it."""
+    return "\n".join(_FENCE.findall(answer)) or "\n".join(_INLINE.findall(answer)) or answer
+
+
+def read_questions(path: Path = QUESTIONS) -> list[Question]:
+    questions = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        raw = json.loads(line)
+        patterns = [tuple(re.compile(p, re.MULTILINE) for p in raw.get(key, ())) for key in ("accept", "reject")]
+        questions.append(Question(raw["id"], raw["prompt"], *patterns))
+    return questions
+
+
+def main() -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, default=BUNDLED)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32).eval()
+    rows = []
+    for question in read_questions():
+        message = [{"role": "user", "content": question.prompt}]
+        prompt = tokenizer.apply_chat_template(
+            message, add_generation_prompt=True, return_tensors="pt", return_dict=True
+        )
+        out = model.generate(**prompt, max_new_tokens=120, do_sample=False)
+        answer = tokenizer.decode(out[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+        rows.append({"id": question.id, "prompt": question.prompt, "answer": answer, "right": question.right(answer)})
+        if not rows[-1]["right"]:
+            print(f"wrong  {question.prompt!r}: {commands_of(answer)!r}")
+    right = sum(row["right"] for row in rows)
+    print(f"{right} of {len(rows)} right ({right / len(rows):.1%})")
+    if arguments.json:
+        import platform
+
+        arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

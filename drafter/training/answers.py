@@ -1,0 +1,114 @@
+"""Training data: the answers that the target itself gives, generated in batches, resumable.
+
+Each line of the file is one conversation as `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the
+spans of tokens that the target generated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Conversation:
+    ids: list[int]
+    learn: list[tuple[int, int]]
+
+
+def read_answers(path: Path) -> list[Conversation]:
+    conversations = []
+    for line in path.read_text().splitlines():
+        raw = json.loads(line)
+        conversations.append(Conversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
+    return conversations
+
+
+@torch.no_grad()
+def _continue(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompts: list[list[int]],
+    new_tokens: int,
+    temperature: float,
+) -> list[list[int]]:
+    """The target's continuation of each prompt, up to and with its stop token."""
+    width = max(map(len, prompts))
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
+    sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
+    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new_tokens, pad_token_id=pad, **sampling)
+    stops = model.generation_config.eos_token_id
+    stops = set(stops) if isinstance(stops, list) else {stops}
+    answers = []
+    for row in out[:, width:].tolist():
+        end = next((i + 1 for i, token in enumerate(row) if token in stops), len(row))
+        answers.append(row[:end])
+    return answers
+
+
+def _question(tokenizer: PreTrainedTokenizerBase, question: str, *, first: bool) -> list[int]:
+    """Tokens from the end of the turn before (or the beginning) to where the answer starts."""
+    asked = [{"role": "user", "content": question}]
+    if first:
+        text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
+    else:
+        # What the template puts after an answer, whatever that answer is.
+        turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+        before = tokenizer.apply_chat_template(turn, tokenize=False)
+        text = tokenizer.apply_chat_template(turn + asked, add_generation_prompt=True, tokenize=False)[len(before) :]
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def generate_answers(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[Sequence[str]],
+    out: Path,
+    *,
+    batch: int = 96,
+    new_tokens: int = 200,
+    temperatures: Sequence[float] = (0.0, 0.0, 0.0, 0.8),
+) -> None:
+    """Let the target answer every conversation's questions in turn and append the lines to `out`.
+
+    A file that is there already is continued after its last whole line. `temperatures` are used batch by batch in turn.
+    """
+    done = 0
+    if out.exists():
+        lines = out.read_bytes().splitlines(keepends=True)
+        if lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        done = len(lines) // batch * batch
+        out.write_bytes(b"".join(lines[:done]))
+    started = time.monotonic()
+    with out.open("a") as file:
+        for at in range(done, len(questions), batch):
+            chosen = list(questions[at : at + batch])
+            temperature = temperatures[at // batch % len(temperatures)]
+            torch.manual_seed(at)
+            ids: list[list[int]] = [[] for _ in chosen]
+            learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
+            for turn in range(max(map(len, chosen))):
+                active = [i for i, conversation in enumerate(chosen) if turn < len(conversation)]
+                prompts = [ids[i] + _question(tokenizer, chosen[i][turn], first=turn == 0) for i in active]
+                answers = _continue(model, tokenizer, prompts, new_tokens, temperature)
+                for i, prompt, answer in zip(active, prompts, answers):
+                    learn[i].append((len(prompt), len(prompt) + len(answer)))
+                    ids[i] = prompt + answer
+            for tokens, spans in zip(ids, learn):
+                file.write(json.dumps({"ids": tokens, "learn": spans}) + "\n")
+            file.flush()
+            part = (at + len(chosen) - done) / max(1, len(questions) - done)
+            left = (time.monotonic() - started) * (1 - part) / part / 60
+            print(
+                f"{at + len(chosen)}/{len(questions)} conversations, {left:.1f} min left", file=sys.stderr, flush=True
+            )

@@ -1,0 +1,267 @@
+"""Distil a MoA drafter from a frozen target, on answers that the target itself gave; resumable.
+
+One forward pass trains every draft step at once, by the T-step-bounded mask: a query sees the target's memory up to an
+anchor only, so it learns to draft from memory that is 1 .. T tokens old. Most gaps are those of a draft tree; a heavy
+tail (hundreds of tokens, whole last turns without memory) teaches it to go on alone while the line is down.
+Source of the mask and of the two-part loss: arXiv 2410.03804 and its authors' training code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from drafter.config import DrafterConfig
+from drafter.model import NEVER, DraftModel, MemoryEncoder
+from drafter.training.answers import Conversation
+from drafter.training.target import borrow, features
+
+ROW = 256
+DEPTHS = 8
+"""Draft steps whose accuracy is logged."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What can be varied in training; every field is a row of the ablation table or a fact of the machine."""
+
+    steps: int = 1500
+    rows: int = 16
+    rate: float = 3e-3
+    warmup: int = 50
+    decay: float = 0.4
+    """Share of the steps over which the rate falls to zero."""
+    feature_weight: float = 0.1
+    """Weight of the SmoothL1 feature loss beside the KL divergence."""
+    gaps: tuple[int, int] = (5, 11)
+    """Anchors lie this many tokens apart, uniformly."""
+    tail: float = 0.12
+    """Share of conversations whose gaps are 12 .. 256 tokens, log-uniformly."""
+    blank: float = 0.06
+    """Share of conversations whose last turn, question included, is drafted without memory of it."""
+    discount: float = 0.9
+    """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
+    seed: int = 11
+
+
+@dataclass
+class Batch:
+    """`(B, ROW)` arrays; `segments` are conversation numbers within a row, 0 is padding."""
+
+    ids: Tensor
+    positions: Tensor
+    segments: Tensor
+    learn: Tensor
+    """bool: the target's next-token distribution *after* this token is learnt."""
+    start: Tensor
+    """Index within the row of the newest token whose memory this query sees; before its segment: none."""
+
+    def to(self, device: torch.device | str) -> Batch:
+        return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+def anchors(
+    length: int, learn: Sequence[tuple[int, int]], opening: int, recipe: Recipe, rng: np.random.Generator
+) -> np.ndarray:
+    """For each token the index of the newest one whose memory it sees, -1 for none; always before the token itself.
+
+    `opening` is the length of what all conversations begin with: its memory is there even for one begun offline.
+    """
+    anchored = np.ones(length, bool)
+    for begin, end in learn:
+        draw = rng.random()
+        if draw < recipe.tail:
+            gap = int(np.exp(rng.uniform(np.log(12), np.log(256))))
+        else:
+            gap = int(rng.integers(recipe.gaps[0], recipe.gaps[1] + 1))
+        anchored[begin:end] = (np.arange(end - begin) + int(rng.integers(gap))) % gap == 0
+    if rng.random() < recipe.blank:
+        anchored[learn[-2][1] if len(learn) > 1 else opening :] = False
+    newest = np.maximum.accumulate(np.where(anchored, np.arange(length), -1))
+    return np.concatenate(([-1], newest[:-1]))
+
+
+def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0) -> Iterator[Batch]:
+    """An endless stream of packed batches, shuffled anew each epoch; `start_step` skips what a killed run has seen."""
+    step, opening = start_step, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
+    while True:
+        rng = np.random.default_rng([recipe.seed, step])
+        shape = (recipe.rows, ROW)
+        ids, positions, segments = (np.zeros(shape, np.int64) for _ in range(3))
+        learn, start = np.zeros(shape, bool), np.zeros(shape, np.int64)
+        used, count, misses = [0] * recipe.rows, [0] * recipe.rows, 0
+        while misses < 4:
+            sample = data[int(rng.integers(len(data)))]
+            length = min(len(sample.ids), ROW)
+            fitting = [row for row in range(recipe.rows) if used[row] + length <= ROW]
+            if not fitting:
+                misses += 1
+                continue
+            row = max(fitting, key=lambda r: used[r])
+            at, used[row], count[row] = used[row], used[row] + length, count[row] + 1
+            span = slice(at, at + length)
+            ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
+            segments[row, span] = count[row]
+            start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
+            for begin, end in sample.learn:
+                learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True
+        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start)))
+        step += 1
+
+
+@dataclass
+class Losses:
+    total: Tensor
+    divergence: float
+    agreement: list[float] = field(default_factory=list)
+    """Share of queries, by staleness 1 .. DEPTHS, whose best token is the target's."""
+
+
+class Distiller(nn.Module):
+    """Both halves of the drafter, trained together against one target."""
+
+    def __init__(self, config: DrafterConfig, target: PreTrainedModel) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = MemoryEncoder(config)
+        self.draft = DraftModel(config)
+        borrow(self.draft, target)
+
+    def forward(self, batch: Batch, target_features: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Losses:
+        """Losses of one batch, given the target's `(keys_values, entry, last)`."""
+        keys_values, entry, last = target_features
+        rows, length = batch.ids.shape
+        index = torch.arange(length, device=batch.ids.device)
+        same = batch.segments[:, :, None] == batch.segments[:, None, :]
+        causal = same & (index[:, None] >= index[None, :])
+        remembered = causal & (index[None, None, :] <= batch.start[:, :, None])
+
+        memory = [
+            tuple(side.unflatten(0, (rows, length)).transpose(1, 2) for side in pair)
+            for pair in self.encoder(keys_values.flatten(0, 1), batch.positions.flatten())
+        ]
+        draft = self.draft
+        x = draft.embedding(batch.ids)
+        query, key, value = draft.self_attention.project(x, batch.positions)
+        x = draft.self_attention.finish(x, query, key, value, additive(causal))
+        x = draft.cross_attention(x, batch.positions, memory[0], additive(remembered))
+        guessed_entry = x
+        # A query sees the target's own rows up to its anchor, and rows made from the drafter's guesses after it.
+        both = additive(torch.cat((remembered, causal & ~remembered), dim=-1))
+        for layer, (true_keys, true_values) in zip(draft.target_layers, memory[1:]):
+            query, key, value = layer.project(x, batch.positions)  # type: ignore[operator]
+            keys, values = torch.cat((true_keys, key), dim=-2), torch.cat((true_values, value), dim=-2)
+            x = layer.finish(x, query, keys, values, both)  # type: ignore[operator]
+        hidden = draft.norm(x)
+
+        learn = batch.learn
+        staleness = (index[None, :] - batch.start)[learn]
+        weight = recipe.discount ** (staleness - 1).clamp(max=DEPTHS).to(hidden.dtype)
+        with torch.no_grad():
+            wanted = torch.log_softmax(draft.head(last[learn]).float(), dim=-1)
+        guessed = torch.log_softmax(draft.head(hidden[learn]).float(), dim=-1)
+        divergence = (wanted.exp() * (wanted - guessed)).sum(-1)
+        distance = nn.functional.smooth_l1_loss(hidden[learn].float(), last[learn].float(), reduction="none").mean(-1)
+        if self.config.inference_layers:
+            entries = (guessed_entry[learn].float(), entry[learn].float())
+            distance = (distance + nn.functional.smooth_l1_loss(*entries, reduction="none").mean(-1)) / 2
+        total = ((divergence + recipe.feature_weight * distance) * weight).sum() / weight.sum()
+        agrees = (wanted.argmax(-1) == guessed.argmax(-1)).float()
+        by_depth = [
+            agrees[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
+        ]
+        return Losses(total, divergence.mean().item(), by_depth)
+
+
+def additive(mask: Tensor) -> Tensor:
+    """A bool mask (B, M, P) as an additive one over heads (B, 1, M, P)."""
+    return torch.where(mask, 0.0, NEVER)[:, None]
+
+
+def chain_tau(agreement: Sequence[float]) -> float:
+    """Tokens gained per round by a chain of `len(agreement)` with these per-depth agreements, bonus included."""
+    return 1.0 + float(np.cumprod(agreement).sum())
+
+
+def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the hidden matrices, AdamW for the rest."""
+    learnt = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in learnt if p.ndim == 2]
+    rest = [p for p in learnt if p.ndim != 2]
+    return [
+        torch.optim.Muon(matrices, lr=rate, weight_decay=0.0, momentum=0.95, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0),
+    ]
+
+
+def train(
+    config: DrafterConfig,
+    target: PreTrainedModel,
+    data: list[Conversation],
+    out: Path,
+    recipe: Recipe,
+    device: str = "cpu",
+) -> Distiller:
+    """Train for `recipe.steps` and return the model; a checkpoint in `out` is resumed from."""
+    torch.manual_seed(recipe.seed)
+    target = target.to(device).eval().requires_grad_(False)
+    model = Distiller(config, target).to(device)
+    learners = optimisers(model, recipe.rate)
+    checkpoint, begin = out / "checkpoint.pt", 0
+    out.mkdir(parents=True, exist_ok=True)
+    if checkpoint.exists():
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        for learner, saved in zip(learners, state["learners"]):
+            learner.load_state_dict(saved)
+        begin = state["step"]
+    started, log = time.monotonic(), (out / "log.jsonl").open("a")
+    recent: list[Losses] = []
+    for step, batch in zip(range(begin, recipe.steps), batches(data, recipe, begin)):
+        batch = batch.to(device)
+        factor = min(1.0, (step + 1) / recipe.warmup, (recipe.steps - step) / max(1.0, recipe.decay * recipe.steps))
+        for learner in learners:
+            for group in learner.param_groups:
+                group["lr"] = recipe.rate * factor
+        index = torch.arange(ROW, device=device)
+        mask = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index[None, :])
+        with torch.autocast(device.split(":")[0], torch.bfloat16):
+            teacher = features(target, batch.ids, batch.positions, mask, config.inference_layers)
+            losses = model(batch, (teacher.keys_values, teacher.entry, teacher.last), recipe)
+        losses.total.backward()
+        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
+        for learner in learners:
+            learner.step()
+            learner.zero_grad()
+        recent = [*recent[-19:], losses]
+        if step % 20 == 0 or step == recipe.steps - 1:
+            seconds = time.monotonic() - started
+            agreement = np.mean([entry.agreement for entry in recent], axis=0)
+            line = {
+                "step": step,
+                "loss": round(float(np.mean([entry.total.item() for entry in recent])), 4),
+                "divergence": round(float(np.mean([entry.divergence for entry in recent])), 4),
+                "agreement": [round(float(share), 3) for share in agreement],
+                "chain_tau": round(chain_tau(agreement), 3),
+                "seconds": round(seconds, 1),
+            }
+            log.write(json.dumps(line) + "\n")
+            log.flush()
+            left = (recipe.steps - step) * seconds / (step - begin + 1) / 60
+            print(f"{json.dumps(line)} {left:.0f} min left", flush=True)
+        if (step + 1) % 100 == 0 or step == recipe.steps - 1:
+            partial = checkpoint.with_suffix(".partial")
+            torch.save(
+                {"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial
+            )
+            os.replace(partial, checkpoint)
+    return model
