@@ -1,0 +1,48 @@
+"""One line at the bottom: the mode, what it costs, what it gains, and why it is so."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Static
+
+from app.events import Mode, ModeChanged, Stats
+
+LABELS: dict[Mode, str] = {"edge": "edge", "offline": "offline", "warming": "warming up"}
+QUIET = "$foreground 60%"
+
+
+class StatusBar(Horizontal):
+    """Shows the mode as a coloured badge, the figures of the running or last reply, and the reason of the mode."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="badge", markup=False)
+        yield Static(id="figures", markup=False)
+        yield Static(id="why", markup=False)
+
+    def show_mode(self, mode: ModeChanged) -> None:
+        for name in LABELS:
+            self.set_class(name == mode.mode, f"-{name}")
+        self.query_one("#badge", Static).update(LABELS[mode.mode])
+        self.query_one("#why", Static).update(Content(mode.why))
+
+    def show_stats(self, stats: Stats | None) -> None:
+        """None: no reply yet."""
+        self.query_one("#figures", Static).update(figures(stats) if stats else "")
+
+
+def figures(stats: Stats) -> Content:
+    """Round trip, tau, speed and tokens, as far as they are known."""
+    parts: list[tuple[str, str, str]] = []
+    if stats.rtt_ms is not None:
+        parts.append(("rtt ", f"{stats.rtt_ms:.0f}", " ms"))
+    if stats.rounds:
+        parts.append(("τ ", f"{stats.tau:.2f}", ""))
+    if stats.tokens_per_second:
+        parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
+    parts.append(("", f"{stats.verified}", " verified"))
+    if stats.drafted:
+        parts.append(("", f"{stats.drafted}", " drafted"))
+    spans = [Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts]
+    return Content("  ").join(spans)

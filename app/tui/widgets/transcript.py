@@ -1,0 +1,124 @@
+"""The turns of one conversation, of which only the last are mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from textual import on, work
+from textual.containers import VerticalScroll
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.tui.turn import Turn
+from app.tui.widgets.message import Answer, Question
+
+PAGE = 8
+"""Turns that are mounted at once: a few screenfuls. 300 Markdown messages take 5.5 s to mount."""
+LIMIT = 24
+"""Turns that may stay mounted: a stream under 300 Markdown messages is two to three times slower than under 50."""
+
+
+class Older(Static):
+    """The line that stands for the turns that are not mounted."""
+
+    class Wanted(Message):
+        """The person asked for older turns."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+
+    def count(self, turns: int) -> None:
+        self.display = turns > 0
+        self.update(f"↑ {turns} older {'question' if turns == 1 else 'questions'}")
+
+    def on_click(self) -> None:
+        self.post_message(self.Wanted())
+
+
+class Transcript(VerticalScroll, can_focus=True):
+    """Follows the end while text arrives, unless the person has scrolled up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: list[Turn] = []
+        self._first = 0
+        """Index of the first mounted turn."""
+        self._busy = False
+
+    def compose(self) -> Iterator[Widget]:
+        yield Older()
+
+    def on_mount(self) -> None:
+        self._count_older()
+
+    async def show(self, turns: Sequence[Turn]) -> None:
+        """Replaces everything by the last page of `turns`."""
+        self._busy = True
+        self.turns = list(turns)
+        self._first = max(0, len(self.turns) - PAGE)
+        with self.app.batch_update():
+            await self.query_children("Question, Answer").remove()
+            await self.mount_all(self._widgets(self.turns[self._first :]))
+            self._count_older()
+        self.anchor(False)
+        self.call_after_refresh(self._settle)
+
+    async def add(self, turn: Turn) -> None:
+        """Appends a turn and moves to the end, where its answer will be."""
+        self.turns.append(turn)
+        await self.mount_all(self._widgets([turn]))
+        if len(self.turns) - self._first > LIMIT:
+            await self._prune()
+        self.scroll_end(animate=False)
+
+    @on(Older.Wanted)
+    @work(exclusive=True, group="older")
+    async def load_older(self) -> None:
+        """Mounts one more page above, and stays at the line that is being read."""
+        if self._busy or not self._first:
+            return
+        self._busy = True
+        below = self.max_scroll_y - self.scroll_y
+        first = max(0, self._first - PAGE)
+        older = self.turns[first : self._first]
+        self._first = first
+        await self.mount_all(self._widgets(older), after=self.query_one(Older))
+        self._count_older()
+        self.call_after_refresh(self._return_to, below)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if new_value <= 0 < old_value and self._first and not self._busy:
+            self.load_older()
+
+    def watch_virtual_size(self, size: Size) -> None:
+        # A short conversation that is anchored would hang at the bottom of the window.
+        overflows = size.height > self.size.height
+        if overflows != self.is_anchored:
+            self.anchor(overflows)
+
+    def on_resize(self) -> None:
+        self.watch_virtual_size(self.virtual_size)
+
+    def _return_to(self, below: float) -> None:
+        self.scroll_to(y=self.max_scroll_y - below, animate=False)
+        self.call_after_refresh(self._settle)
+
+    def _settle(self) -> None:
+        self._busy = False
+
+    async def _prune(self) -> None:
+        keep = len(self.turns) - PAGE
+        mounted = [widget for widget in self.children if isinstance(widget, Question | Answer)]
+        await self.remove_children(mounted[: 2 * (keep - self._first)])
+        self._first = keep
+        self._count_older()
+
+    def _count_older(self) -> None:
+        self.query_one(Older).count(self._first)
+
+    @staticmethod
+    def _widgets(turns: Sequence[Turn]) -> list[Widget]:
+        return [widget for turn in turns for widget in (Question(turn.question), Answer(turn))]

@@ -1,0 +1,52 @@
+"""What stands where no conversation is yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Center, Middle, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+EXAMPLES = (
+    "How do I unpack a .tar.gz file?",
+    "What is eating my disk?",
+    "Make a script executable",
+)
+INTRODUCTION = (
+    "Ask how to do something on the command line.\n\n"
+    "A small drafter on this device writes ahead, dimmed. A larger model "
+    "far away verifies, and the text turns solid. Offline, the drafter goes on alone."
+)
+
+
+class Welcome(Middle):
+    """A short introduction and three questions to pick from."""
+
+    @dataclass
+    class Picked(Message):
+        """The person chose an example."""
+
+        question: str
+
+    def compose(self) -> ComposeResult:
+        with Center(), Vertical():
+            yield Static("O U T R I D E R", id="name", markup=False)
+            yield Static(INTRODUCTION, id="introduction", markup=False)
+            yield OptionList(*(Option(Content(f"› {example}")) for example in EXAMPLES), compact=True)
+            yield Static("↑ or a click picks a question", id="hint", markup=False)
+
+    def enter(self) -> None:
+        """Moves the focus to the last question, next to the prompt."""
+        questions = self.query_one(OptionList)
+        questions.highlighted = len(EXAMPLES) - 1
+        questions.focus()
+
+    @on(OptionList.OptionSelected)
+    def pick(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Picked(EXAMPLES[event.option_index]))

@@ -1,0 +1,118 @@
+"""A core that follows a script of real events and writes to a real store, and what tests need to wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from app.events import Done, Drafted, Event, Failed, ModeChanged, ReplyText, Started, Stats, Verified
+from storage import FinalStatus, Store
+
+READY = ModeChanged("edge", "drafting here, verified by shell-guide")
+STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
+
+Step = Event | asyncio.Event
+"""An event to yield, or one of asyncio's to wait for first."""
+
+
+def finished(tokens: int, drafted: int = 0, *, stopped: bool = False, stats: Stats = STATS) -> Done:
+    """The end of an answer of `tokens` tokens, the last `drafted` of them unverified."""
+    provenance = (True,) * (tokens - drafted) + (False,) * drafted
+    return Done(stopped, "stopped" if stopped else "end", tuple(range(tokens)), provenance, stats)
+
+
+def verified(text: str, piece: int = 7) -> list[Event]:
+    """Rounds that each verify `piece` characters, which were drafted before."""
+    events: list[Event] = []
+    for at in range(0, len(text), piece):
+        events += [Drafted(text[at : at + piece], 2), Verified(text[at : at + piece], 3, 2)]
+    return events
+
+
+class ScriptedCore:
+    """Answers the nth prompt by the nth script; saves question and answer as the assistant does."""
+
+    def __init__(self, store: Store, scripts: Iterable[Sequence[Step]] = (), mode: ModeChanged = READY) -> None:
+        self.store = store
+        self.scripts = [list(script) for script in scripts]
+        self.prompts: list[tuple[str, str]] = []
+        self.mode = mode
+        self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
+        self.stops = 0
+        self._stopped = asyncio.Event()
+
+    def status(self) -> ModeChanged:
+        return self.mode
+
+    async def changes(self) -> AsyncIterator[ModeChanged]:
+        while True:
+            yield await self.modes.get()
+
+    def stop(self) -> None:
+        self.stops += 1
+        self._stopped.set()
+
+    async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+        self._stopped = asyncio.Event()
+        self.prompts.append((conversation_id, prompt))
+        thread = self.store.thread(conversation_id)
+        question = self.store.add_message(
+            conversation_id, "user", prompt, parent_id=thread[-1].id if thread else None, status="done"
+        )
+        answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
+        yield Started(conversation_id, answer.id)
+        text = ReplyText()
+        for step in self.scripts.pop(0):
+            if isinstance(step, asyncio.Event):
+                await self._either(step)
+                if self._stopped.is_set():
+                    step = finished(2, stopped=True)
+                else:
+                    continue
+            text.apply(step)
+            if isinstance(step, Done):
+                status: FinalStatus = "stopped" if step.stopped else "done"
+                shown = text.solid if all(step.provenance) else text.solid + text.ghost
+                self.store.finish(answer.id, step.token_ids, step.provenance, shown, status, {})
+            elif isinstance(step, Failed):
+                self.store.finish(answer.id, (), (), text.solid, "failed", {})
+            yield step
+            await asyncio.sleep(0)
+            if isinstance(step, Done | Failed):
+                return
+
+    async def _either(self, step: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(step.wait()), asyncio.ensure_future(self._stopped.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+def store_turns(store: Store, title: str, turns: Iterable[tuple[str, str]]) -> str:
+    """A stored conversation of finished, verified answers; its id."""
+    conversation = store.create_conversation(title)
+    parent: str | None = None
+    for question, answer in turns:
+        parent = store.add_message(conversation.id, "user", question, parent_id=parent, status="done").id
+        parent = store.add_message(conversation.id, "assistant", "", parent_id=parent, status="pending").id
+        store.finish(parent, (1, 2), (True, True), answer, "done", {})
+    return conversation.id
+
+
+def open_store(folder: Path) -> Store:
+    return Store.open(folder / "outrider.db")
+
+
+async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds: float = 15.0) -> None:
+    """Lets the application run until `predicate` holds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not predicate():
+        if loop.time() > deadline:
+            raise AssertionError(f"still not so after {seconds} s: {predicate}")
+        await pilot.pause(0.02)

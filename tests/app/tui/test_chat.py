@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from textual.widgets import OptionList, Static
+from textual.widgets.markdown import Markdown
+
+from app.events import Drafted, Event, Failed, ModeChanged, Verified
+from app.tui.app import OutriderApp
+from app.tui.screens.chat import ChatScreen
+from app.tui.screens.help import HelpScreen
+from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.status_bar import StatusBar
+from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.welcome import EXAMPLES, Welcome
+from storage import Store
+from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
+
+ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
+WARMING = ModeChanged("warming", "starting the bundled verifier")
+
+
+class Window(OutriderApp):
+    """The application with short ways to what it shows."""
+
+    def text(self, selector: str) -> str:
+        return str(self.screen.query_one(selector, Static).content)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.screen.query_one(Prompt)
+
+    @property
+    def questions(self) -> list[str]:
+        return [str(question.content) for question in self.screen.query(Question)]
+
+    @property
+    def answers(self) -> list[str]:
+        """The text of each answer that is finished and drawn."""
+        answers = self.screen.query(Answer)
+        return [answer.query_one(Markdown).source for answer in answers if not answer.turn.running]
+
+    @property
+    def titles(self) -> list[str]:
+        options = self.screen.query_one(ConversationList).options
+        return [str(option.prompt) for option in options]
+
+
+async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> None:
+    core = ScriptedCore(store, mode=WARMING)
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.text("#badge") == "warming up")
+        assert app.text("#why") == "starting the bundled verifier"
+        assert app.prompt.has_focus and app.screen.query_one(Welcome).display
+        core.modes.put_nowait(READY)
+        await wait_until(pilot, lambda: app.text("#badge") == "edge")
+        core.modes.put_nowait(ModeChanged("offline", "no route"))
+        await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
+        assert not app.screen.query_one(StatusBar).has_class("-edge")
+
+
+async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> None:
+    core = ScriptedCore(store, [[*verified(ANSWER), STATS, finished(21)]])
+    app = Window(core)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press(*"list", "ctrl+j", *"files", "enter")
+        await wait_until(pilot, lambda: app.answers == [ANSWER])
+        assert core.prompts == [(store.conversations()[0].id, "list\nfiles")]
+        assert app.questions == ["list\nfiles"]
+        assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
+        await wait_until(pilot, lambda: app.titles[-1] == "▍ list files")
+        assert app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified"
+        await pilot.press("ctrl+y")
+        await wait_until(pilot, lambda: app.clipboard == "ls -la {{path}}")
+
+
+async def test_an_example_is_asked_with_up_and_enter(store: Store) -> None:
+    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("up")
+        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.answers == [ANSWER])
+        assert app.prompt.has_focus
+
+
+async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
+    core = ScriptedCore(store, [[Verified("Use `ls", 3, 0), Drafted(" -l", 2), asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.answers == ["Use `ls"])
+        assert app.text("Answer > .note") == "stopped"
+        assert app.prompt.text == "b" and len(core.prompts) == 1
+        (question, answer) = store.thread(store.conversations()[0].id)
+        assert (question.text, answer.text, answer.status) == ("a", "Use `ls", "stopped")
+
+
+@pytest.mark.parametrize("typed", ["", "next"])
+async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -> None:
+    hold = asyncio.Event()
+    failure = Failed("The verifier speaks another version; update Outrider.", "incompatible")
+    app = Window(ScriptedCore(store, [[hold, failure]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press(*typed)
+        hold.set()
+        await wait_until(pilot, lambda: app.text("Answer > .error") == failure.message)
+        assert app.prompt.text == (typed or "a")
+
+
+async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
+    class Broken(ScriptedCore):
+        async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+            yield Verified("half", 1, 0)
+            raise ValueError("no \x1b[31msuch luck")
+
+    app = Window(Broken(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.answers == ["half"])
+        await wait_until(pilot, lambda: "The answer failed: no such luck." in app.text("Answer > .error"))
+        assert not app.prompt.answering
+
+
+async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store) -> None:
+    hold = asyncio.Event()
+    other = store_turns(store, "other", [("old", "stored *answer*")])
+    core = ScriptedCore(store, [[Verified("first ", 1, 0), hold, Verified("second", 1, 0), finished(2)]])
+    app = Window(core)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        screen = app.screen
+        assert isinstance(screen, ChatScreen) and screen.conversation
+        running = screen.conversation
+        await screen.open_conversation(other)
+        await wait_until(pilot, lambda: app.answers == ["stored *answer*"])
+        await screen.open_conversation(running)
+        await wait_until(pilot, lambda: app.questions == ["a"])
+        hold.set()
+        await wait_until(pilot, lambda: app.answers == ["first second"])
+
+
+async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(store: Store) -> None:
+    store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversations = app.screen.query_one(ConversationList)
+        assert not conversations.display, "hidden below 110 columns"
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: conversations.has_focus)
+        assert app.titles == ["+ New conversation", "  evil name"]
+        conversations.highlighted = conversations.option_count - 1
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers == ["1", "2"])
+        await wait_until(pilot, lambda: app.prompt.has_focus and not conversations.display)
+        assert app.text("#title") == "evil name"
+        await pilot.press("up", "up")
+        assert app.prompt.text == "one"
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.questions == [] and app.screen.query_one(Welcome).display)
+
+
+async def test_the_list_follows_the_width(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        conversations = app.screen.query_one(ConversationList)
+        await wait_until(pilot, lambda: conversations.display)
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: not conversations.display)
+        await pilot.resize_terminal(60, 30)
+        await pilot.pause()
+        assert not conversations.display
+        await pilot.resize_terminal(120, 30)
+        await wait_until(pilot, lambda: conversations.display)
+
+
+async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> None:
+    conversation = store_turns(store, "gone", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await wait_until(pilot, lambda: len(app.titles) == 2)
+        store.delete(conversation)
+        await pilot.press("ctrl+b", "ctrl+b")
+        screen = app.screen
+        assert isinstance(screen, ChatScreen)
+        await screen.open_conversation(conversation)
+        assert screen.conversation is None
+        await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
+
+
+async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    app.set_keymap({"chat.new": "ctrl+t"})
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("question_mark")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        rows = [str(static.content) for static in app.screen.query(Static)]
+        assert rows[rows.index("New conversation") - 1] == "^t"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert app.prompt.text == ""
+
+
+async def test_page_up_scrolls_the_transcript_from_the_prompt(store: Store) -> None:
+    conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = app.screen
+        assert isinstance(screen, ChatScreen)
+        await screen.open_conversation(conversation)
+        transcript = screen.query_one(Transcript)
+        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
+        await pilot.press("pageup")
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
+        assert app.prompt.has_focus
+
+
+async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
+    core = ScriptedCore(store, [[asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("ctrl+q")
+    assert core.stops == 1

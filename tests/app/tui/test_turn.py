@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from app.events import Done, Drafted, Failed, Stats, Verified
+from app.tui.turn import Turn
+from storage import Store
+from tests.app.tui.scripted import finished, store_turns
+
+
+def played(*events: Drafted | Verified | Done | Failed) -> Turn:
+    turn = Turn("q")
+    for event in events:
+        turn.apply(event)
+    return turn
+
+
+def test_a_verified_answer_needs_no_note() -> None:
+    turn = played(Drafted("ls", 1), Verified("ls -l", 2, 1), finished(2))
+    assert (turn.text, turn.note, turn.outcome) == ("ls -l", "", "done")
+
+
+def test_an_answer_finished_offline_says_so() -> None:
+    assert played(Drafted("ls", 2), finished(2, 2)).note == "drafted offline, not verified"
+    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(3, 2))
+    assert (turn.text, turn.note) == ("ls -l", "drafted offline, not verified: 2 of 3 tokens")
+
+
+def test_stopping_drops_guesses_that_were_not_stored() -> None:
+    turn = played(Verified("ls", 1, 0), Drafted(" -l", 2), finished(1, stopped=True))
+    assert (turn.text, turn.note, turn.outcome) == ("ls", "stopped", "stopped")
+
+
+def test_an_answer_cut_at_the_limit_says_so() -> None:
+    assert played(Verified("ls", 1, 0), Done(False, "length", (1,), (True,), Stats())).note == "cut at the length limit"
+
+
+def test_a_failure_keeps_the_text() -> None:
+    turn = played(Verified("ls", 1, 0), Failed("No verifier; run `outrider serve`.", "unavailable"))
+    assert (turn.text, turn.error, turn.note) == ("ls", "No verifier; run `outrider serve`.", "")
+
+
+def test_stored_text_is_sanitised(store: Store) -> None:
+    conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd"), ("e", "f")])
+    turns = Turn.of_thread(store.thread(conversation))
+    assert [(turn.question, turn.text, turn.outcome) for turn in turns] == [("ab", "cd", "done"), ("e", "f", "done")]
+
+
+def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
+    conversation = store.create_conversation("t")
+    store.add_message(conversation.id, "user", "a", parent_id=None, status="done")
+    (turn,) = Turn.of_thread(store.thread(conversation.id))
+    assert (turn.question, turn.text, turn.note) == ("a", "", "stopped")
