@@ -113,8 +113,8 @@ async def _verifier(settings: Settings, drafter: Drafter) -> Finding:
         finally:
             await source.close()
     except (RemoteError, SourceFailed) as error:
-        state: Literal["warning", "broken"] = "broken" if settings.remote or settings.mode == "edge" else "warning"
-        return Finding(state, "verifier", str(error))
+        by_choice = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
+        return Finding("warning" if by_choice else "broken", "verifier", str(error))
 
 
 async def _round_trip(client: VerifierClient, drafter: Drafter) -> Finding:

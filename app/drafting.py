@@ -45,6 +45,9 @@ class Drafting:
 
     async def follow(self, tokens: Sequence[int]) -> None:
         """Make these tokens the conversation's; what does not fit them any more is forgotten."""
+        known = self._context.tokens
+        if list(tokens[: len(known)]) != known:
+            await self.quiet()  # Memory on its way may be of tokens that are about to go.
         await self._run(lambda: self._follow(tokens))
 
     async def draft(self, pace: Pace) -> DraftTree:

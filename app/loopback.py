@@ -114,7 +114,7 @@ class Loopback:
             await process.wait()
             await self._reading
             reason = next((line for line in reversed(self._talk) if line), f"it ended with {process.returncode}")
-            raise SourceFailed(f"the verifier on this device did not start: {reason}")
+            raise SourceFailed(f"the verifier on this device did not start: {reason.removeprefix('outrider: ')}")
         return found.group().decode("ascii")
 
     async def _listen(self, stream: asyncio.StreamReader) -> None:

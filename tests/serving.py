@@ -47,6 +47,15 @@ class VerifierProcess:
         os.kill(self._process.pid, signal.SIGKILL)
         self.stop()
 
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing answers."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()

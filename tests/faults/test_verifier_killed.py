@@ -80,3 +80,26 @@ async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
         assert reference.done is not None and heard.done.token_ids == reference.done.token_ids
         assert (heard.reply.solid, heard.reply.ghost) == (reference.text, "")
         assert ModeChanged("edge", "verified by target") in heard.events
+
+
+async def test_a_verifier_that_hangs_is_not_waited_for(
+    mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    drafter = Drafter.load(tiny_pair / "drafter")
+    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        conversation = opened.store.create_conversation("hung").id
+        heard = Heard()
+        try:
+            async with aclosing(opened.reply(conversation, "list files")) as events:
+                async for event in events:
+                    heard.apply(event)
+                    if isinstance(event, Verified):
+                        mortal.pause()
+        finally:
+            mortal.resume()
+        assert heard.modes[-1] == "offline" and "did not answer" in heard.reply.why
+        assert heard.done is not None and len(heard.done.token_ids) == 60
+        await until_mode(opened, "edge")
+        after = await ask(opened, "and hidden ones", conversation)
+        assert after.done is not None and any(after.done.provenance)

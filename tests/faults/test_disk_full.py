@@ -1,0 +1,35 @@
+"""The disk fills up in the middle of an answer: it ends in a sentence, and what was saved stays."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from app.config import Settings
+from app.events import Failed
+from drafter.runtime import Drafter
+from storage import Store
+from tests.app.conversing import ask, assistant
+
+
+async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:
+    drafter = Drafter.load(tiny_pair / "drafter")
+    database = tmp_path / "outrider.db"
+    settings = Settings(mode="offline", max_tokens=1500)
+    async with assistant(drafter, database, None, settings=settings) as opened:
+        conversation = opened.store.create_conversation("full").id
+        (pages,) = opened.store._database.execute("PRAGMA page_count").fetchone()
+        # SQLite then fails as it does on a full disk. The pages it has take a question, but no long answer.
+        opened.store._database.execute(f"PRAGMA max_page_count = {pages}")
+        heard = await ask(opened, "list files", conversation)
+        assert isinstance(heard.events[-1], Failed) and heard.failed is not None
+        assert "free some disk space" in heard.failed.message
+    with sqlite3.connect(database) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    store = Store.open(database)
+    try:
+        question, answer = store.thread(conversation)
+        assert (question.text, answer.status) == ("list files", "stopped")
+    finally:
+        store.close()
