@@ -44,7 +44,7 @@ class Prompt(TextArea):
     class HelpWanted(Message):
         """A question mark in an empty prompt."""
 
-    answering: var[bool] = var(False)
+    answering: var[bool] = var(False, toggle_class="-answering")
     """An answer is running: the hint says how to stop it."""
 
     def __init__(self) -> None:
