@@ -1,0 +1,193 @@
+"""Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
+
+    python -m benchmarks.acceptance [--prompts FILE] [--limit N] [--json OUT]
+
+Target and drafters run in one process without a network, greedy. Tau counts the bonus token: plain decoding is 1.00.
+The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a chain of 7, and prompt lookup (the
+continuation of the longest n-gram that occurred before, at most 7 tokens), which needs no model at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from app.prompts import read_prompts
+from drafter.context import DraftContext
+from drafter.memory import unpack_memory
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.tree import DraftTree
+from remote.protocol import Sampling
+from remote.verifier.acceptance import chooser, walk
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+
+ROOT = Path(__file__).parents[1]
+PROMPTS = ROOT / "tests/data/heldout_pages.jsonl"
+TARGET = ROOT / "remote/verifier/pretrained/shell-guide"
+DRAFTER = ROOT / "drafter/pretrained/shell-guide"
+
+PACES = {"moa": Pace(depth=8, breadth=8, nodes=60), "moa-chain-7": Pace(depth=7, breadth=1, nodes=7)}
+STALENESS = (1, 8, 16, 32, 64, 128)
+
+
+@dataclass
+class Tally:
+    """Rounds of one drafter."""
+
+    gained: list[list[int]] = field(default_factory=list)
+    """Per prompt, tokens gained in each of its rounds."""
+    offered: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
+    accepted: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
+
+    def row(self, name: str) -> dict[str, object]:
+        """tau with a 95 % interval, by a bootstrap over prompts."""
+        rounds = np.array([len(prompt) for prompt in self.gained])
+        tokens = np.array([sum(prompt) for prompt in self.gained])
+        picks = np.random.default_rng(0).integers(len(rounds), size=(2000, len(rounds)))
+        taus = tokens[picks].sum(1) / rounds[picks].sum(1)
+        depths = self.offered > 0
+        return {
+            "drafter": name,
+            "tau": round(tokens.sum() / rounds.sum(), 3),
+            "ci95": [round(float(bound), 3) for bound in np.quantile(taus, (0.025, 0.975))],
+            "by_depth": [round(float(a / o), 3) for a, o in zip(self.accepted[depths], self.offered[depths])],
+            "prompts": len(rounds),
+            "rounds": int(rounds.sum()),
+        }
+
+
+class PromptLookup:
+    """The continuation of the longest recent n-gram, as a chain; knows only the tokens so far."""
+
+    def __init__(self, longest: int = 3, length: int = 7) -> None:
+        self.longest, self.length = longest, length
+
+    def __call__(self, tokens: list[int]) -> DraftTree:
+        for size in range(self.longest, 0, -1):
+            suffix = tokens[-size:]
+            for start in range(len(tokens) - size - 1, -1, -1):
+                if tokens[start : start + size] == suffix:
+                    return DraftTree.chain(tokens[start + size : start + size + self.length])
+        return DraftTree.empty()
+
+
+def remember(engine: Engine, context, draft: DraftContext, drafter: Drafter, start: int) -> int:  # type: ignore[no-untyped-def]
+    """Hand the memory of the tokens from `start` on to the drafter, through its wire form; returns the new end."""
+    end = context.computed
+    if end > start:
+        draft.remember(start, unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers))
+    return end
+
+
+def rounds(
+    engine: Engine, prompt: list[int], propose: Callable[[list[int]], DraftTree], stops: frozenset[int], most: int
+) -> Iterator[tuple[object, DraftTree, tuple[int, ...], list[int]]]:
+    """Greedy rounds of one answer: (context, tree, accepted nodes, new tokens)."""
+    context = engine.context()
+    context.assign(0, prompt)
+    # The first round carries the prompt and no draft: the drafter has no memory before it.
+    tree = DraftTree.empty()
+    while True:
+        logits = engine.verify(context, tree)
+        room = len(prompt) + most - len(context.tokens)
+        outcome = walk(tree, chooser(logits, Sampling()), position=len(context.tokens), room=room, stop_tokens=stops)
+        new = context.commit(tree, outcome.accepted, outcome.bonus)
+        yield context, tree, outcome.accepted, new
+        if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
+            return
+        tree = propose(context.tokens)
+
+
+def measure(engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], name: str, most: int = 160) -> Tally:
+    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count."""
+    tally, stops = Tally(), drafter.text.stop_tokens
+    lookup = PromptLookup()
+    for prompt in prompts:
+        draft = drafter.context()
+        draft.commit(prompt)
+        pace = PACES.get(name)
+        propose = lookup if pace is None else (lambda tokens, draft=draft, pace=pace: draft.draft(pace))
+        gained: list[int] = []
+        seen, opening = 0, True
+        for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most):
+            draft.commit(new)
+            if pace is not None:
+                seen = remember(engine, context, draft, drafter, seen)
+            if opening:
+                opening = False
+                continue
+            gained.append(len(new))
+            # A depth is offered where its parent on the target's own path was accepted and the tree goes on there.
+            reach = int(tree.depths().max()) if len(tree) else 0
+            for depth in range(min(len(accepted) + 1, reach)):
+                tally.offered[depth] += 1
+                tally.accepted[depth] += depth < len(accepted)
+        if gained:
+            tally.gained.append(gained)
+    return tally
+
+
+def agreement_by_staleness(
+    engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], most: int = 160
+) -> dict[str, float]:
+    """Share of the target's tokens that are the drafter's first choice, by tokens since the newest memory."""
+    hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
+    one = Pace(depth=1, breadth=1, nodes=1)
+    for prompt in prompts:
+        draft = drafter.context()
+        draft.commit(prompt)
+        answer = [
+            token
+            for *_, new in rounds(engine, prompt, lambda _: DraftTree.empty(), drafter.text.stop_tokens, most)
+            for token in new
+        ]
+        context = engine.context()
+        context.assign(0, prompt)
+        engine.verify(context, DraftTree.empty())
+        remember(engine, context, draft, drafter, 0)
+        for stale, token in enumerate(answer, 1):
+            bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1
+            hits[bucket] += int(draft.draft(one).tokens[0]) == token
+            counts[bucket] += 1
+            draft.commit([token])
+    return {str(edge): round(float(h / c), 3) for edge, h, c in zip(STALENESS, hits, counts) if c}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=Path, default=PROMPTS)
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--drafter", type=Path, default=DRAFTER)
+    parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    from drafter.model import MemoryEncoder
+
+    torch.manual_seed(0)
+    drafter = Drafter.load(arguments.drafter)
+    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.drafter))
+    asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
+    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
+    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    rows = []
+    for name in (*PACES, "prompt-lookup"):
+        row = measure(engine, drafter, prompts, name).row(name)
+        row["by_staleness"] = agreement_by_staleness(engine, drafter, prompts) if name == "moa" else {}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    if arguments.json:
+        machine = {"platform": platform.platform(), "processor": platform.processor(), "torch": torch.__version__}
+        arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
