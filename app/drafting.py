@@ -37,11 +37,12 @@ class Drafting:
         self._shared = shared_prefix(drafter.text)
         self._listening: asyncio.Task[None] | None = None
         self._restored = False
+        self._given_up = 0
 
     @property
-    def memory_length(self) -> int:
-        """How many tokens from the first on need no memory from the verifier any more."""
-        return self._context.memory_length
+    def memory_from(self) -> int:
+        """The first token whose memory is still to be asked for."""
+        return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)))
 
     async def follow(self, tokens: Sequence[int]) -> None:
         """Make these tokens the conversation's; what does not fit them any more is forgotten."""
@@ -58,9 +59,7 @@ class Drafting:
         """The drafter alone, token by token."""
         tokens: Iterator[int] = self._context.generate(temperature, seed)
         while True:
-            token = await self._run(lambda: next(tokens))
-            self._digests.extend([token])
-            yield token
+            yield await self._run(lambda: self._next(tokens))
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
@@ -68,10 +67,21 @@ class Drafting:
         """Take the memory that follows a verdict, in the background. The tokens it is of are followed already."""
         self._listening = asyncio.create_task(self._take(memory))
 
-    async def hear(self, seconds: float) -> None:
-        """Wait until the memory of the last round is in, but no longer than that."""
+    async def hear(self, seconds: float) -> bool:
+        """Wait until the memory of the last round is in, but no longer than that; whether it is."""
         if self._listening is not None:
             await asyncio.wait([self._listening], timeout=seconds)
+        return self._listening is None or self._listening.done()
+
+    async def hear_out(self, seconds: float) -> None:
+        """Stop listening after that time at the latest, and do without what has not come.
+
+        The newest memory, which counts most, came first; a line that is too slow for the rest must not carry it again
+        and again.
+        """
+        if not await self.hear(seconds):
+            self._given_up = len(self._context.tokens)
+        await self.quiet()
 
     async def quiet(self) -> None:
         """Stop listening; what has not come by now is asked for again."""
@@ -91,6 +101,11 @@ class Drafting:
             await memory.aclose()
 
     # ---- on the drafting thread --------------------------------------------------------------------------------------
+
+    def _next(self, tokens: Iterator[int]) -> int:
+        token = next(tokens)
+        self._digests.extend([token])
+        return token
 
     def _follow(self, tokens: Sequence[int]) -> None:
         known = self._context.tokens

@@ -36,6 +36,8 @@ PREFILL_SECONDS = 0.01
 FIRST_SERVER_SECONDS = 0.5
 MEMORY_SECONDS = 0.25
 """Longest wait for the last round's memory before the next draft."""
+MEMORY_LIMIT_SECONDS = 1.0
+"""And before the next round, which needs the line for itself."""
 STATS_TOKENS = 16
 """Between two statistics and checkpoints while the drafter writes alone."""
 
@@ -176,13 +178,12 @@ class Reply:
                     0, len(committed) - self._line.sent
                 )
                 deadline = connection.link.deadline(estimate)
-                await self._drafting.hear(deadline)
-                await self._drafting.quiet()
+                await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
                 asking = session.round(
                     committed,
                     tree,
                     self._sampling,
-                    memory_from=self._drafting.memory_length if remembers else None,
+                    memory_from=self._drafting.memory_from if remembers else None,
                     deadline=deadline,
                 )
                 reply = await self._unless_stopped(asking)
@@ -202,6 +203,8 @@ class Reply:
                 raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
             if isinstance(error, Refused) and error.code == "out_of_order":
                 self._line.client = None
+            elif isinstance(error, Refused) and not error.retry and not self._alone_allowed:
+                raise NoAnswer(str(error), "unavailable") from error
             connection.lost(verifier, error)
 
     async def _tree(self, limits: Limits) -> DraftTree:

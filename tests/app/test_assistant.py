@@ -196,7 +196,7 @@ async def remembered(drafter: Drafter, store: Store, conversation: str, tokens: 
     with ThreadPoolExecutor(1) as thread:
         drafting = Drafting(drafter, store, conversation, thread)
         await drafting.follow(tokens)
-        return drafting.memory_length
+        return drafting.memory_from
 
 
 async def test_the_mode_is_known_before_anything_is_asked(
