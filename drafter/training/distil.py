@@ -224,7 +224,7 @@ def train(
         for learner, saved in zip(learners, state["learners"]):
             learner.load_state_dict(saved)
         begin = state["step"]
-    started, log = time.monotonic(), (out / "log.jsonl").open("a")
+    started = time.monotonic()
     recent: list[Losses] = []
     for step, batch in zip(range(begin, recipe.steps), batches(data, recipe, begin)):
         batch = batch.to(device)
@@ -254,8 +254,8 @@ def train(
                 "chain_tau": round(chain_tau(agreement), 3),
                 "seconds": round(seconds, 1),
             }
-            log.write(json.dumps(line) + "\n")
-            log.flush()
+            with (out / "log.jsonl").open("a") as log:
+                log.write(json.dumps(line) + "\n")
             left = (recipe.steps - step) * seconds / (step - begin + 1) / 60
             print(f"{json.dumps(line)} {left:.0f} min left", flush=True)
         if (step + 1) % 100 == 0 or step == recipe.steps - 1:
