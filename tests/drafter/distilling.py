@@ -1,0 +1,60 @@
+"""A tiny random target, and a distiller on it, for tests of training: wide weights, so that every input matters."""
+
+from __future__ import annotations
+
+import msgspec
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from drafter.training.distil import Batch, Distiller
+from drafter.training.target import Features, drafter_config, features
+
+VOCABULARY = 61
+
+
+def tiny_target(seed: int = 0) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=1,
+        pad_token_id=0,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        target = LlamaForCausalLM(config).eval().requires_grad_(False)
+        widen(target, 0.25)
+    return target
+
+
+def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1) -> Distiller:
+    """Untrained, with weights so wide that memory, cache rows and positions all move the result."""
+    config = drafter_config(target, "tiny", inference_layers=inference_layers)
+    config = msgspec.structs.replace(config, top=VOCABULARY)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        distiller = Distiller(config, target).eval().requires_grad_(False)
+        for part in (distiller.encoder, distiller.draft.self_attention, distiller.draft.cross_attention):
+            widen(part, 0.25)
+    return distiller
+
+
+def widen(module: nn.Module, std: float) -> None:
+    for weight in module.parameters():
+        if weight.ndim > 1:
+            nn.init.normal_(weight, std=std)
+
+
+def features_of(target: LlamaForCausalLM, batch: Batch, inference_layers: int) -> Features:
+    """The target's features of a packed batch, as `train` asks for them."""
+    index = torch.arange(batch.ids.shape[1])
+    mask: Tensor = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index)
+    return features(target, batch.ids, batch.positions, mask, inference_layers)

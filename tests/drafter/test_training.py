@@ -1,0 +1,276 @@
+"""Training sees exactly what drafting will see: one pass under the mask equals the drafter run step by step."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from drafter.context import DraftContext
+from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
+from drafter.search import Pace
+from drafter.step import Step
+from drafter.training import export
+from drafter.training.answers import Conversation
+from drafter.training.distil import ROW, Batch, Distiller, Recipe, anchors, batches, train
+from drafter.training.target import features
+from drafter.tree import DraftTree
+from remote.verifier.engine import Engine
+from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
+
+EVERY_TOKEN = Pace(depth=1, breadth=VOCABULARY, nodes=VOCABULARY)
+HASTY = Recipe(gaps=(2, 5), tail=0.2, blank=0.3)
+"""Gaps that make short conversations meet every case."""
+
+
+seeds = st.integers(0, 2**31)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return tiny_target()
+
+
+class FloatStep:
+    """The step graph that is exported, run by torch."""
+
+    def __init__(self, distiller: Distiller) -> None:
+        config = distiller.config
+        self.graph = export.StepGraph(distiller.draft).requires_grad_(False)
+        self.cache_shapes = [
+            (config.kv_heads, config.head_size),
+            *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
+        ]
+
+    def __call__(self, tokens, positions, mask, past, memory) -> Step:
+        flat = [*past[0], *memory, *(side for pair in past[1:] for side in pair)]
+        inputs = [torch.from_numpy(np.asarray(array)) for array in (tokens, positions, mask.astype(np.float32), *flat)]
+        log_probs, ids, *rows = (tensor.numpy() for tensor in self.graph(*inputs))
+        return Step(log_probs, ids, list(zip(rows[::2], rows[1::2])))
+
+
+def as_on_the_wire(pair):
+    """Memory's keys and values (S, heads, size) after int8: what the device will see of them."""
+    keys, values = pair
+    row = quantise_row(keys.numpy(), values.numpy())
+    return tuple(
+        torch.from_numpy(dequantise(*side)) for side in ((row.keys, row.key_scales), (row.values, row.value_scales))
+    )
+
+
+def pack(conversations: list[Conversation], rng: np.random.Generator, opening: int) -> Batch:
+    """All conversations in one row, which ends with padding."""
+    ids, positions, segments, start = [], [], [], []
+    for number, sample in enumerate(conversations, 1):
+        seen = anchors(len(sample.ids), sample.learn, opening, HASTY, rng) + len(ids)
+        start += seen.tolist()
+        ids += sample.ids
+        positions += range(len(sample.ids))
+        segments += [number] * len(sample.ids)
+    arrays = [torch.tensor([[*column, 0, 0, 0]]) for column in (ids, positions, segments, start)]
+    learn = arrays[2] > 0
+    return Batch(arrays[0], arrays[1], arrays[2], learn, arrays[3])
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_one_pass_equals_drafting_step_by_step(target, inference_layers, seed):
+    distiller = tiny_distiller(target, inference_layers)
+    # Both sides get the same memory: that which crosses the wire.
+    distiller.encoder.register_forward_hook(lambda _, inputs, rows: [as_on_the_wire(pair) for pair in rows])
+    hidden = []
+    distiller.draft.norm.register_forward_hook(lambda _, inputs, out: hidden.append(out))
+    rng = np.random.default_rng(seed)
+    one_turn = Conversation(rng.integers(VOCABULARY, size=16).tolist(), [(5, 16)])
+    two_turns = Conversation(rng.integers(VOCABULARY, size=22).tolist(), [(4, 11), (14, 22)])
+    batch = pack([one_turn, two_turns], rng, opening=2)
+    seen = features_of(target, batch, inference_layers)
+    distiller(batch, (seen.keys_values, seen.entry, seen.last), HASTY)
+    learnt = torch.log_softmax(distiller.draft.head(hidden[0][0]), dim=-1).numpy()
+
+    memory = distiller.encoder(seen.keys_values[0], batch.positions[0])
+    rows = [MemoryRow(*quantise_row(keys.numpy(), values.numpy())) for keys, values in memory]
+    at = 0
+    for sample in (one_turn, two_turns):
+        context, known = DraftContext(FloatStep(distiller), VOCABULARY, distiller.config.memory_layers), 0
+        for token, anchor in enumerate(batch.start[0, at : at + len(sample.ids)].tolist()):
+            context.commit([sample.ids[token]])
+            newest = anchor + 1 - at
+            context.remember(known, [MemoryRow(*(part[at + known : at + newest] for part in row)) for row in rows])
+            known = newest
+            tree = context.draft(EVERY_TOKEN)
+            drafted = np.zeros(VOCABULARY, np.float32)
+            drafted[tree.tokens] = tree.log_probs
+            np.testing.assert_allclose(drafted, learnt[at + token], atol=2e-4)
+        at += len(sample.ids)
+
+
+@st.composite
+def conversations(draw) -> Conversation:
+    """Questions of 2 .. 9 tokens, each with an answer of 1 .. 60."""
+    ids, learn = 0, []
+    for _ in range(draw(st.integers(1, 3))):
+        begin = ids + draw(st.integers(2, 9))
+        ids = begin + draw(st.integers(1, 60))
+        learn.append((begin, ids))
+    return Conversation(list(range(ids)), learn)
+
+
+@given(conversations(), seeds)
+def test_an_anchor_is_before_its_token_and_never_moves_back(sample, seed):
+    seen = anchors(len(sample.ids), sample.learn, 2, HASTY, np.random.default_rng(seed))
+    assert len(seen) == len(sample.ids)
+    assert (seen < np.arange(len(seen))).all() and seen.min() >= -1
+    assert (np.diff(seen) >= 0).all()
+
+
+@given(conversations(), seeds, st.sampled_from([(0.0, (3, 7)), (1.0, (12, 256))]))
+def test_gaps_are_the_recipes_and_questions_have_none(sample, seed, kind):
+    tail, (least, most) = kind
+    recipe = Recipe(gaps=(3, 7), tail=tail, blank=0.0)
+    seen = anchors(len(sample.ids), sample.learn, 2, recipe, np.random.default_rng(seed))
+    staleness = np.arange(len(seen)) - seen
+    assert staleness.max() <= most
+    answered = np.zeros(len(seen), bool)
+    for begin, end in sample.learn:
+        answered[begin:end] = True
+        within = [anchor for anchor in sorted(set(seen.tolist())) if begin <= anchor < end]
+        gaps = set(np.diff(within).tolist())
+        assert len(gaps) <= 1 and all(least <= gap <= most for gap in gaps)
+    after_a_question = ~np.concatenate(([False], answered[:-1]))
+    assert (staleness[after_a_question] == 1).all()
+
+
+@given(conversations(), seeds)
+def test_a_blank_leaves_what_came_before_the_last_turn(sample, seed):
+    recipe = Recipe(blank=1.0)
+    seen = anchors(len(sample.ids), sample.learn, 2, recipe, np.random.default_rng(seed))
+    before = sample.learn[-2][1] if len(sample.learn) > 1 else 2
+    assert seen.max() < before
+    assert (seen[:2] == [-1, 0]).all()
+
+
+@given(st.lists(conversations(), min_size=1, max_size=5), st.integers(0, 2**31), st.integers(0, 4))
+@settings(max_examples=20)
+def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(samples, seed, step):
+    # Token ids tell of which conversation they are, and where.
+    data = [
+        Conversation([1000 * number + token for token in sample.ids] + [999] * 200 * (number == 0), sample.learn)
+        for number, sample in enumerate(samples)
+    ]
+    batch = next(batches(data, replace(HASTY, rows=3, seed=seed), step))
+    assert batch.ids.shape == (3, ROW)
+    met = 0
+    for row in range(3):
+        numbers = batch.segments[row]
+        used = int((numbers > 0).sum())
+        assert (numbers[used:] == 0).all() and (numbers[:used].diff() >= 0).all()
+        assert not batch.learn[row, used:].any()
+        for number in range(1, int(numbers.max()) + 1):
+            (index,) = torch.nonzero(numbers == number, as_tuple=True)
+            ids = batch.ids[row, index].tolist()
+            sample = data[ids[0] // 1000]
+            assert ids == sample.ids[:ROW]
+            assert batch.positions[row, index].tolist() == list(range(len(ids)))
+            answers = {token for begin, end in sample.learn for token in range(begin, end)}
+            learnt = (torch.nonzero(batch.learn[row, index])[:, 0] + 1).tolist()
+            assert learnt == sorted(token for token in answers if token <= len(ids))
+            start = batch.start[row, index] - index[0]
+            assert (start < torch.arange(len(ids))).all() and (start >= -1).all()
+            met += 1
+    assert met >= 3
+
+
+def test_a_resumed_stream_goes_on_where_it_was():
+    rng = np.random.default_rng(0)
+    data = [Conversation(rng.integers(61, size=30).tolist(), [(8, 30)]) for _ in range(20)]
+    recipe = Recipe(rows=2)
+    whole = list(itertools.islice(batches(data, recipe), 4))
+    resumed = list(itertools.islice(batches(data, recipe, 2), 2))
+    for one, other in zip(whole[2:], resumed, strict=True):
+        assert all(torch.equal(left, right) for left, right in zip(vars(one).values(), vars(other).values()))
+    assert not torch.equal(whole[0].ids, whole[1].ids)
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1, 2])
+def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_layers):
+    distiller = tiny_distiller(target, inference_layers)
+    engine = Engine(target, distiller.encoder)
+    rng = np.random.default_rng(4)
+    parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 13)]
+    batch = pack([Conversation(part, [(4, len(part))]) for part in parts], rng, opening=2)
+    seen = features_of(target, batch, inference_layers)
+    memory = distiller.encoder(seen.keys_values[0], batch.positions[0])
+    at = 0
+    for part in parts:
+        context = engine.context()
+        context.assign(0, part)
+        engine.verify(context, DraftTree.empty())
+        count, layers = len(part), distiller.config.memory_layers
+        wire = unpack_memory(engine.memory(context, 0, count), count, layers)
+        assert len(wire) == len(memory) == 1 + inference_layers
+        for row, (keys, values) in zip(wire, memory, strict=True):
+            for numbers, scales, exact in ((*row[:2], keys), (*row[2:], values)):
+                half = scales.astype(np.float32)[..., None] / 2
+                away = np.abs(dequantise(numbers, scales) - exact[at : at + count].numpy())
+                assert (away <= half * 1.001 + 1e-5).all()
+        at += count
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1, 2])
+def test_features_start_where_the_inferred_layers_do(target, inference_layers):
+    ids = torch.randint(VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(3))
+    mask = torch.ones(1, 1, 12, 12, dtype=torch.bool).tril()
+    seen = features(target, ids, torch.arange(12)[None], mask, inference_layers)
+    plain = target.model(ids, output_hidden_states=True)
+    torch.testing.assert_close(seen.last, plain.last_hidden_state)
+    if inference_layers:
+        torch.testing.assert_close(seen.entry, plain.hidden_states[4 - inference_layers])
+    else:
+        assert seen.entry is seen.last
+
+
+@pytest.fixture(scope="module")
+def spoken(target) -> list[Conversation]:
+    """What the target says itself, greedily, so that there is something to learn."""
+    prompts = torch.randint(2, VOCABULARY, (12, 6), generator=torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        out = target.generate(
+            prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=30, do_sample=False, eos_token_id=None
+        )
+    return [Conversation(row, [(6, 36)]) for row in out.tolist()]
+
+
+def loss_of(distiller, target, data, recipe):
+    batch = next(batches(data, recipe, 1000))
+    seen = features_of(target, batch, distiller.config.inference_layers)
+    with torch.no_grad():
+        return distiller(batch, (seen.keys_values, seen.entry, seen.last), recipe).total.item()
+
+
+def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_path):
+    config = tiny_distiller(target, inference_layers=1).config
+    recipe = Recipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0)
+    untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
+    whole = train(config, target, spoken, tmp_path / "whole", replace(recipe, steps=8))
+    before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, whole))
+    assert after < 0.9 * before
+
+    broken_off = tmp_path / "broken off"
+    train(config, target, spoken, broken_off, replace(recipe, steps=4))
+    (broken_off / "checkpoint.partial").write_bytes(b"killed while it was being written")
+    resumed = train(config, target, spoken, broken_off, replace(recipe, steps=8))
+    for name, weight in whole.state_dict().items():
+        torch.testing.assert_close(resumed.state_dict()[name], weight, msg=name)
+    steps = [json.loads(line)["step"] for line in (broken_off / "log.jsonl").read_text().splitlines()]
+    assert steps == [0, 3, 7]
+
+    frozen = {**whole.draft.embedding.state_dict(), **whole.draft.head.state_dict()}
+    borrowed = {**untrained.draft.embedding.state_dict(), **untrained.draft.head.state_dict()}
+    assert all(torch.equal(frozen[name], borrowed[name]) for name in frozen)
