@@ -1,0 +1,95 @@
+"""Training data is what the target says when it is asked the way the app asks, in whatever batch and after a kill."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from drafter.training.answers import generate_answers, read_answers
+from tests.tiny_text import END
+
+QUESTIONS = [
+    ["list files"],
+    ["unpack a tar archive", "and delete it?"],
+    ["show disk usage of all the large folders"],
+    ["find"],
+    ["delete a file", "how do I list them", "all?"],
+]
+NEW_TOKENS = 24
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_pair):
+    return AutoTokenizer.from_pretrained(tiny_pair / "target")
+
+
+@pytest.fixture(scope="module")
+def target(tiny_pair, tokenizer):
+    """The tiny target, taught to end its answers."""
+    model = AutoModelForCausalLM.from_pretrained(tiny_pair / "target").eval()
+    # Where it said one of these tokens, it now says that it is done.
+    said = [greedy(model, asked(tokenizer, [{"role": "user", "content": QUESTIONS[i][0]}]))[5] for i in (1, 4)]
+    with torch.no_grad():
+        model.lm_head.weight[END] = model.lm_head.weight[list(set(said))].sum(0) * 1.2
+    return model
+
+
+def asked(tokenizer, messages) -> list[int]:
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+
+
+def greedy(model, prompt: list[int]) -> list[int]:
+    ids = torch.tensor([prompt])
+    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
+    return out[0, len(prompt) :].tolist()
+
+
+def answers(target, tokenizer, path, **options):
+    generate_answers(target, tokenizer, QUESTIONS, path, batch=2, new_tokens=NEW_TOKENS, **options)
+    return read_answers(path)
+
+
+def test_a_batch_answers_as_one_by_one_would(target, tokenizer, tmp_path):
+    conversations = answers(target, tokenizer, tmp_path / "answers.jsonl", temperatures=(0.0,))
+    assert [len(conversation.learn) for conversation in conversations] == [len(turns) for turns in QUESTIONS]
+    for conversation in conversations:
+        for begin, end in conversation.learn:
+            assert conversation.ids[begin:end] == greedy(target, conversation.ids[:begin])
+        assert conversation.ids[conversation.learn[-1][1] :] == []
+    ends = {conversation.ids[end - 1] for conversation in conversations for _, end in conversation.learn}
+    assert END in ends
+
+
+def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path):
+    followed = 0
+    for turns, conversation in zip(QUESTIONS, answers(target, tokenizer, tmp_path / "answers.jsonl")):
+        first = conversation.learn[0][0]
+        assert conversation.ids[:first] == asked(tokenizer, [{"role": "user", "content": turns[0]}])
+        messages = []
+        for question, (begin, end) in zip(turns, conversation.learn):
+            messages.append({"role": "user", "content": question})
+            rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+            assert tokenizer.decode(conversation.ids[:begin]) == rendered
+            followed += len(messages) > 1
+            if conversation.ids[end - 1] != END:
+                break
+            messages.append({"role": "assistant", "content": tokenizer.decode(conversation.ids[begin : end - 1])})
+    assert followed >= 2
+
+
+def test_a_killed_run_goes_on_after_its_last_whole_batch(target, tokenizer, tmp_path):
+    options = {"temperatures": (0.0, 0.8)}
+    whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
+    answers(target, tokenizer, whole, **options)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    assert len(lines) == len(QUESTIONS)
+    # Marked, so that it shows that the first batch is kept and not made again.
+    marked = json.dumps({"ids": [7], "learn": []}).encode() + b"\n"
+    torn.write_bytes(marked + lines[1] + lines[2] + lines[3][:-9])
+    answers(target, tokenizer, torn, **options)
+    assert torn.read_bytes().splitlines(keepends=True) == [marked, *lines[1:]]
+    answers(target, tokenizer, whole, **options)
+    assert whole.read_bytes().splitlines(keepends=True) == lines
