@@ -103,13 +103,13 @@ _STOP_WORDS = frozenset(
 
 
 def synonyms(text: str, rng: np.random.Generator, chance: float) -> str:
-    """Replace each word that has synonyms with probability `chance`."""
+    """Replace each word that has synonyms with probability `chance`; slots such as `{file}` stay."""
 
     def swap(match: re.Match[str]) -> str:
         options = SYNONYMS.get(match.group(0).lower())
         return str(rng.choice(options)) if options and rng.random() < chance else match.group(0)
 
-    return re.sub(r"[A-Za-z]+", swap, text)
+    return re.sub(r"\{[^{}]*\}|[A-Za-z]+", swap, text)
 
 
 def typo(text: str, rng: np.random.Generator) -> str:

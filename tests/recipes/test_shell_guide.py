@@ -1,0 +1,231 @@
+"""The recipe's data: what is cleaned, what is left out, what question and command share, what the loss counts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaModel
+
+from recipes.shell_guide.conversations import EVERYDAY, Conversations, evaluation_questions
+from recipes.shell_guide.everyday import PLACEHOLDERS, POOLS, SLOT, fill, normalise, read_everyday
+from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
+from recipes.shell_guide.phrasing import SYSTEM_PROMPT, surface, synonyms
+from recipes.shell_guide.tokenizer import train
+from recipes.shell_guide.train import ROW, encode, pack
+
+HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
+DRAWS = 300
+
+
+def page(name: str, *examples: tuple[str, str], translations: int = 3, alias: bool = False) -> str:
+    listed = [{"task": task, "command": command} for task, command in examples]
+    return json.dumps(
+        {
+            "platform": "common",
+            "name": name,
+            "alias": alias,
+            "translations": translations,
+            "description": f"The {name} of tests. More information: <https://example.com>.",
+            "examples": listed,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> Path:
+    """Four pages of our own, one of them an alias, and all that are held out."""
+    lines = [
+        page("frobnicate", ("[F]robnicate a file", "frobnicate file"), ("Start/Stop a service", "frob start|stop it")),
+        page("grep-ish", ("Search for a `pattern` (recursively)", "grep-ish --all pattern"), translations=20),
+        page("lone", ("Run it:", "lone")),
+        page("other-name", ("Show the page of frobnicate", "tldr frobnicate"), alias=True),
+    ]
+    path = tmp_path_factory.mktemp("pages") / "pages.jsonl"
+    path.write_text("\n".join(lines) + "\n" + HELD_OUT.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(pages) -> Conversations:
+    return Conversations(pages, seed=5)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(pages):
+    return train(pages, conversations=DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("task", "cleaned"),
+    [
+        ("[C]reate a (small) file (see also: touch).", "create a small file"),
+        ("E[x]tract an archive:", "extract an archive"),
+        ("SSH into a host", "SSH into a host"),
+        ("Show it (long aside here)", "show it"),
+    ],
+)
+def test_tasks_become_plain_verb_phrases(task, cleaned):
+    assert clean_task(task) == cleaned
+
+
+@pytest.mark.parametrize(
+    ("task", "command", "resolved"),
+    [
+        (
+            "Start/Stop a service",
+            "systemctl start|stop unit",
+            [("start a service", "systemctl start unit"), ("stop a service", "systemctl stop unit")],
+        ),
+        ("Show help", "tool -h|--help", [("show help", "tool -h")]),
+        ("Set a level", "tool low|mid|high", [("set a level", "tool low")]),
+        ("Be brief", "tool [-q|--quiet] file", [("be brief", "tool -q file")]),
+        ("Count lines", "cat file | wc -l", [("count lines", "cat file | wc -l")]),
+        ("Pick one of each", "tool a|b c|d", [("pick one of each", "tool a c")]),
+    ],
+)
+def test_choices_become_single_commands(task, command, resolved):
+    assert [(example.task, example.command) for example in resolve_choices(task, command)] == resolved
+
+
+def test_a_description_is_its_first_sentence():
+    assert first_sentence("Archiving utility. Often combined. See: <https://x.org>.") == "Archiving utility."
+
+
+def test_a_line_that_is_no_page_is_named(tmp_path):
+    path = tmp_path / "pages.jsonl"
+    path.write_text(page("fine", ("Run", "fine")) + '\n{"name": "broken"}\n')
+    with pytest.raises(ValueError, match=r"pages\.jsonl:2 is not a tldr page"):
+        read_pages(path)
+
+
+def test_the_held_out_file_is_what_the_hash_holds_out(pages):
+    held_out = {(p.platform, p.name) for p in read_pages(pages) if p.held_out}
+    listed = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
+    assert held_out == {(p["platform"], p["name"]) for p in listed} and len(held_out) > 100
+
+
+def test_held_out_pages_and_aliases_are_never_drawn(source, pages):
+    assert {p.name for p in source.pages} == {"frobnicate", "grep-ish", "lone"}
+    commands = {e.command for p in read_pages(pages) if not p.held_out for e in p.examples}
+    unseen = {e.command for p in read_pages(pages) if p.held_out for e in p.examples} - commands
+    only_pages = Conversations(pages, seed=5, mix=(0, 1, 1, 1, 0))
+    told = {
+        line
+        for index in range(DRAWS)
+        for _, answer in only_pages.draw(index)
+        for block in answer.split("```sh\n")[1:]
+        for line in [block.split("\n```")[0]]
+    }
+    assert told == {"frobnicate file", "frob start it", "frob stop it", "grep-ish --all pattern", "lone"}
+    assert not told & unseen
+
+
+def test_questions_of_the_evaluation_are_never_drawn(source):
+    excluded = evaluation_questions()
+    assert len(excluded) == 120
+    asked = {q for need in source.needs for part in (need, *need.followups) for q in part.questions}
+    assert not {normalise(question) for question in asked} & excluded
+    # Some of the hand-written ones are among them, so leaving out does something.
+    everything = {q for need in read_everyday(EVERYDAY, set()) for q in need.questions}
+    assert everything - asked and {normalise(question) for question in everything - asked} <= excluded
+    drawn = {normalise(question) for index in range(DRAWS) for question, _ in source.draw(index)}
+    assert not drawn & excluded
+
+
+def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
+    again, other = Conversations(pages, seed=5), Conversations(pages, seed=6)
+    backwards = [again.draw(index) for index in reversed(range(40))][::-1]
+    assert backwards == [source.draw(index) for index in range(40)]
+    assert [other.draw(index) for index in range(40)] != backwards
+    assert all(question and answer for turns in backwards for question, answer in turns)
+    assert {len(turns) for turns in backwards} == {1, 2}
+
+
+slots = st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=4, unique=True)
+
+
+@given(slots, st.integers(0, 2**31), st.data())
+def test_question_and_command_share_what_the_question_names(names, seed, data):
+    named = data.draw(st.sets(st.sampled_from(names)))
+    question = " and ".join(f"<{{{name}}}>" for name in named)
+    command = "tool " + " ".join(f"<{{{name}}}>" for name in names) + " '{{print $1}}'"
+    values: dict[str, str] = {}
+    asked, answered = fill(question, command, np.random.default_rng(seed), values)
+    assert set(values) == named and all(values[name] in POOLS[name] for name in named)
+    shown = [values.get(name, PLACEHOLDERS[name]) for name in names]
+    assert answered == "tool " + " ".join(f"<{value}>" for value in shown) + " '{print $1}'"
+    assert all(f"<{values[name]}>" in asked for name in named)
+    # The next turn speaks of the same things.
+    assert fill("", command, np.random.default_rng(seed + 1), values)[1] == answered
+
+
+@given(st.lists(st.sampled_from(["file", "Show", "directory", "e", "xyzzy", "?"])), st.integers(0, 2**31))
+def test_a_question_keeps_its_slots_however_it_is_worded(words, seed):
+    rng = np.random.default_rng(seed)
+    question = " ".join([*words, "{file}", *words, "{directory}", "{archive.tar.gz}"])
+    assert SLOT.findall(surface(synonyms(question, rng, 1.0), rng)) == ["file", "directory", "archive.tar.gz"]
+
+
+@pytest.mark.parametrize("path", sorted(EVERYDAY.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_hand_written_needs_are_valid(path):
+    seen: list[str] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        raw = json.loads(line)
+        assert set(raw) <= {"page", "intent", "command", "questions", "followups"}
+        seen += raw["questions"]
+        for part in (raw, *raw.get("followups", [])):
+            where = f"{path.name}:{number} {part['command']!r}"
+            assert part["intent"] and part["command"] and part["questions"], where
+            used = set(SLOT.findall(part["command"]))
+            assert used <= set(PLACEHOLDERS), where
+            for question in part["questions"]:
+                assert question.strip() and set(SLOT.findall(question)) <= used, f"{where}: {question!r}"
+    assert len(seen) == len(set(seen))
+
+
+def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
+    end = tokenizer.eos_token_id
+    for index in range(60):
+        turns = source.draw(index)
+        ids, learn = encode(tokenizer, turns)
+        assert tokenizer.decode(ids).startswith(f"<|system|>{SYSTEM_PROMPT}<|end|><|user|>{turns[0][0]}<|end|>")
+        spans = [
+            [token for token, _ in group]
+            for counted, group in itertools.groupby(zip(ids, learn), key=lambda pair: pair[1])
+            if counted
+        ]
+        assert [tokenizer.decode(span) for span in spans] == [f"{answer}<|end|>" for _, answer in turns]
+        assert all(span[-1] == end for span in spans)
+
+
+def test_a_packed_conversation_is_as_if_alone(source, tokenizer):
+    batch = pack(source, tokenizer, step=1, rows=2, per_step=9)
+    assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, ROW)}
+    samples = {
+        tuple(ids[:ROW]): learn[:ROW] for ids, learn in (encode(tokenizer, source.draw(i)) for i in range(9, 18))
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+        body = LlamaModel(LlamaConfig(vocab_size=len(tokenizer), **shape)).eval().requires_grad_(False)
+    segments = batch["segments"]
+    mask = (segments[:, :, None] == segments[:, None, :])[:, None] & torch.ones(ROW, ROW, dtype=torch.bool).tril()
+    packed = body(input_ids=batch["ids"], position_ids=batch["positions"], attention_mask=mask).last_hidden_state
+    met = 0
+    for row in range(2):
+        assert int(segments[row].max()) > 1
+        for number in range(1, int(segments[row].max()) + 1):
+            (index,) = torch.nonzero(segments[row] == number, as_tuple=True)
+            ids = batch["ids"][row, index]
+            assert batch["learn"][row, index].tolist() == samples[tuple(ids.tolist())]
+            alone = body(input_ids=ids[None]).last_hidden_state[0]
+            torch.testing.assert_close(packed[row, index], alone, atol=1e-4, rtol=1e-4)
+            met += 1
+    assert met >= 4 and not batch["learn"][segments == 0].any()
