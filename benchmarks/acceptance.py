@@ -24,16 +24,16 @@ from drafter.context import DraftContext
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.tree import DraftTree
+from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target
 
-ROOT = Path(__file__).parents[1]
-PROMPTS = ROOT / "tests/data/heldout_pages.jsonl"
-TARGET = ROOT / "remote/verifier/pretrained/shell-guide"
-DRAFTER = ROOT / "drafter/pretrained/shell-guide"
+REPOSITORY = Path(__file__).parents[1]
+PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
+TARGET = REPOSITORY / "remote/verifier/pretrained/shell-guide"
+DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"
 
 PACES = {"moa": Pace(depth=8, breadth=8, nodes=60), "moa-chain-7": Pace(depth=7, breadth=1, nodes=7)}
 STALENESS = (1, 8, 16, 32, 64, 128)
@@ -47,6 +47,17 @@ class Tally:
     """Per prompt, tokens gained in each of its rounds."""
     offered: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
     accepted: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
+
+    def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
+        """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
+
+        Nothing was judged after a stop token, nor where the answer was full.
+        """
+        self.offered[: len(accepted)] += 1
+        self.accepted[: len(accepted)] += 1
+        children = tree.children().get(accepted[-1] if accepted else ROOT, {})
+        if children and len(new) > len(accepted) and new[-1] not in children:
+            self.offered[len(accepted)] += 1
 
     def row(self, name: str) -> dict[str, object]:
         """tau with a 95 % interval, by a bootstrap over prompts."""
@@ -126,11 +137,7 @@ def measure(engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], name
                 opening = False
                 continue
             gained.append(len(new))
-            # A depth is offered where its parent on the target's own path was accepted and the tree goes on there.
-            reach = int(tree.depths().max()) if len(tree) else 0
-            for depth in range(min(len(accepted) + 1, reach)):
-                tally.offered[depth] += 1
-                tally.accepted[depth] += depth < len(accepted)
+            tally.judge(tree, accepted, new)
         if gained:
             tally.gained.append(gained)
     return tally
@@ -154,7 +161,9 @@ def agreement_by_staleness(
         context.assign(0, prompt)
         engine.verify(context, DraftTree.empty())
         remember(engine, context, draft, drafter, 0)
-        for stale, token in enumerate(answer, 1):
+        # The token that the target gives with this memory is the first whose own memory is not here.
+        draft.commit(answer[:1])
+        for stale, token in enumerate(answer[1:], 1):
             bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1
             hits[bucket] += int(draft.draft(one).tokens[0]) == token
             counts[bucket] += 1

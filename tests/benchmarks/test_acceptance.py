@@ -1,0 +1,155 @@
+"""Tau and its parts, where the right numbers are known: an oracle, a fool, and repeated text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, measure, rounds
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.tree import ROOT, DraftTree
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+
+DEPTH = 4
+MOST = 1 + 3 * (DEPTH + 1)
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair) -> Engine:
+    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def prompts(drafter) -> list[list[int]]:
+    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
+
+
+def answer(engine, prompt, propose, tally=None, stops=frozenset()) -> list[list[int]]:
+    """The tokens of each round; all rounds but the opening one are counted in `tally`."""
+    gained = []
+    for _, tree, accepted, new in rounds(engine, prompt, propose, stops, MOST):
+        if gained and tally:
+            tally.judge(tree, accepted, new)
+        gained.append(new)
+    if tally:
+        tally.gained.append([len(new) for new in gained[1:]])
+    return gained
+
+
+def plain(engine, prompt, **options) -> list[int]:
+    return [token for new in answer(engine, prompt, lambda _: DraftTree.empty(), **options) for token in new]
+
+
+def test_an_oracle_gains_its_depth_and_a_fool_the_bonus_only(engine, prompts):
+    oracle, fool = Tally(), Tally()
+    for prompt in prompts:
+        text = plain(engine, prompt)
+        assert len(text) == MOST
+
+        def ahead(tokens, text=text, prompt=prompt):
+            return text[len(tokens) - len(prompt) :][:DEPTH]
+
+        told = answer(engine, prompt, lambda tokens, ahead=ahead: DraftTree.chain(ahead(tokens)), oracle)
+        wrong = answer(
+            engine, prompt, lambda tokens, ahead=ahead: DraftTree.chain([t ^ 1 for t in ahead(tokens)]), fool
+        )
+        assert [token for new in told for token in new] == [token for new in wrong for token in new] == text
+    row = oracle.row("oracle")
+    assert row["tau"] == DEPTH + 1 and row["ci95"] == [DEPTH + 1, DEPTH + 1]
+    assert row["by_depth"] == [1.0] * DEPTH and row["rounds"] == 3 * len(prompts)
+    row = fool.row("fool")
+    assert row["tau"] == 1.0 and row["by_depth"] == [0.0]
+
+
+def test_an_answer_ends_with_its_stop_token(engine, prompts):
+    text = plain(engine, prompts[0])
+    stop = text[6]
+    stopped = plain(engine, prompts[0], stops=frozenset({stop}))
+    assert stopped == text[: text.index(stop) + 1]
+
+
+BUSH = DraftTree(np.array([5, 6, 7, 8, 9]), np.array([ROOT, ROOT, 0, 2, 3]))
+"""5 -> 7 -> 8 -> 9, and 6."""
+
+
+@pytest.mark.parametrize(
+    ("accepted", "new", "offered"),
+    [
+        ((), [3], [1, 0, 0]),  # Refused at the root.
+        ((1,), [6, 3], [1, 0, 0]),  # The tree ends after 6, however deep it is elsewhere.
+        ((0,), [5, 3], [1, 1, 0]),
+        ((0, 2), [5, 7, 3], [1, 1, 1]),
+        ((0, 2), [5, 7], [1, 1, 0]),  # 7 was a stop token.
+        ((0,), [5, 7], [1, 0, 0]),  # 7 would have been taken, had there been room.
+    ],
+)
+def test_only_what_the_target_judged_counts_by_depth(accepted, new, offered):
+    tally = Tally()
+    tally.judge(BUSH, accepted, new)
+    assert tally.offered[:3].tolist() == offered and not tally.offered[3:].any()
+    assert tally.accepted.tolist() == [1] * len(accepted) + [0] * (16 - len(accepted))
+
+
+@given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=1, max_size=30))
+def test_the_interval_holds_tau(gained):
+    row = Tally(gained).row("any")
+    low, high = row["ci95"]
+    flat = [tokens for prompt in gained for tokens in prompt]
+    assert row["tau"] == round(sum(flat) / len(flat), 3) and row["rounds"] == len(flat)
+    assert min(flat) <= low <= high <= max(flat)
+    assert len(gained) > 1 or low == high == row["tau"]
+
+
+def test_the_interval_narrows_with_more_prompts():
+    random = np.random.default_rng(0)
+    few, many = (Tally(random.integers(1, 9, (count, 10)).tolist()).row("any") for count in (10, 250))
+    for row in (few, many):
+        assert row["ci95"][0] < row["tau"] < row["ci95"][1]
+    assert np.ptp(many["ci95"]) < np.ptp(few["ci95"]) / 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "proposed"),
+    [
+        ([1, 2, 3, 4, 5, 1, 2, 3], [4, 5, 1, 2, 3]),  # To the end of what is there.
+        ([7, 2, 3, 4, 8, 2, 3, 5, 9, 2, 3], [5, 9, 2, 3]),  # The newest of equal matches.
+        ([1, 2, 3, 8, 4, 3, 9, 1, 2, 3], [8, 4, 3, 9, 1, 2, 3]),  # The longest n-gram, not the newest shorter one.
+        ([4, 4, 4], [4]),
+        ([6, 5, *range(10, 20), 5], [*range(10, 17)]),  # At most 7.
+        ([1, 2, 3], []),
+        ([1], []),
+        ([], []),
+    ],
+)
+def test_prompt_lookup_continues_what_was_there(tokens, proposed):
+    tree = PromptLookup()(tokens)
+    assert tree.tokens.tolist() == proposed
+    assert tree.parents.tolist() == list(range(-1, len(proposed) - 1))
+
+
+def test_drafters_are_measured_on_the_same_answers(engine, drafter, prompts):
+    most = 24
+    rows = {}
+    for name in (*PACES, "prompt-lookup"):
+        tally = measure(engine, drafter, prompts, name, most)
+        assert [sum(gained) for gained in tally.gained] == [most - 1] * len(prompts)
+        assert (tally.accepted <= tally.offered).all() and (np.diff(tally.offered) <= 0).all()
+        assert (tally.offered[1:] <= tally.accepted[:-1]).all()
+        rows[name] = tally.row(name)
+    assert rows["moa"]["tau"] >= rows["moa-chain-7"]["tau"] > 1.0
+
+
+def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):
+    # Of 8 tokens the first comes with the memory of all before it; the others are 1 to 7 tokens stale.
+    assert set(agreement_by_staleness(engine, drafter, prompts, 8)) == {"1"}
+    shares = agreement_by_staleness(engine, drafter, prompts, 9)
+    assert set(shares) == {"1", "8"} and all(0 <= share <= 1 for share in shares.values())
