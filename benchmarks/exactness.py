@@ -2,8 +2,8 @@
 
     python -m benchmarks.exactness [--prompts FILE] [--limit 200] [--json OUT]
 
-Greedy: `outrider ask --prompts` = the same with `--no-draft` = `generate`. Sampled (temperature 0.8, a seed): with drafts
-= without. Real processes and a real verifier on loopback; `generate` runs on the same weights in float32.
+Greedy: `outrider ask --prompts` = the same with `--no-draft` = `generate`. Sampled (temperature 0.8, a seed): with
+drafts = without. Real processes and a real verifier on loopback; `generate` runs on the same weights in float32.
 """
 
 from __future__ import annotations
