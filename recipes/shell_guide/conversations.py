@@ -37,7 +37,8 @@ class Conversations:
     """
 
     def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX) -> None:
-        self.needs = read_everyday(EVERYDAY, evaluation_questions())
+        self._excluded = evaluation_questions()
+        self.needs = read_everyday(EVERYDAY, self._excluded)
         self.needs_with_followups = [n for n in self.needs if any(f.questions for f in n.followups)]
         known = {need.name for need in self.needs}
         self.pages = [p for p in read_pages(pages_file) if not p.held_out and p.examples]
@@ -50,6 +51,13 @@ class Conversations:
     def draw(self, index: int) -> list[Turn]:
         """The conversation number `index`."""
         rng = np.random.default_rng([self._seed, index])
+        while True:
+            turns = self._draw(rng)
+            # Slots and synonyms can make a question of the evaluation out of others.
+            if not any(normalise(question) in self._excluded for question, _ in turns):
+                return turns
+
+    def _draw(self, rng: np.random.Generator) -> list[Turn]:
         kind = KINDS[int(np.searchsorted(self._mix, rng.random(), side="right").clip(0, len(KINDS) - 1))]
         if kind == "everyday":
             need = self.needs[int(rng.integers(len(self.needs)))]

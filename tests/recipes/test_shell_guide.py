@@ -139,6 +139,16 @@ def test_questions_of_the_evaluation_are_never_drawn(source):
     assert not drawn & excluded
 
 
+def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
+    path = tmp_path / "pages.jsonl"
+    path.write_text(page("ps", ("Show all running processes", "ps aux")))
+    assert normalise("show all running processes") in evaluation_questions()
+    tempted = Conversations(path, seed=5, mix=(0, 1, 0, 0, 0))
+    drawn = [normalise(tempted.draw(index)[0][0]) for index in range(DRAWS)]
+    assert "how do i show all running processes" in drawn
+    assert not set(drawn) & evaluation_questions()
+
+
 def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
     again, other = Conversations(pages, seed=5), Conversations(pages, seed=6)
     backwards = [again.draw(index) for index in reversed(range(40))][::-1]
