@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage import AlreadyFinished, Conversation, Message, NotFound, Store
 
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=40)
-TEXTS = st.text(st.characters())  # Surrogates excepted, NUL included.
+TEXTS = st.text(st.characters(codec="utf-8"))  # Surrogates excepted, NUL included.
 
 
 def test_a_message_is_stored_when_add_message_returns(path: Path, store: Store, question: Message) -> None:
