@@ -12,7 +12,9 @@ import contextlib
 import importlib.util
 import os
 import re
+import secrets
 import sys
+import tempfile
 from collections import deque
 from pathlib import Path
 
@@ -33,6 +35,8 @@ class Loopback:
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target
         self._drafter = drafter
+        self.url: str | None = None
+        """Where the verifier that was started last listens."""
         self._process: asyncio.subprocess.Process | None = None
         self._client: VerifierClient | None = None
         self._talk: deque[str] = deque(maxlen=20)
@@ -60,7 +64,9 @@ class Loopback:
                 least, most = PAUSE_SECONDS
                 await asyncio.sleep(min(most, least * 2.0 ** (self._failures - 1)))
             self._failures += 1
-            self._client = VerifierClient(await self._start())
+            token = secrets.token_urlsafe(32)
+            self.url = await self._start(token)
+            self._client = VerifierClient(self.url, token)
             self._failures = 0
         return self._client
 
@@ -86,11 +92,20 @@ class Loopback:
         if self._reading is not None:
             await self._reading
 
-    async def _start(self) -> str:
-        """The URL of a new verifier. Raises `SourceFailed`."""
+    async def _start(self, token: str) -> str:
+        """The URL of a new verifier, which answers to `token` only: others may have accounts on this device too.
+
+        Raises `SourceFailed`.
+        """
+        with tempfile.TemporaryDirectory(prefix="outrider-") as folder:  # For this person's eyes only.
+            file = Path(folder) / "token"
+            file.write_text(token, encoding="ascii")
+            return await self._start_with(file)
+
+    async def _start_with(self, token_file: Path) -> str:
         # Imports come from where this package lies, never from the folder that the person works in.
         command = [sys.executable, "-P", "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
-        command += ["--model", self._target, "--drafter", self._drafter]
+        command += ["--model", self._target, "--drafter", self._drafter, "--token-file", str(token_file)]
         pipe = asyncio.subprocess.PIPE
         # In a session of its own, so that an interrupt from the keyboard stops an answer and not the verifier.
         process = await asyncio.create_subprocess_exec(

@@ -13,6 +13,7 @@ from app.config import Settings
 from app.connection import SourceFailed
 from app.loopback import Loopback
 from drafter.runtime import Drafter
+from remote import Refused, VerifierClient
 from storage import Store
 from tests.app.conversing import ask
 
@@ -58,6 +59,19 @@ async def test_one_that_dies_is_started_again(tiny_pair: Path) -> None:
         again = await source.client()
         assert again is not client
         assert (await again.card(SECONDS)).target == "target"
+    finally:
+        await source.close()
+
+
+async def test_others_on_this_device_cannot_use_it(tiny_pair: Path) -> None:
+    source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
+    try:
+        assert (await (await source.client()).card(SECONDS)).target == "target"
+        assert source.url is not None
+        async with VerifierClient(source.url) as stranger:
+            with pytest.raises(Refused) as refused:
+                await stranger.card(SECONDS)
+        assert refused.value.code == "unauthorised"
     finally:
         await source.close()
 
