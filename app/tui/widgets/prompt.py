@@ -65,14 +65,20 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    # The app runs these two itself, ahead of the letters that wait in this widget's queue when text and Enter come in
+    # one burst, as from `tmux send-keys`. So each takes its turn in the queue.
+
     def action_submit(self) -> None:
+        self.call_later(self._submit)
+
+    def action_newline(self) -> None:
+        self.call_later(self.insert, "\n")
+
+    def _submit(self) -> None:
         text = self.text.strip()
         if text:
             self._recalled = None
             self.post_message(self.Submitted(text))
-
-    def action_newline(self) -> None:
-        self.insert("\n")
 
     def action_scroll_transcript(self, pages: int) -> None:
         self.post_message(self.Paged(pages))

@@ -37,6 +37,15 @@ async def test_enter_sends_and_never_sends_nothing() -> None:
         assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == ["ls"]
 
 
+async def test_text_and_enter_in_one_burst_are_sent_in_order() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        for key, character in (("a", "a"), ("ctrl+j", "\n"), ("b", "b"), ("enter", "\r")):
+            app.post_message(events.Key(key, character))
+        await wait_until(pilot, lambda: bool(app.said))
+        assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == ["a\nb"]
+
+
 @pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])
 async def test_a_new_line_does_not_send(key: str) -> None:
     app = Host()
