@@ -1,0 +1,77 @@
+"""The pair that ships: its halves belong together, and it is as good as the README says, on a sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from app.prompts import read_prompts
+from benchmarks.acceptance import measure
+from benchmarks.everyday import read_questions
+from drafter.config import read_config
+from drafter.model import MemoryEncoder, memory_digest
+from drafter.runtime import Drafter
+from drafter.tree import DraftTree
+from remote.protocol import Sampling
+from remote.verifier.acceptance import chooser, walk
+from remote.verifier.engine import Engine
+
+HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def drafter() -> Drafter:
+    return Drafter.load(BUNDLED_DRAFTER)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    model = AutoModelForCausalLM.from_pretrained(BUNDLED_TARGET, dtype=torch.float32)
+    return Engine(model, MemoryEncoder.load(BUNDLED_DRAFTER))
+
+
+def answer(engine: Engine, drafter: Drafter, question: str, most: int = 100) -> str:
+    """The target's own greedy answer."""
+    context, stops = engine.context(), drafter.text.stop_tokens
+    prompt = drafter.text.render([("user", question)])
+    context.assign(0, prompt)
+    while len(context.tokens) < len(prompt) + most and context.tokens[-1] not in stops:
+        logits = engine.verify(context, DraftTree.empty())
+        choose = chooser(logits, Sampling())
+        outcome = walk(DraftTree.empty(), choose, position=len(context.tokens), room=1, stop_tokens=stops)
+        context.commit(DraftTree.empty(), outcome.accepted, outcome.bonus)
+    return drafter.text.decode(context.tokens[len(prompt) :])
+
+
+def test_the_halves_belong_together(engine: Engine) -> None:
+    config = read_config(BUNDLED_DRAFTER)
+    read_config(BUNDLED_DRAFTER, verify=tuple(config.files))
+    assert (BUNDLED_DRAFTER / "tokenizer.json").read_bytes() == (BUNDLED_TARGET / "tokenizer.json").read_bytes()
+    assert engine.encoder is not None
+    assert memory_digest(engine.model.state_dict(), engine.encoder) == bytes.fromhex(config.memory)
+
+
+def test_the_pair_is_small() -> None:
+    files = [path for folder in (BUNDLED_DRAFTER, BUNDLED_TARGET) for path in folder.iterdir()]
+    assert sum(path.stat().st_size for path in files) < 60 * MEGABYTE
+
+
+def test_tau_on_held_out_pages(engine: Engine, drafter: Drafter) -> None:
+    asked = [prompt.turns[0] for prompt in read_prompts(HELD_OUT)]
+    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, 16)]
+    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    tally = measure(engine, drafter, prompts, "moa")
+    tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))
+    assert tau > 4.5  # 5.72 on 200 prompts.
+
+
+def test_everyday_questions(engine: Engine, drafter: Drafter) -> None:
+    questions = read_questions()[::4]
+    right = sum(question.right(answer(engine, drafter, question.prompt)) for question in questions)
+    assert right / len(questions) > 0.6  # 0.70 on all 120.
