@@ -25,6 +25,7 @@ from remote.verifier.serve import (
     CorruptWeights,
     MissingTokenizer,
     UnknownModel,
+    _bind,
     card,
     load_target,
     serve,
@@ -190,3 +191,9 @@ def test_the_process_says_when_it_is_ready_and_ends_with_its_stdin(saved: Path, 
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_small_frames_leave_at_once() -> None:
+    """asyncio turns Nagle's algorithm off only on sockets whose protocol is TCP; with it, a round takes 40 ms more."""
+    with _bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
