@@ -10,8 +10,11 @@ import pytest
 
 from tests.serving import VerifierProcess
 
-hypothesis.settings.register_profile("busy machines", deadline=None)
-hypothesis.settings.load_profile("busy machines")
+# The gate draws the same examples each time, and takes its time on a busy machine. To look for new ones:
+# pytest --hypothesis-profile=explore
+hypothesis.settings.register_profile("gate", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile("gate")
 
 
 @pytest.fixture(scope="session")

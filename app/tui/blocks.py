@@ -43,7 +43,10 @@ def closed_length(text: str) -> int:
     """Characters from the start that are closed blocks, with the blank lines after them."""
     blocks = split(text)
     open_block = next((block for block in blocks if not block.closed), None)
-    return open_block.start if open_block else len(text) if blocks else 0
+    if open_block is not None:
+        return open_block.start
+    # Spaces after the last line break may yet begin a block.
+    return text.rfind("\n") + 1 if blocks else 0
 
 
 def code_blocks(text: str) -> list[str]:
@@ -65,9 +68,8 @@ def _blocks(text: str) -> Iterator[Block]:
                 yield Block(fence_start, end, fence["language"], (body_start, offset), closed=True)
                 fence = None
             else:
-                body_end = (
-                    offset if only_marks and not complete else end
-                )  # Marks at the very end are about to close it.
+                # Marks at the very end are about to close it.
+                body_end = offset if only_marks and not complete else end
         elif match := FENCE.match(line):
             if prose is not None:
                 yield Block(prose, offset, closed=complete)  # The rest of the line may yet make it prose.

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from drafter.config import GRAPH, DrafterConfig
 from drafter.context import DraftContext
@@ -15,8 +14,6 @@ from drafter.memory import MemoryRow, quantise_row
 from drafter.step import StepGraph
 
 # Examples that take 1 ms alone take hundreds on a machine that trains beside the tests.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
 
 VOCABULARY = 61
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.tui.blocks import closed_length, code_blocks, split
@@ -12,6 +12,7 @@ PIECES = st.lists(
 
 
 @given(PIECES.map("".join), PIECES.map("".join))
+@example("~~~~\n~~~~\n ", "a")
 def test_what_is_closed_stays_as_it_is(text: str, more: str) -> None:
     closed = [block for block in split(text) if block.closed]
     assert split(text + more)[: len(closed)] == closed
