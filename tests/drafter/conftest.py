@@ -13,8 +13,6 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, quantise_row
 from drafter.step import StepGraph
 
-# Examples that take 1 ms alone take hundreds on a machine that trains beside the tests.
-
 VOCABULARY = 61
 
 
