@@ -2,7 +2,7 @@
 
     python -m benchmarks.everyday [--model PATH] [--json OUT]
 
-The questions, and the patterns of right commands, are in tests/data/everyday.jsonl; the recipe keeps them out of its data.
+Questions and patterns of right commands are in tests/data/everyday.jsonl; the recipe keeps them out of its data.
 """
 
 from __future__ import annotations
