@@ -55,17 +55,24 @@ def _continue(
     return answers
 
 
-def _question(tokenizer: PreTrainedTokenizerBase, question: str, *, first: bool) -> list[int]:
-    """Tokens from the end of the turn before (or the beginning) to where the answer starts."""
+def _opening(tokenizer: PreTrainedTokenizerBase, question: str) -> list[int]:
+    """Tokens from the beginning to where the first answer starts."""
     asked = [{"role": "user", "content": question}]
-    if first:
-        text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
-    else:
-        # What the template puts after an answer, whatever that answer is.
-        turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
-        before = tokenizer.apply_chat_template(turn, tokenize=False)
-        text = tokenizer.apply_chat_template(turn + asked, add_generation_prompt=True, tokenize=False)[len(before) :]
+    text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _next(tokenizer: PreTrainedTokenizerBase, question: str, last: int) -> list[int]:
+    """Tokens from behind an answer that ends with the token `last` to where the next one starts.
+
+    An answer that was cut is closed first, as the template closes one.
+    """
+    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+    said = tokenizer.apply_chat_template(turn, tokenize=False).rindex("!") + 1
+    asked = [*turn, {"role": "user", "content": question}]
+    text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)[said:]
+    tokens = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return tokens[1:] if tokens[0] == last else tokens
 
 
 def generate_answers(
@@ -99,7 +106,12 @@ def generate_answers(
             learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
             for turn in range(max(map(len, chosen))):
                 active = [i for i, conversation in enumerate(chosen) if turn < len(conversation)]
-                prompts = [ids[i] + _question(tokenizer, chosen[i][turn], first=turn == 0) for i in active]
+                prompts = [
+                    ids[i] + _next(tokenizer, chosen[i][turn], ids[i][-1])
+                    if turn
+                    else _opening(tokenizer, chosen[i][turn])
+                    for i in active
+                ]
                 answers = _continue(model, tokenizer, prompts, new_tokens, temperature)
                 for i, prompt, answer in zip(active, prompts, answers):
                     learn[i].append((len(prompt), len(prompt) + len(answer)))

@@ -20,12 +20,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.config import DrafterConfig
-from drafter.model import NEVER, DraftModel, MemoryEncoder
+from drafter.config import FLOAT, DrafterConfig
+from drafter.model import NEVER, DraftModel, MemoryEncoder, load_draft_model
 from drafter.training.answers import Conversation
 from drafter.training.target import borrow, features
 
-ROW = 256
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""
 
@@ -36,6 +35,8 @@ class Recipe:
 
     steps: int = 1500
     rows: int = 16
+    row: int = 256
+    """Tokens a row; what a conversation has beyond them is cut."""
     rate: float = 3e-3
     warmup: int = 50
     decay: float = 0.4
@@ -55,7 +56,7 @@ class Recipe:
 
 @dataclass
 class Batch:
-    """`(B, ROW)` arrays; `segments` are conversation numbers within a row, 0 is padding."""
+    """`(rows, row)` arrays; `segments` are conversation numbers within a row, 0 is padding."""
 
     ids: Tensor
     positions: Tensor
@@ -95,14 +96,14 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0) -> It
     step, opening = start_step, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
     while True:
         rng = np.random.default_rng([recipe.seed, step])
-        shape = (recipe.rows, ROW)
+        shape = (recipe.rows, recipe.row)
         ids, positions, segments = (np.zeros(shape, np.int64) for _ in range(3))
         learn, start = np.zeros(shape, bool), np.zeros(shape, np.int64)
         used, count, misses = [0] * recipe.rows, [0] * recipe.rows, 0
         while misses < 4:
             sample = data[int(rng.integers(len(data)))]
-            length = min(len(sample.ids), ROW)
-            fitting = [row for row in range(recipe.rows) if used[row] + length <= ROW]
+            length = min(len(sample.ids), recipe.row)
+            fitting = [row for row in range(recipe.rows) if used[row] + length <= recipe.row]
             if not fitting:
                 misses += 1
                 continue
@@ -210,11 +211,19 @@ def train(
     out: Path,
     recipe: Recipe,
     device: str = "cpu",
+    init: Path | None = None,
 ) -> Distiller:
-    """Train for `recipe.steps` and return the model; a checkpoint in `out` is resumed from."""
+    """Train for `recipe.steps` and return the model; a checkpoint in `out` is resumed from.
+
+    `init`, a drafter's folder, gives the weights to begin with: an older drafter's, for a target that has learnt on.
+    """
     torch.manual_seed(recipe.seed)
     target = target.to(device).eval().requires_grad_(False)
     model = Distiller(config, target).to(device)
+    if init is not None:
+        model.encoder.load_state_dict(MemoryEncoder.load(init).state_dict())
+        model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
+        borrow(model.draft, target)
     learners = optimisers(model, recipe.rate)
     checkpoint, begin = out / "checkpoint.pt", 0
     out.mkdir(parents=True, exist_ok=True)
@@ -232,7 +241,7 @@ def train(
         for learner in learners:
             for group in learner.param_groups:
                 group["lr"] = recipe.rate * factor
-        index = torch.arange(ROW, device=device)
+        index = torch.arange(recipe.row, device=device)
         mask = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index[None, :])
         with torch.autocast(device.split(":")[0], torch.bfloat16):
             teacher = features(target, batch.ids, batch.positions, mask, config.inference_layers)

@@ -14,6 +14,7 @@ import numpy as np
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.everyday import Need, fill, normalise, read_everyday
 from recipes.shell_guide.pages import read_pages
+from recipes.shell_guide.slots import SLOT, renumber
 
 Turn = tuple[str, str]
 """(question, answer)"""
@@ -22,7 +23,11 @@ EVERYDAY = Path(__file__).parent / "everyday"
 EVALUATION = Path(__file__).parents[2] / "tests/data/everyday.jsonl"
 
 KINDS = ("everyday", "how-to", "what-is", "examples", "follow-up")
-DEFAULT_MIX = (0.48, 0.30, 0.06, 0.05, 0.11)
+DEFAULT_MIX = (0.52, 0.26, 0.06, 0.04, 0.12)
+ALONE = 0.6
+"""Share of conversations with a single episode: one question, or one and its follow-up."""
+MORE_EPISODES = 1.8
+"""Mean number of further, unrelated episodes in the others: a model that never met a change of topic repeats itself."""
 
 
 def evaluation_questions(path: Path = EVALUATION) -> set[str]:
@@ -49,8 +54,12 @@ class Conversations:
         self._seed = seed
 
     def draw(self, index: int) -> list[Turn]:
-        """The conversation number `index`."""
+        """The conversation number `index`: one episode, or several about unrelated things, one after the other."""
         rng = np.random.default_rng([self._seed, index])
+        episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(1 / MORE_EPISODES))
+        return [turn for _ in range(episodes) for turn in self._episode(rng)]
+
+    def _episode(self, rng: np.random.Generator) -> list[Turn]:
         while True:
             turns = self._draw(rng)
             # Slots and synonyms can make a question of the evaluation out of others.
@@ -83,11 +92,16 @@ class Conversations:
         return [first, (phrasing.ask_next(after, rng), phrasing.answer(page.name, after.task, after.command))]
 
     def _everyday(self, need: Need, rng: np.random.Generator, values: dict[str, str]) -> Turn:
-        question = str(rng.choice(need.questions))
+        # Twice the weight for a question that names the thing: its answer has to copy it.
+        weights = np.array([2.0 if SLOT.search(question) else 1.0 for question in need.questions])
+        question = str(rng.choice(need.questions, p=weights / weights.sum()))
+        intent, command = need.intent, need.command
+        if rng.random() < 0.5:
+            question, intent, command = renumber(question, intent, command, rng)
         if rng.random() < 0.3:
             question = phrasing.synonyms(question, rng, 0.25)
-        asked, command = fill(phrasing.surface(question, rng), need.command, rng, values)
-        return asked, phrasing.answer(need.name, need.intent, command)
+        asked, command = fill(phrasing.surface(question, rng), command, rng, values)
+        return asked, phrasing.answer(need.name, intent, command)
 
     def _everyday_follow_up(self, rng: np.random.Generator) -> list[Turn]:
         need = self.needs_with_followups[int(rng.integers(len(self.needs_with_followups)))]

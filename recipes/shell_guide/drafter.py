@@ -41,6 +41,8 @@ def main() -> None:
     parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--rows", type=int, default=Recipe.rows)
+    parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
+    parser.add_argument("--init", type=Path, help="begin with the weights of this drafter instead of random ones")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -54,8 +56,9 @@ def main() -> None:
     data = read_answers(answers)
 
     config = drafter_config(target, "shell-guide", inference_layers=arguments.inference_layers)
-    recipe = replace(Recipe(), steps=arguments.steps, rows=arguments.rows)
-    model = train(config, target, data, arguments.work / "checkpoints", recipe, arguments.device).to("cpu")
+    recipe = replace(Recipe(), steps=arguments.steps, rows=arguments.rows, row=arguments.row)
+    checkpoints = arguments.work / "checkpoints"
+    model = train(config, target, data, checkpoints, recipe, arguments.device, arguments.init).to("cpu")
 
     uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
     stops = (tokenizer.eos_token_id,)

@@ -15,11 +15,7 @@ from typing import Any
 
 import numpy as np
 
-SLOT = re.compile(r"(?<!\{)\{([a-z0-9_.]+)\}(?!\})")
-
-_SLOTS = json.loads((Path(__file__).parent / "slots.json").read_text(encoding="utf-8"))
-POOLS: dict[str, list[str]] = {slot: entry["values"] for slot, entry in _SLOTS.items()}
-PLACEHOLDERS: dict[str, str] = {slot: entry["placeholder"] for slot, entry in _SLOTS.items()}
+from recipes.shell_guide.slots import PLACEHOLDERS, SLOT, draw_value
 
 
 @dataclass(frozen=True)
@@ -79,8 +75,7 @@ def fill(question: str, command: str, rng: np.random.Generator, values: dict[str
     """
     for slot in SLOT.findall(question):
         if slot not in values:
-            pool = POOLS.get(slot)
-            values[slot] = str(rng.choice(pool)) if pool else PLACEHOLDERS.get(slot, slot)
+            values[slot] = draw_value(slot, rng)
     asked = SLOT.sub(lambda m: values[m.group(1)], question)
     answer = SLOT.sub(lambda m: values.get(m.group(1)) or PLACEHOLDERS.get(m.group(1), m.group(1)), command)
     return asked.replace("{{", "{").replace("}}", "}"), answer.replace("{{", "{").replace("}}", "}")

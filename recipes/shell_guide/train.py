@@ -1,8 +1,8 @@
-"""Train the Shell Guide target from scratch; resumable, on a CPU or a GPU.
+"""Train the Shell Guide target; resumable, on a CPU or a GPU.
 
     python -m recipes.shell_guide.train --pages PAGES.jsonl --tokenizer DIR --out runs/target --steps 3000
 
-Short conversations are packed into rows of 256 tokens; a block-diagonal mask keeps them apart, so no token is padding
+Conversations are packed into rows of `--row` tokens; a block-diagonal mask keeps them apart, so no token is padding
 and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
 embeddings and norms with AdamW. The learning rate is flat, then falls linearly to zero over the last `--decay` share.
 """
@@ -17,11 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from recipes.shell_guide.conversations import DEFAULT_MIX, Conversations, Turn
-
-ROW = 256
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
@@ -42,19 +40,20 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[
 
 
 def pack(
-    source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, rows: int, per_step: int
+    source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
 ) -> dict[str, torch.Tensor]:
-    """One batch: `(rows, ROW)` ids, positions, segment numbers and a loss mask.
+    """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
 
     Conversations `step * per_step ...` are laid, in order, into the fullest row that still has room.
     """
+    rows, length = shape
     samples = [encode(tokenizer, source.draw(step * per_step + i)) for i in range(per_step)]
-    ids = np.zeros((rows, ROW), np.int64)
-    positions, segments, learn = np.zeros_like(ids), np.zeros_like(ids), np.zeros((rows, ROW), bool)
+    ids = np.zeros(shape, np.int64)
+    positions, segments, learn = np.zeros_like(ids), np.zeros_like(ids), np.zeros(shape, bool)
     used, count = [0] * rows, [0] * rows
     for tokens, mask in samples:
-        tokens, mask = tokens[:ROW], mask[:ROW]
-        fitting = [r for r in range(rows) if used[r] + len(tokens) <= ROW]
+        tokens, mask = tokens[:length], mask[:length]
+        fitting = [r for r in range(rows) if used[r] + len(tokens) <= length]
         if not fitting:
             continue
         row = max(fitting, key=lambda r: used[r])
@@ -72,7 +71,8 @@ def pack(
 def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """Mean cross-entropy over the answers' tokens."""
     segments = batch["segments"]
-    causal = torch.ones(ROW, ROW, dtype=torch.bool, device=segments.device).tril()
+    length = segments.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
     mask = (segments[:, :, None] == segments[:, None, :])[:, None] & causal
     hidden = body(
         input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False
@@ -102,10 +102,14 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the final model go here")
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--rows", type=int, default=24, help="rows of 256 tokens a step")
+    parser.add_argument("--tokens", type=int, default=6144, help="tokens a step, padding included")
     parser.add_argument(
-        "--per-step", type=int, default=92, help="conversations a step; those that do not fit are dropped"
+        "--row", type=int, default=256, help="tokens a row: the longest conversation that is learnt from"
     )
+    parser.add_argument(
+        "--per-step", type=int, default=60, help="conversations a step; those that do not fit are dropped"
+    )
+    parser.add_argument("--init", type=Path, help="begin with the weights of this model instead of random ones")
     parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--rate", type=float, default=3e-3)
@@ -140,7 +144,10 @@ def main() -> None:
         pad_token_id=tokenizer.pad_token_id,
         attn_implementation="sdpa",
     )
-    model = LlamaForCausalLM(config).to(arguments.device)
+    model = LlamaForCausalLM(config)
+    if arguments.init:
+        model.load_state_dict(AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32).state_dict())
+    model = model.to(arguments.device)
     learners = optimisers(model, arguments.rate)
     checkpoint, start = arguments.out / "checkpoint.pt", 0
     if checkpoint.exists():
@@ -157,12 +164,10 @@ def main() -> None:
         flush=True,
     )
 
+    shape = (arguments.tokens // arguments.row, arguments.row)
     started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
     for step in range(start, arguments.steps):
-        batch = {
-            k: v.to(arguments.device)
-            for k, v in pack(source, tokenizer, step, arguments.rows, arguments.per_step).items()
-        }
+        batch = {k: v.to(arguments.device) for k, v in pack(source, tokenizer, step, shape, arguments.per_step).items()}
         for learner in learners:
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
@@ -175,7 +180,7 @@ def main() -> None:
             learner.zero_grad()
         if step % 20 == 0 or step == arguments.steps - 1:
             seconds = time.monotonic() - started
-            speed = (step - start + 1) * arguments.rows * ROW / seconds
+            speed = (step - start + 1) * arguments.tokens / seconds
             left = (arguments.steps - step) * seconds / (step - start + 1) / 60
             log.write(json.dumps({"step": step, "loss": round(loss.item(), 4), "seconds": round(seconds, 1)}) + "\n")
             log.flush()

@@ -63,21 +63,23 @@ def test_a_batch_answers_as_one_by_one_would(target, tokenizer, tmp_path):
     assert END in ends
 
 
-def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path):
-    followed = 0
-    for turns, conversation in zip(QUESTIONS, answers(target, tokenizer, tmp_path / "answers.jsonl")):
+@pytest.mark.parametrize("new_tokens", [NEW_TOKENS, 2], ids=["ended", "cut"])
+def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path, new_tokens):
+    path, followed = tmp_path / "answers.jsonl", []
+    generate_answers(target, tokenizer, QUESTIONS, path, batch=2, new_tokens=new_tokens)
+    for turns, conversation in zip(QUESTIONS, read_answers(path), strict=True):
         first = conversation.learn[0][0]
         assert conversation.ids[:first] == asked(tokenizer, [{"role": "user", "content": turns[0]}])
         messages = []
-        for question, (begin, end) in zip(turns, conversation.learn):
+        for question, (begin, end) in zip(turns, conversation.learn, strict=True):
             messages.append({"role": "user", "content": question})
             rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
             assert tokenizer.decode(conversation.ids[:begin]) == rendered
-            followed += len(messages) > 1
-            if conversation.ids[end - 1] != END:
-                break
-            messages.append({"role": "assistant", "content": tokenizer.decode(conversation.ids[begin : end - 1])})
-    assert followed >= 2
+            ended = conversation.ids[end - 1] == END
+            messages.append({"role": "assistant", "content": tokenizer.decode(conversation.ids[begin : end - ended])})
+            if question != turns[-1]:
+                followed.append(ended)
+    assert len(followed) == 3 and (new_tokens == NEW_TOKENS) in followed
 
 
 def test_a_killed_run_goes_on_after_its_last_whole_batch(target, tokenizer, tmp_path):

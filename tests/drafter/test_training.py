@@ -12,13 +12,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drafter.config import ENCODER, FLOAT, write_config
 from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
+from drafter.model import save_weights
 from drafter.search import Pace
 from drafter.step import Step
 from drafter.training import export
 from drafter.training.answers import Conversation
-from drafter.training.distil import ROW, Batch, Distiller, Recipe, anchors, batches, train
+from drafter.training.distil import Batch, Distiller, Recipe, anchors, batches, train
 from drafter.training.target import features
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -165,7 +167,7 @@ def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(sampl
         for number, sample in enumerate(samples)
     ]
     batch = next(batches(data, replace(HASTY, rows=3, seed=seed), step))
-    assert batch.ids.shape == (3, ROW)
+    assert batch.ids.shape == (3, HASTY.row)
     met = 0
     for row in range(3):
         numbers = batch.segments[row]
@@ -176,7 +178,7 @@ def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(sampl
             (index,) = torch.nonzero(numbers == number, as_tuple=True)
             ids = batch.ids[row, index].tolist()
             sample = data[ids[0] // 1000]
-            assert ids == sample.ids[:ROW]
+            assert ids == sample.ids[: HASTY.row]
             assert batch.positions[row, index].tolist() == list(range(len(ids)))
             answers = {token for begin, end in sample.learn for token in range(begin, end)}
             learnt = (torch.nonzero(batch.learn[row, index])[:, 0] + 1).tolist()
@@ -274,3 +276,26 @@ def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_pat
     frozen = {**whole.draft.embedding.state_dict(), **whole.draft.head.state_dict()}
     borrowed = {**untrained.draft.embedding.state_dict(), **untrained.draft.head.state_dict()}
     assert all(torch.equal(frozen[name], borrowed[name]) for name in frozen)
+
+
+def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):
+    config = tiny_distiller(target, inference_layers=1).config
+    recipe = Recipe(steps=8, rows=1, rate=1e-2, warmup=1, decay=0.0)
+    old = train(config, target, spoken, tmp_path / "old", recipe)
+    folder = tmp_path / "artefact"
+    folder.mkdir()
+    save_weights(old.encoder, folder / ENCODER)
+    save_weights(old.draft, folder / FLOAT)
+    write_config(folder, config)
+    learnt_on = tiny_target(seed=9)
+    new = train(config, learnt_on, spoken, tmp_path / "new", replace(recipe, steps=0), init=folder)
+    own = {name for name, weight in new.draft.named_parameters() if weight.requires_grad}
+    for name, weight in old.draft.state_dict().items():
+        if name in own:
+            assert torch.equal(new.draft.state_dict()[name], weight.bfloat16().float()), name
+    assert all(
+        torch.equal(new.encoder.state_dict()[name], weight.bfloat16().float())
+        for name, weight in old.encoder.state_dict().items()
+    )
+    # What a drafter borrows, it borrows from the target that it is trained for now.
+    assert torch.equal(new.draft.head.weight, learnt_on.get_output_embeddings().weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,16 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaModel
 
 from recipes.shell_guide.conversations import EVERYDAY, Conversations, evaluation_questions
-from recipes.shell_guide.everyday import PLACEHOLDERS, POOLS, SLOT, fill, normalise, read_everyday
+from recipes.shell_guide.everyday import fill, normalise, read_everyday
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
 from recipes.shell_guide.phrasing import SYSTEM_PROMPT, surface, synonyms
+from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_value, renumber
 from recipes.shell_guide.tokenizer import train
-from recipes.shell_guide.train import ROW, encode, pack
+from recipes.shell_guide.train import encode, pack
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 DRAWS = 300
+ROW = 256
 
 
 def page(name: str, *examples: tuple[str, str], translations: int = 3, alias: bool = False) -> str:
@@ -155,7 +158,66 @@ def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
     assert backwards == [source.draw(index) for index in range(40)]
     assert [other.draw(index) for index in range(40)] != backwards
     assert all(question and answer for turns in backwards for question, answer in turns)
-    assert {len(turns) for turns in backwards} == {1, 2}
+    assert {1, 2, 3} <= {len(turns) for turns in backwards}
+
+
+def test_topics_change_within_a_conversation(pages):
+    """Otherwise the model learns that a second question is about the first one's command."""
+    source = Conversations(pages, seed=5, mix=(1, 0, 0, 0, 0))
+    several = [turns for turns in map(source.draw, range(DRAWS)) if len(turns) > 1]
+    programs = [{answer.split("`")[1] for _, answer in turns} for turns in several]
+    assert 0.3 < len(several) / DRAWS < 0.5
+    assert sum(len(names) > 1 for names in programs) > 0.9 * len(several)
+
+
+def test_values_are_likely_ones_or_invented(source):
+    rng = np.random.default_rng(3)
+    for slot, pool in POOLS.items():
+        drawn = {draw_value(slot, rng) for _ in range(60)}
+        assert drawn & set(pool), slot
+        assert all(value and "{" not in value for value in drawn)
+        if slot in INVENTED or "." in slot:
+            assert len(drawn - set(pool)) > 5 and not any(" " in value for value in drawn - set(pool)), slot
+        if "." in slot:
+            assert {value[value.index(".") :] for value in drawn} == {slot[slot.index(".") :]}
+
+
+@pytest.mark.parametrize(
+    ("question", "intent", "command"),
+    [
+        ("top 10 biggest files", "list the ten largest files", "du -sh * 2>/dev/null | sort -rh | head -n 10"),
+        ("show lines 12-20 of {file}", "print a range of lines", "sed -n '12,20p' {file}"),
+        ("undo 3 commits", "undo the last three commits", "git reset --soft HEAD~3"),
+    ],
+)
+def test_another_number_is_another_number_everywhere(question, intent, command):
+    seen = set()
+    for seed in range(20):
+        asked, told, typed = renumber(question, intent, command, np.random.default_rng(seed))
+        numbers = [int(found) for found in re.findall(r"\d+", asked)]
+        assert numbers == sorted(numbers)
+        assert re.sub(r"\d+", "#", asked) == re.sub(r"\d+", "#", question)
+        assert re.sub(r"\d+", "#", typed) == re.sub(r"\d+", "#", command)
+        assert set(map(str, numbers)) <= set(re.findall(r"\d+", typed))
+        assert told == re.sub(r"ten|three", str(numbers[-1]), intent)
+        seen.add(asked)
+    assert len(seen) > 10
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("chmod 644 a file", "chmod 644 {file}"),
+        ("copy to s3", "aws s3 cp {file} s3://{name}/"),
+        ("numbers 0 5 10 15", "seq 0 5 100"),
+        ("base64 encode", "base64 {file}"),
+        ("print column 1", "awk '{{print $1}}' {file}"),
+    ],
+)
+def test_numbers_that_mean_something_stay(question, command):
+    for seed in range(20):
+        kept = renumber(question, "an intent", command, np.random.default_rng(seed))
+        assert kept == (question, "an intent", command)
 
 
 slots = st.lists(st.sampled_from(sorted(POOLS)), min_size=1, max_size=4, unique=True)
@@ -168,7 +230,7 @@ def test_question_and_command_share_what_the_question_names(names, seed, data):
     command = "tool " + " ".join(f"<{{{name}}}>" for name in names) + " '{{print $1}}'"
     values: dict[str, str] = {}
     asked, answered = fill(question, command, np.random.default_rng(seed), values)
-    assert set(values) == named and all(values[name] in POOLS[name] for name in named)
+    assert set(values) == named and all(values.values())
     shown = [values.get(name, PLACEHOLDERS[name]) for name in names]
     assert answered == "tool " + " ".join(f"<{value}>" for value in shown) + " '{print $1}'"
     assert all(f"<{values[name]}>" in asked for name in named)
@@ -216,7 +278,7 @@ def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
 
 
 def test_a_packed_conversation_is_as_if_alone(source, tokenizer):
-    batch = pack(source, tokenizer, step=1, rows=2, per_step=9)
+    batch = pack(source, tokenizer, step=1, shape=(2, ROW), per_step=9)
     assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, ROW)}
     samples = {
         tuple(ids[:ROW]): learn[:ROW] for ids, learn in (encode(tokenizer, source.draw(i)) for i in range(9, 18))
