@@ -29,6 +29,8 @@ cli = typer.Typer(
 )
 history_commands = typer.Typer(help="List conversations, or search everything that was said.", rich_markup_mode=None)
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
+drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_markup_mode=None, no_args_is_help=True)
+cli.add_typer(drafter_commands, name="drafter")
 
 Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier's address.")]
 Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
@@ -189,6 +191,69 @@ def search(words: Annotated[list[str], typer.Argument(help="All of them must occ
         store.close()
 
 
+@drafter_commands.command("train")
+def train_drafter(
+    target: Annotated[str, typer.Option("--target", help="Folder, or name on the hub.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="Questions. Default: those you asked."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Training steps.")] = None,
+    inference_layers: Annotated[
+        int | None, typer.Option("--inference-layers", min=0, help="Of the target's last layers, run on the device.")
+    ] = None,
+    init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
+    work: Annotated[
+        Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
+    ] = None,
+) -> None:
+    """Train a drafter on the target's own answers; run again after an interruption, it goes on."""
+    from app.drafters import stored_questions, train
+    from app.prompts import read_prompts
+    from storage import Store
+
+    if prompts is not None:
+        questions = [list(prompt.turns) for prompt in read_prompts(prompts)]
+    else:
+        _, folders = _settings()
+        store = Store.open(folders.database)
+        try:
+            questions = stored_questions(store)
+        finally:
+            store.close()
+    train(
+        target,
+        questions,
+        out,
+        work=work or out.with_name(f"{out.name}.work"),
+        steps=steps,
+        inference_layers=inference_layers,
+        init=init,
+    )
+
+
+Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the one that is used.")]
+
+
+@drafter_commands.command("info")
+def drafter_info(folder: Artefact = None) -> None:
+    """What a drafter is, for which target, and whether its files are whole."""
+    from app.drafters import info
+
+    settings, _ = _settings()
+    info(folder or Path(settings.drafter))
+
+
+@drafter_commands.command("quantise")
+def quantise_drafter(folder: Artefact = None) -> None:
+    """Make the int8 graph again from the float weights, and say how far the two differ."""
+    from app.drafters import quantise
+
+    settings, _ = _settings()
+    quantise(folder or Path(settings.drafter))
+
+
 def main() -> None:
     """The console script: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
     try:
@@ -198,6 +263,7 @@ def main() -> None:
         sys.exit(FAILED)
     except Exception as error:
         from app.config import ConfigError
+        from app.drafters import TrainingFailed
         from app.prompts import PromptsError
         from drafter.config import DrafterError
         from remote import Misconfigured
@@ -206,7 +272,7 @@ def main() -> None:
         if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
             _complain(str(error))
             sys.exit(USAGE)
-        if isinstance(error, (DrafterError, StorageError)):
+        if isinstance(error, (DrafterError, StorageError, TrainingFailed)):
             _complain(str(error))
             sys.exit(FAILED)
         raise

@@ -58,6 +58,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """N: how many of the target's last layers run on the device (target layer inference)."""
     target_heads: int
     target_ffn: int
+    target_qkv_bias: bool = False
+    target_qk_norm: bool = False
+    """What the inferred layers have beyond Llama's."""
     rope_theta: float
     norm_eps: float
     top: int = 32

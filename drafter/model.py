@@ -80,21 +80,34 @@ class Mlp(nn.Module):
 class SelfAttentionLayer(nn.Module):
     """A pre-norm Llama decoder layer whose cache is the caller's: it returns new rows and keeps none.
 
-    Parameter names are those of transformers' Llama, so that a target's layer loads into it as it is.
+    `qkv_bias` is what Qwen2 adds to it, `qk_norm` what Qwen3 does: a norm of each head's query and key before they are
+    rotated. Parameter names are those of transformers, so that a target's layer loads into it as it is.
     """
 
     def __init__(
-        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
+        self,
+        size: int,
+        heads: int,
+        kv_heads: int,
+        head_size: int,
+        ffn: int,
+        theta: float,
+        eps: float,
+        *,
+        qkv_bias: bool = False,
+        qk_norm: bool = False,
     ) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
+        self.qk_norm = qk_norm
         self.input_layernorm = Norm(size, eps)
         self.self_attn = nn.ModuleDict(
             {
-                "q_proj": nn.Linear(size, heads * head_size, bias=False),
-                "k_proj": nn.Linear(size, kv_heads * head_size, bias=False),
-                "v_proj": nn.Linear(size, kv_heads * head_size, bias=False),
+                "q_proj": nn.Linear(size, heads * head_size, bias=qkv_bias),
+                "k_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
+                "v_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
                 "o_proj": nn.Linear(heads * head_size, size, bias=False),
+                **({"q_norm": Norm(head_size, eps), "k_norm": Norm(head_size, eps)} if qk_norm else {}),
             }
         )
         self.post_attention_layernorm = Norm(size, eps)
@@ -107,6 +120,8 @@ class SelfAttentionLayer(nn.Module):
             self.self_attn[name](normed).unflatten(-1, (count, self.head_size)).transpose(-2, -3)
             for name, count in (("q_proj", self.heads), ("k_proj", self.kv_heads), ("v_proj", self.kv_heads))
         )
+        if self.qk_norm:
+            query, key = self.self_attn["q_norm"](query), self.self_attn["k_norm"](key)
         return rotate(query, positions, self.theta), rotate(key, positions, self.theta), value
 
     def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -234,7 +249,14 @@ class DraftModel(nn.Module):
             config.target_ffn,
         )
         self.target_layers = nn.ModuleList(
-            SelfAttentionLayer(*target, config.rope_theta, config.norm_eps) for _ in range(config.inference_layers)
+            SelfAttentionLayer(
+                *target,
+                config.rope_theta,
+                config.norm_eps,
+                qkv_bias=config.target_qkv_bias,
+                qk_norm=config.target_qk_norm,
+            )
+            for _ in range(config.inference_layers)
         )
         self.norm = Norm(config.hidden, config.norm_eps) if config.inference_layers else nn.Identity()
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)

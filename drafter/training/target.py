@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from drafter.config import DrafterConfig
 from drafter.model import DraftModel
@@ -28,20 +28,45 @@ class Features:
     """(B, T, E): after the final norm."""
 
 
+@dataclass(frozen=True)
+class _Layers:
+    """How the decoder layers of a model family differ from Llama's."""
+
+    qkv_bias: bool = False
+    qk_norm: bool = False
+
+
+INFERABLE = {
+    "llama": _Layers(),
+    "mistral": _Layers(),
+    "qwen2": _Layers(qkv_bias=True),
+    "qwen3": _Layers(qk_norm=True),
+}
+"""Families whose layers the device can run. Beyond a sliding window it sees more than the target does: its guesses get
+worse there, never wrong."""
+
+
 def drafter_config(
-    model: PreTrainedModel, name: str, *, inference_layers: int, ffn: int | None = None
+    model: PreTrainedModel, name: str, *, inference_layers: int | None = None, ffn: int | None = None
 ) -> DrafterConfig:
-    """The shapes of a drafter for this target. Raises `UnsupportedTarget`."""
-    config = model.config
-    if inference_layers and config.model_type not in ("llama", "mistral"):
-        raise UnsupportedTarget(f"Target layer inference needs Llama-like layers, not {config.model_type}: use N = 0.")
+    """The shapes of a drafter for this target, with as many heads as it has; `ffn` is as wide as its own by default.
+
+    `inference_layers` None: 1 where the device can run the target's layers, else 0. Raises `UnsupportedTarget`.
+    """
+    config = model.config.get_text_config(decoder=True)
+    why = _not_inferable(config)
+    if inference_layers is None:
+        inference_layers = 0 if why or config.num_hidden_layers < 2 else 1
+    if inference_layers and why:
+        raise UnsupportedTarget(f"Target layer inference {why}: use N = 0.")
     if inference_layers >= config.num_hidden_layers:
         raise UnsupportedTarget(f"N = {inference_layers}, but the target has {config.num_hidden_layers} layers.")
+    layers = INFERABLE[config.model_type] if inference_layers else _Layers()
     rope = dict(getattr(config, "rope_parameters", None) or {})
-    if inference_layers and rope.get("rope_type", "default") != "default":
-        raise UnsupportedTarget(f"Target layer inference does not know {rope['rope_type']} positions: use N = 0.")
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    kv_heads = config.num_key_value_heads
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    width = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     return DrafterConfig(
         target=name,
         vocabulary=model.get_input_embeddings().weight.shape[0],
@@ -49,17 +74,49 @@ def drafter_config(
         target_layers=config.num_hidden_layers,
         target_kv_heads=kv_heads,
         target_head_size=size,
-        heads=config.num_attention_heads,
+        heads=heads,
         kv_heads=kv_heads,
         head_size=size,
-        ffn=ffn or config.intermediate_size,
+        ffn=ffn or width,
         encoder_ffn=3 * kv_heads * size,
         inference_layers=inference_layers,
-        target_heads=config.num_attention_heads,
-        target_ffn=config.intermediate_size,
+        target_heads=heads,
+        target_ffn=width,
+        target_qkv_bias=layers.qkv_bias,
+        target_qk_norm=layers.qk_norm,
         rope_theta=float(rope.get("rope_theta", 10_000.0)),
-        norm_eps=config.rms_norm_eps,
+        norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
     )
+
+
+def _not_inferable(config: PreTrainedConfig) -> str | None:
+    """Why the device cannot run this target's layers; None: it can."""
+    rope = dict(getattr(config, "rope_parameters", None) or {})
+    if config.model_type not in INFERABLE:
+        return f"needs layers like those of {', '.join(INFERABLE)}, not {config.model_type}"
+    if rope.get("rope_type", "default") != "default" or rope.get("partial_rotary_factor", 1.0) != 1.0:
+        return f"does not know {rope.get('rope_type', 'partial')} positions"
+    if config.model_type != "qwen2" and getattr(config, "attention_bias", False) or getattr(config, "mlp_bias", False):
+        return "does not know layers with biases"
+    if config.hidden_act != "silu":
+        return f"does not know the activation {config.hidden_act}"
+    return None
+
+
+def check_head(model: PreTrainedModel) -> None:
+    """Raise `UnsupportedTarget` where the target's logits are not those of its head on its last hidden state.
+
+    Drafters borrow the head; some families scale or cap what it gives.
+    """
+    ids = torch.arange(min(8, model.get_input_embeddings().weight.shape[0]), device=model.device)[None]
+    with torch.no_grad():
+        logits = model(input_ids=ids, use_cache=False).logits.float()
+        hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        plain = (hidden @ model.get_output_embeddings().weight.T).float()
+    if not torch.allclose(logits.log_softmax(-1), plain.log_softmax(-1), atol=0.1, rtol=0.01):
+        raise UnsupportedTarget(
+            f"The head of {model.config.model_type} scales, caps or shifts its logits, which drafters cannot copy yet."
+        )
 
 
 def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
@@ -68,8 +125,8 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
         draft.embedding.weight.copy_(model.get_input_embeddings().weight)
         draft.head.weight.copy_(model.get_output_embeddings().weight)
         if draft.config.inference_layers:
-            draft.norm.load_state_dict(model.model.norm.state_dict())
-            for mine, theirs in zip(draft.target_layers, model.model.layers[-draft.config.inference_layers :]):
+            draft.norm.load_state_dict(model.base_model.norm.state_dict())
+            for mine, theirs in zip(draft.target_layers, model.base_model.layers[-draft.config.inference_layers :]):
                 mine.load_state_dict(theirs.state_dict())
     draft.freeze()
 
@@ -77,9 +134,9 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
 @torch.no_grad()
 def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, inference_layers: int) -> Features:
     """One forward of the target. `ids`, `positions` (B, T); `mask` (B, 1, T, T) bool, true where a query sees a key."""
-    layers = model.config.num_hidden_layers
-    cache = DynamicCache(config=model.config)
-    out = model.model(
+    layers = model.config.get_text_config(decoder=True).num_hidden_layers
+    cache = DynamicCache()  # Without the config: layers with a sliding window keep all rows.
+    out = model.base_model(
         input_ids=ids,
         position_ids=positions,
         attention_mask=mask,

@@ -8,23 +8,14 @@ Each stage leaves its result in the work folder and is skipped or resumed when r
 from __future__ import annotations
 
 import argparse
-import shutil
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
-from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
-from drafter.model import memory_digest, save_weights
-from drafter.quantise import quantise_graph
-from drafter.text import ChatText
-from drafter.training.answers import generate_answers, read_answers
-from drafter.training.distil import Recipe, train
-from drafter.training.export import export_graph
-from drafter.training.target import drafter_config
+from drafter.training.distil import Recipe
+from drafter.training.pipeline import Plan, build
 from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 3072
@@ -47,43 +38,18 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
 
-    tokenizer = AutoTokenizer.from_pretrained(arguments.target)
-    target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval()
+    target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     source = Conversations(arguments.pages, seed=23)
     questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
-    answers = arguments.work / "answers.jsonl"
-    generate_answers(target.to(arguments.device), tokenizer, questions, answers)
-    data = read_answers(answers)
-
-    config = drafter_config(target, "shell-guide", inference_layers=arguments.inference_layers)
-    recipe = replace(Recipe(), steps=arguments.steps, rows=arguments.rows, row=arguments.row)
-    checkpoints = arguments.work / "checkpoints"
-    model = train(config, target, data, checkpoints, recipe, arguments.device, arguments.init).to("cpu")
-
-    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
-    stops = (tokenizer.eos_token_id,)
-    kept = sorted({token for token, _ in uses.most_common(DRAFT_VOCABULARY)} | set(stops))
-    covered = sum(uses[token] for token in kept) / uses.total()
-    print(f"draft vocabulary: {len(kept)} tokens cover {covered:.4%} of the answers")
-
-    out = arguments.out
-    out.mkdir(parents=True, exist_ok=True)
-    for name in (TOKENIZER, TEMPLATE):
-        shutil.copyfile(arguments.target / name, out / name)
-    config = msgspec.structs.replace(
-        config,
-        draft_vocabulary=tuple(kept),
-        stop_tokens=stops,
-        memory=memory_digest(target.state_dict(), model.encoder).hex(),
+    plan = Plan(
+        recipe=replace(Recipe(), steps=arguments.steps, rows=arguments.rows, row=arguments.row),
+        inference_layers=arguments.inference_layers,
+        draft_vocabulary=DRAFT_VOCABULARY,
+        init=arguments.init,
     )
-    model.draft.config = model.encoder.config = config
-    save_weights(model.encoder, out / ENCODER)
-    save_weights(model.draft, out / FLOAT)
-    export_graph(model.draft.eval(), arguments.work / "float.onnx")
-    quantise_graph(arguments.work / "float.onnx", out / GRAPH)
-    config = write_config(out, config)
-    digest = ChatText.load(out).digest.hex()
-    write_config(out, msgspec.structs.replace(config, tokenizer=digest))
+    built = build(target, str(arguments.target), "shell-guide", questions, arguments.work, arguments.out, plan)
+    print(f"draft vocabulary: {len(built.config.draft_vocabulary)} tokens cover {built.covered:.4%} of the answers")
+    print(f"int8 against float: {built.parity}")
 
 
 if __name__ == "__main__":

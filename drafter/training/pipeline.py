@@ -1,0 +1,189 @@
+"""From a target and questions to an artefact folder: let it answer, distil, export, quantise, describe.
+
+Each stage leaves its result in the work folder, and is resumed or skipped when run again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
+
+from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, DrafterConfig, read_config, write_config
+from drafter.model import load_draft_model, memory_digest, save_weights
+from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
+from drafter.step import StepGraph
+from drafter.text import ChatText
+from drafter.training.answers import Conversation, generate_answers, read_answers
+from drafter.training.distil import Recipe, train
+from drafter.training.export import export_graph
+from drafter.training.target import UnsupportedTarget, check_head, drafter_config
+
+CARD = "README.md"
+COMPARED = 64
+"""Answers on which the quantised graph is compared with the float one."""
+
+
+class TooFewPrompts(ValueError):
+    """Not enough to learn from; the message says how many there are."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What can be chosen for a drafter; the defaults suit a target of any size."""
+
+    recipe: Recipe = Recipe()
+    inference_layers: int | None = None
+    """N; None: 1 where the target's family allows it."""
+    draft_vocabulary: int = 32_768
+    """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
+    answer_tokens: int = 200
+    """Longest answer that is learnt from."""
+    batch: int = 96
+    """Conversations answered at once."""
+    init: Path | None = None
+    """An older drafter's folder, to begin with its weights."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished artefact and what is known of it."""
+
+    config: DrafterConfig
+    parity: Parity
+    answers: int
+    answer_tokens: int
+    covered: float
+    """Share of the answers' tokens that the draft vocabulary holds."""
+    trained_parameters: int
+
+
+def build(
+    target: PreTrainedModel,
+    source: str,
+    name: str,
+    questions: Sequence[Sequence[str]],
+    work: Path,
+    out: Path,
+    plan: Plan,
+) -> Built:
+    """Make a drafter for `target` on the device it is on.
+
+    `source`, its folder or name on the hub, has its tokenizer; `questions` holds those of each conversation.
+    Raises `UnsupportedTarget` or `TooFewPrompts` before anything is computed.
+    """
+    if len(questions) < 2:
+        raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
+    check_head(target)
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    config = drafter_config(target, name, inference_layers=plan.inference_layers)
+    work.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
+    write_text_side(tokenizer, source, out)
+    answers = work / "answers.jsonl"
+    generate_answers(target, tokenizer, questions, answers, batch=plan.batch, new_tokens=plan.answer_tokens)
+    data = read_answers(answers)
+    model = train(config, target, data, work / "checkpoints", plan.recipe, str(target.device), plan.init).to("cpu")
+
+    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
+    stops = stop_tokens(target, tokenizer)
+    kept = sorted({token for token, _ in uses.most_common(plan.draft_vocabulary)} | set(stops))
+    covered = sum(uses[token] for token in kept) / uses.total()
+
+    config = msgspec.structs.replace(
+        config,
+        draft_vocabulary=tuple(kept),
+        stop_tokens=stops,
+        memory=memory_digest(target.state_dict(), model.encoder).hex(),
+    )
+    model.draft.config = model.encoder.config = config
+    save_weights(model.encoder, out / ENCODER)
+    save_weights(model.draft, out / FLOAT)
+    export_graph(model.draft.eval(), work / "float.onnx")
+    quantise_graph(work / "float.onnx", out / GRAPH)
+    config = write_config(out, config)
+    digest = ChatText.load(out).digest.hex()
+    config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
+    parity = compare(StepGraph(work / "float.onnx", config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
+    parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    return Built(config, parity, sum(len(sample.learn) for sample in data), uses.total(), covered, parameters)
+
+
+def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """What ends an answer of this target."""
+    stops = target.generation_config.eos_token_id if target.generation_config is not None else None
+    stops = tokenizer.eos_token_id if stops is None else stops
+    return tuple(stops) if isinstance(stops, list) else () if stops is None else (int(stops),)
+
+
+def write_text_side(tokenizer: PreTrainedTokenizerBase, name: str, out: Path) -> None:
+    """Put the target's own `tokenizer.json`, byte for byte, and its chat template into `out`.
+
+    Raises `UnsupportedTarget` where it lacks one of them.
+    """
+    source = cached_file(name, TOKENIZER, _raise_exceptions_for_missing_entries=False)
+    if source is None:
+        raise UnsupportedTarget(f"{name} has no {TOKENIZER}. Save a fast tokenizer with it.")
+    if not isinstance(tokenizer.chat_template, str):
+        raise UnsupportedTarget(f"{name} has no chat template, so nobody knows how it is asked.")
+    shutil.copyfile(source, out / TOKENIZER)
+    (out / TEMPLATE).write_text(tokenizer.chat_template, encoding="utf-8")
+
+
+def requantise(folder: Path) -> Parity:
+    """Make an artefact's int8 graph again from its float weights; how far the two differ on random tokens.
+
+    The old graph stays until the new one is whole. Raises `DrafterError`.
+    """
+    config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
+    model = load_draft_model(folder, folder / FLOAT)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        float_graph, graph = Path(scratch) / "float.onnx", Path(scratch) / GRAPH
+        export_graph(model, float_graph)
+        quantise_graph(float_graph, graph)
+        exact, quantised = StepGraph(float_graph, config), StepGraph(graph, config)
+        drafted = np.array(config.draft_vocabulary or range(config.vocabulary))
+        samples = np.random.default_rng(0).choice(drafted, (COMPARED, 64)).tolist()
+        parity = compare(exact, quantised, (prompt(exact, tokens) for tokens in samples))
+        graph.replace(folder / GRAPH)
+    write_config(folder, config)
+    return parity
+
+
+def _inputs(folder: Path, config: DrafterConfig, data: Sequence[Conversation]) -> list[StepInputs]:
+    step = StepGraph.load(folder, config)
+    return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]
+
+
+def write_card(out: Path, built: Built, plan: Plan, figures: Sequence[tuple[str, str]]) -> None:
+    """The model card: what it is, for which target, how it was made, what was measured (`figures`: name, value)."""
+    config, recipe = built.config, asdict(plan.recipe)
+    lines = [
+        f"# Outrider drafter for {config.target}",
+        "",
+        f"A Mixture-of-Attentions drafter (arXiv 2410.03804), target layer inference N = {config.inference_layers},",
+        f"distilled from {config.target} on {built.answers:,} of its own answers ({built.answer_tokens:,} tokens).",
+        "It only guesses: with a verifier, every token that counts is the target's own.",
+        "",
+        f"    outrider serve --model {config.target} --drafter {out.name}",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| trained parameters | {built.trained_parameters / 1e6:.1f}M |",
+        f"| draft vocabulary | {len(config.draft_vocabulary):,} tokens, {built.covered:.2%} of the answers |",
+        f"| int8 against float | {built.parity} |",
+        *(f"| {name} | {value} |" for name, value in figures),
+        "",
+        "Training: " + ", ".join(f"{name} {value}" for name, value in recipe.items()) + ".",
+        "",
+    ]
+    (out / CARD).write_text("\n".join(lines), encoding="utf-8")
+    write_config(out, config)

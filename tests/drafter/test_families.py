@@ -1,0 +1,123 @@
+"""Drafters for targets of many families: what the device borrows from each is exactly what the target computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import (
+    Gemma2Config,
+    Gemma3TextConfig,
+    GemmaConfig,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+)
+from transformers.models.auto import AutoModelForCausalLM
+
+from drafter.training.answers import Conversation
+from drafter.training.distil import Distiller, Recipe, train
+from drafter.training.target import UnsupportedTarget, check_head, drafter_config, features
+from drafter.tree import DraftTree
+from remote.verifier.engine import Engine
+
+VOCABULARY = 61
+SHAPE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+FAMILIES = {
+    "llama": LlamaConfig(**SHAPE, tie_word_embeddings=False),
+    "llama-tied": LlamaConfig(**SHAPE, tie_word_embeddings=True),
+    "mistral": MistralConfig(**SHAPE, sliding_window=None),
+    "mistral-window": MistralConfig(**SHAPE, sliding_window=8),
+    "qwen2": Qwen2Config(**SHAPE),
+    "qwen3": Qwen3Config(**SHAPE, tie_word_embeddings=True),
+    "qwen3-wide-heads": Qwen3Config(**{**SHAPE, "head_dim": 16, "num_key_value_heads": 4}),
+    "gemma": GemmaConfig(**SHAPE),
+    "gemma3": Gemma3TextConfig(**SHAPE, sliding_window=8),
+}
+INFERABLE = [name for name in FAMILIES if not name.startswith("gemma")]
+
+
+def tiny(name: str) -> PreTrainedModel:
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = AutoModelForCausalLM.from_config(FAMILIES[name]).eval().requires_grad_(False)
+        for weight_name, weight in model.named_parameters():
+            if weight.ndim > 1:
+                torch.nn.init.normal_(weight, std=0.25)
+            elif weight_name.endswith("bias"):
+                torch.nn.init.normal_(weight, std=0.5)
+            else:
+                weight.mul_(torch.empty_like(weight).uniform_(0.5, 1.5))
+    return model
+
+
+@pytest.mark.parametrize("name", INFERABLE)
+@pytest.mark.parametrize("count", [1, 2])
+def test_inferred_layers_compute_what_the_targets_do(name, count):
+    target = tiny(name)
+    draft = Distiller(drafter_config(target, name, inference_layers=count), target).draft.eval()
+    length = 7  # Within the windows.
+    ids, positions = torch.arange(3, 3 + length)[None], torch.arange(length)[None]
+    causal = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+    seen = features(target, ids, positions, causal, count)
+    x = seen.entry
+    mask = torch.where(causal, 0.0, -1e9)
+    for layer in draft.target_layers:
+        query, keys, values = layer.project(x, positions)
+        x = layer.finish(x, query, keys, values, mask)
+    torch.testing.assert_close(draft.norm(x), seen.last, atol=1e-4, rtol=1e-4)
+    logits = target(input_ids=ids).logits
+    torch.testing.assert_close(draft.head(draft.norm(x)), logits, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_trains_and_drafts(name, tmp_path):
+    target = tiny(name)
+    check_head(target)
+    config = drafter_config(target, name)
+    assert config.inference_layers == (1 if name in INFERABLE else 0)
+    ids = torch.randint(2, VOCABULARY, (6, 24), generator=torch.Generator().manual_seed(5)).tolist()
+    data = [Conversation(row, [(6, 24)]) for row in ids]
+    recipe = Recipe(steps=6, rows=1, row=24, rate=1e-2, warmup=1, decay=0.0)
+    model = train(config, target, data, tmp_path, recipe)
+    engine = Engine(target, model.encoder.eval().requires_grad_(False))
+    context = engine.context()
+    context.assign(0, ids[0])
+    engine.verify(context, DraftTree.empty())
+    assert engine.memory(context, 0, 24)
+
+
+def test_a_family_that_cannot_be_inferred_says_so():
+    with pytest.raises(UnsupportedTarget, match="not gemma: use N = 0"):
+        drafter_config(tiny("gemma"), "gemma", inference_layers=1)
+    with pytest.raises(UnsupportedTarget, match="3 layers"):
+        drafter_config(tiny("llama"), "llama", inference_layers=3)
+    scaled = LlamaConfig(**SHAPE, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4})
+    with pytest.raises(UnsupportedTarget, match="linear positions"):
+        drafter_config(AutoModelForCausalLM.from_config(scaled), "scaled", inference_layers=1)
+
+
+def test_a_head_that_cannot_be_borrowed_is_refused():
+    shape = {**SHAPE, "final_logit_softcapping": 2.0}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        capped = AutoModelForCausalLM.from_config(Gemma2Config(**shape)).eval()
+        torch.nn.init.normal_(capped.get_output_embeddings().weight)
+    with pytest.raises(UnsupportedTarget, match="gemma2"):
+        check_head(capped)
+    shape = {key: value for key, value in SHAPE.items() if key not in ("num_key_value_heads", "head_dim")}
+    assert drafter_config(AutoModelForCausalLM.from_config(GPTNeoXConfig(**shape)), "neox").kv_heads == 4
