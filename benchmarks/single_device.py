@@ -1,0 +1,172 @@
+"""Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
+
+    python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--json OUT]
+
+Greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by prompt:
+
+- `plain`: our engine, one token a forward
+- `outrider`: the MoA drafter and the engine, memory included, at the pace that was fastest on the first prompts
+- `generate`: transformers' own loop
+- `generate, prompt lookup`: transformers' own, 7 tokens a draft
+- `generate, assisted`: transformers' own, with the small model given by --assistant
+
+`speedup` is over `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from app.prompts import read_prompts
+from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, remember, rounds
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.tree import DraftTree
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+
+PACES = (
+    *(Pace(depth=depth, breadth=1, nodes=depth) for depth in (2, 3, 4, 5, 7)),
+    *(Pace(depth=depth, breadth=breadth, nodes=nodes) for depth, breadth, nodes in ((4, 2, 8), (6, 3, 16), (8, 8, 60))),
+)
+TRIED = 8
+"""Prompts on which each pace is timed before the run."""
+MOST_TOKENS = 160
+
+Decode = Callable[[list[int]], list[int]]
+"""A prompt's tokens -> the answer's."""
+
+
+@dataclass
+class Timed:
+    """One way of decoding."""
+
+    seconds: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return sum(self.tokens) / sum(self.seconds)
+
+
+class Different(Exception):
+    """Two ways of greedy decoding gave different tokens."""
+
+
+def with_drafts(engine: Engine, drafter: Drafter, pace: Pace | None) -> Decode:
+    """Our loop; `pace` None drafts nothing."""
+
+    def decode(prompt: list[int]) -> list[int]:
+        draft, seen, answer = drafter.context(), 0, list[int]()
+        draft.commit(prompt)
+        propose = (lambda _: DraftTree.empty()) if pace is None else (lambda _: draft.draft(pace))
+        for context, _, _, new in rounds(engine, prompt, propose, drafter.text.stop_tokens, MOST_TOKENS):
+            answer += new
+            if pace is not None:
+                draft.commit(new)
+                seen = remember(engine, context, draft, drafter, seen)
+        return answer
+
+    return decode
+
+
+def by_transformers(model: PreTrainedModel, **options: Any) -> Decode:
+    """`generate`, greedy."""
+
+    def decode(prompt: list[int]) -> list[int]:
+        ids = torch.tensor([prompt])
+        settings = {
+            "max_new_tokens": MOST_TOKENS,
+            "do_sample": False,
+            "attention_mask": torch.ones_like(ids),
+            **options,
+        }
+        return model.generate(ids, **settings)[0, len(prompt) :].tolist()  # type: ignore[no-any-return, operator]
+
+    return decode
+
+
+def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Timed]:
+    """Time each way on each prompt, in turn. Raises `Different`."""
+    timed = {name: Timed() for name in ways}
+    for prompt in prompts:
+        answers = {}
+        for name, decode in ways.items():
+            begun = time.perf_counter()
+            answers[name] = decode(prompt)
+            timed[name].seconds.append(time.perf_counter() - begun)
+            timed[name].tokens.append(len(answers[name]))
+        first, *others = answers
+        for name in others:
+            if answers[name] != answers[first]:
+                raise Different(f"{name} and {first} answer differently to the prompt {prompt}")
+    return timed
+
+
+def row(name: str, timed: Timed, plain: Timed) -> dict[str, object]:
+    seconds, base = np.array(timed.seconds), np.array(plain.seconds)
+    picks = np.random.default_rng(0).integers(len(base), size=(2000, len(base)))
+    ratios = base[picks].sum(1) / seconds[picks].sum(1)
+    return {
+        "name": name,
+        "tokens_per_second": round(timed.rate, 1),
+        "speedup": round(float(base.sum() / seconds.sum()), 3),
+        "ci95": [round(float(bound), 3) for bound in np.quantile(ratios, (0.025, 0.975))],
+        "prompts": len(base),
+        "tokens": sum(timed.tokens),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=Path, default=PROMPTS)
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--drafter", type=Path, default=DRAFTER)
+    parser.add_argument("--assistant", type=Path, help="a small causal LM with the target's tokenizer")
+    parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+
+    drafter = Drafter.load(arguments.drafter)
+    model = load_target(arguments.target).model
+    engine = Engine(model, MemoryEncoder.load(arguments.drafter))
+    asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
+    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
+    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+
+    tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts[:TRIED])
+    pace = PACES[max(range(len(PACES)), key=lambda i: tried[str(i)].rate)]
+    print(f"fastest pace: {pace}", flush=True)
+    ways = {
+        "plain": with_drafts(engine, drafter, None),
+        "outrider": with_drafts(engine, drafter, pace),
+        "generate": by_transformers(model),
+        "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
+    }
+    if arguments.assistant is not None:
+        assistant = AutoModelForCausalLM.from_pretrained(arguments.assistant, dtype=torch.float32).eval()
+        ways["generate, assisted"] = by_transformers(model, assistant_model=assistant)
+    timed = run(ways, prompts)
+    rows = [row(name, timed[name], timed["plain"]) for name in ways]
+    for line in rows:
+        print(json.dumps(line), flush=True)
+    if arguments.json:
+        machine = {"platform": platform.platform(), "threads": torch.get_num_threads(), "torch": torch.__version__}
+        written = {"machine": machine, "pace": asdict(pace), "rows": rows}
+        arguments.json.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
