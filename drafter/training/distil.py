@@ -130,6 +130,8 @@ class Distiller(nn.Module):
         self.encoder = MemoryEncoder(config)
         self.draft = DraftModel(config)
         borrow(self.draft, target)
+        if not config.cross_attention:
+            self.encoder.requires_grad_(False)
 
     def forward(self, batch: Batch, target_features: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Losses:
         """Losses of one batch, given the target's `(keys_values, entry, last)`."""
