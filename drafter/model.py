@@ -42,14 +42,19 @@ def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
 def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """Scaled dot-product attention with grouped queries.
 
-    `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, broadcast to (..., hq, M, P).
+    `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, (..., 1, M, P).
     """
-    groups = query.shape[-3] // keys.shape[-3]
-    keys, values = keys.repeat_interleave(groups, dim=-3), values.repeat_interleave(groups, dim=-3)
-    scores = query @ keys.transpose(-1, -2) * query.shape[-1] ** -0.5
+    heads, count, size = query.shape[-3:]
+    kv_heads = keys.shape[-3]
+    groups = heads // kv_heads
+    # The queries of a group are rows of one product. So no key or value is copied for each of them, and a single token
+    # takes the kernels for several rows, whose sums have another order than those for one row.
+    query = (query * size**-0.5).unflatten(-3, (kv_heads, groups)).flatten(-3, -2)
+    scores = (query @ keys.transpose(-1, -2)).unflatten(-2, (groups, count))
     if mask is not None:
-        scores = scores + mask
-    return torch.softmax(scores, dim=-1) @ values
+        scores = scores + mask.unsqueeze(-3)
+    mixed = torch.softmax(scores, dim=-1).flatten(-3, -2) @ values
+    return mixed.unflatten(-2, (groups, count)).flatten(-4, -3)
 
 
 class Norm(nn.Module):
