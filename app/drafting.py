@@ -43,7 +43,7 @@ class Drafting:
         self._conversation_id = conversation_id
         self._thread = thread
         self._retrieval = retrieval
-        self._second_stage = None if retrieval is None else SecondStage()
+        self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
         self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()  # In step with the context's tokens.
         self._shared = shared_prefix(drafter.text)

@@ -11,6 +11,7 @@ import contextlib
 from app.transcript import answer_opening
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
+from drafter.second_stage import Experience
 from storage import StorageError, Store
 
 STORED_TOKENS = 32_768
@@ -23,6 +24,8 @@ class Retrieval:
     def __init__(self, drafter: Drafter, store: Store) -> None:
         self.index = NGramIndex()
         """The answers read last, none at first. Complete, and never changed any more."""
+        self.experience = Experience()
+        """What guessing has taught, in all conversations."""
         self._drafter = drafter
         self._store = store
         self._reading: asyncio.Task[None] | None = None

@@ -26,7 +26,7 @@ from app.transcript import answer_opening
 from drafter.context import DraftContext
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
-from drafter.second_stage import SecondStage
+from drafter.second_stage import Experience, SecondStage
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
@@ -94,11 +94,13 @@ def measure(
     """All prompts with every stage. Raises `SystemExit` where the text depends on the stage."""
     tallies = {stage: Tally() for stage in STAGES}
     stored, opening = NGramIndex(), answer_opening(drafter.text)
+    experience = {stage: Experience() for stage in STAGES}
     for number, prompt in enumerate(prompts):
         written: dict[str, Written] = {}
         for turn in range(len(STAGES)):
             stage = STAGES[(number + turn) % len(STAGES)]
-            second = None if stage == "off" else SecondStage(stored if stage == "stored" else None)
+            texts = stored if stage == "stored" else None
+            second = None if stage == "off" else SecondStage(texts, experience[stage])
             context = drafter.context(second)
             context.commit(prompt)
             written[stage] = write(context, drafter.text.stop_tokens, temperature, seed, most)

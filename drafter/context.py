@@ -226,7 +226,7 @@ class DraftContext:
         self._cached = end
         self._drafted = _Drafted(np.array(guess, np.int64), np.arange(-1, len(guess) - 1))
         if alone and self.second_stage is not None:
-            self.second_stage.timed(1 + len(guess), time.perf_counter() - begun)
+            self.second_stage.experience.timed(1 + len(guess), time.perf_counter() - begun)
         return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
 
     def _chunk_end(self, start: int) -> int:

@@ -44,17 +44,17 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
 
     `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, (..., 1, M, P).
     """
-    heads, count, size = query.shape[-3:]
+    *batch, heads, count, size = query.shape
     kv_heads = keys.shape[-3]
     groups = heads // kv_heads
     # The queries of a group are rows of one product. So no key or value is copied for each of them, and a single token
     # takes the kernels for several rows, whose sums have another order than those for one row.
-    query = (query * size**-0.5).unflatten(-3, (kv_heads, groups)).flatten(-3, -2)
-    scores = (query @ keys.transpose(-1, -2)).unflatten(-2, (groups, count))
+    query = (query * size**-0.5).reshape(*batch, kv_heads, groups * count, size)
+    scores = (query @ keys.transpose(-1, -2)).reshape(*batch, kv_heads, groups, count, keys.shape[-2])
     if mask is not None:
         scores = scores + mask.unsqueeze(-3)
     mixed = torch.softmax(scores, dim=-1).flatten(-3, -2) @ values
-    return mixed.unflatten(-2, (groups, count)).flatten(-4, -3)
+    return mixed.reshape(*batch, heads, count, size)
 
 
 class Norm(nn.Module):

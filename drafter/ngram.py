@@ -28,6 +28,8 @@ class Match(NamedTuple):
     """Tokens that it shares with the end of the text, at most `LONGEST`."""
     position: int
     """Where in the index's tokens it goes on."""
+    share: float
+    """Of all occurrences of that length, those that go on with the same token."""
 
 
 class NGramIndex:
@@ -65,7 +67,8 @@ class NGramIndex:
         Among equally long ones, one that goes on as most of them do, and of those the newest. `text` may be this
         index's own tokens: their end is no occurrence, because nothing follows it.
         """
-        best, follows = 0, {}
+        best = 0
+        follows: dict[int, list[int]] = {}  # Next token -> where it follows, newest first.
         end = self._newest.get(tuple(text[-SHORTEST:]), 0)
         for _ in range(OCCURRENCES):
             if not end:
@@ -79,7 +82,8 @@ class NGramIndex:
             end = self._older[end - 1]
         if not follows:
             return None
-        return Match(best, max(follows.values(), key=len)[0])
+        most = max(follows.values(), key=len)
+        return Match(best, most[0], len(most) / sum(map(len, follows.values())))
 
     def continuation(self, position: int, most: int) -> list[int]:
         """What follows from `position` on, at most `most` tokens, to the end of its text.

@@ -140,7 +140,7 @@ class _Runner:
         if new.all():
             return fresh
         assert self.chain is not None
-        log_probs, ids = (given[np.maximum(on, 0)] for given in self.chain)
+        log_probs, ids = self.chain[0][np.maximum(on, 0)], self.chain[1][np.maximum(on, 0)]
         if new.any():
             log_probs[new], ids[new] = fresh
         return log_probs, ids

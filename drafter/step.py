@@ -126,7 +126,10 @@ class StepGraph:
             keys[:, cached:], values[:, cached:] = new_keys, new_values
         for first, count in ((0, 1), (rows - 1, 1), (0, 2), (3, 6)):
             part, same = run(first, count), slice(first, first + count)
-            pairs = [(part.log_probs, whole.log_probs[same]), (part.ids, whole.ids[same])]
+            pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [
+                (part.log_probs, whole.log_probs[same]),
+                (part.ids, whole.ids[same]),
+            ]
             pairs += [(new[i], all_new[i][:, same]) for new, all_new in zip(part.rows, whole.rows) for i in (0, 1)]
             if not all(np.array_equal(one, other) for one, other in pairs):
                 return False

@@ -35,9 +35,9 @@ def plain(tokens, text) -> Match | None:
         return None
     length = max(shared(text, tokens, end) for end in ends)
     ends = [end for end in ends if shared(text, tokens, end) == length][::-1]
-    most = Counter(tokens[end] for end in ends).most_common(1)[0][1]
     counts = Counter(tokens[end] for end in ends)
-    return Match(length, next(end for end in ends if counts[tokens[end]] == most))
+    most = max(counts.values())
+    return Match(length, next(end for end in ends if counts[tokens[end]] == most), most / len(ends))
 
 
 @given(stored, texts)
@@ -74,18 +74,18 @@ def test_a_continuation_is_what_stood_there(tokens, position, most):
 def test_a_repetition_goes_on_repeating():
     index = index_of([9, 1, 2, 3, 1, 2, 3, 1, 2])
     match = index.match(index.tokens)
-    assert match == Match(5, 6)
+    assert match == Match(5, 6, 1.0)
     assert index.continuation(match.position, 7) == [3, 1, 2, 3, 1, 2, 3]
 
 
 def test_most_occurrences_decide_and_of_those_the_newest():
     index = index_of([1, 2, 5, 0, 1, 2, 6, 0, 1, 2, 5, 8, 1, 2, 7, 3])
-    assert index.match([4, 1, 2]) == Match(2, 10)  # 5 twice, 6 and 7 once.
-    assert index.match([0, 1, 2]) == Match(3, 10)  # 6 and 5 once each: the newer one.
-    assert index.match([8, 1, 2]) == Match(3, 14)  # A longer match counts for more than a frequent one.
+    assert index.match([4, 1, 2]) == Match(2, 10, 0.5)  # 5 twice, 6 and 7 once.
+    assert index.match([0, 1, 2]) == Match(3, 10, 0.5)  # 6 and 5 once each: the newer one.
+    assert index.match([8, 1, 2]) == Match(3, 14, 1.0)  # A longer match counts for more than a frequent one.
 
 
 def test_a_frequent_ngram_costs_no_more_than_its_newest_occurrences():
     newest = [0, 4, 4, 7] * OCCURRENCES
     index = index_of([8, 4, 4, 9, BREAK, *newest, BREAK])
-    assert index.match([8, 4, 4]) == Match(2, 5 + len(newest) - 1)
+    assert index.match([8, 4, 4]) == Match(2, 5 + len(newest) - 1, 1.0)

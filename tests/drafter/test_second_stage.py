@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, NGramIndex
-from drafter.second_stage import FIRST_ROW_COST, MOST, SecondStage
+from drafter.second_stage import FIRST_ROW_COST, MOST, Experience, SecondStage
 
 PERIOD = [5, 6, 7, 8, 9]
 
@@ -85,21 +85,21 @@ def test_guesses_that_fail_cease_and_begin_again_when_they_would_hold():
 def test_rows_that_cost_nothing_are_all_used_and_dear_ones_not_at_all():
     for seconds, length in ((1.0, MOST), (9.0, 0)):
         second = stage(range(40), [3, 4, 5])
-        second.timed(1, 1.0)
+        second.experience.timed(1, 1.0)
         for _ in range(200):
-            second.timed(9, seconds)
+            second.experience.timed(9, seconds)
         assert len(second.guess()) == length
 
 
 def test_a_pause_of_the_machine_changes_little():
     second = stage(range(40), [3, 4, 5])
     for _ in range(50):
-        second.timed(1, 1.0)
-        second.timed(5, 1.0 + 4 * FIRST_ROW_COST)
+        second.experience.timed(1, 1.0)
+        second.experience.timed(5, 1.0 + 4 * FIRST_ROW_COST)
     before = second.guess()
-    second.timed(1, 1000.0)
+    second.experience.timed(1, 1000.0)
     assert second.guess() == before
-    second.timed(5, 1000.0)
+    second.experience.timed(5, 1000.0)
     assert second.guess()[:2] == before[:2]
 
 
@@ -114,9 +114,9 @@ def test_stored_texts_help_where_they_match_longer():
 def test_a_guess_ends_with_its_text():
     texts = stored([1, 2, 3, 4], [5, 6])
     second = stage([1, 2], stored=texts)
-    second.timed(1, 1.0)
+    second.experience.timed(1, 1.0)
     for _ in range(200):
-        second.timed(9, 1.0)
+        second.experience.timed(9, 1.0)
     assert second.guess() == [3, 4]
 
 
@@ -139,14 +139,27 @@ def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
     assert second.guess() == stage(tokens[:length], more).guess()
 
 
-def test_a_rate_is_a_probability_that_follows_what_happens():
-    second = stage(PERIOD, PERIOD)
-    assert all(0 < second.rate(length) < 1 for length in range(2, 40))
-    assert second.rate(3) > second.rate(2)
-    before = second.rate(2)
-    for _ in range(50):
-        second._learn(2, False)
-    assert second.rate(2) < 0.1 < before
+def test_a_chance_is_a_probability_that_follows_what_happens():
+    experience = Experience()
+    assert all(0 < experience.chance(length) < 1 for length in range(2, 40))
+    assert experience.chance(3) > experience.chance(2) > experience.chance(2, 0.5)
+    before = experience.chance(2)
     for _ in range(100):
-        second._learn(2, True)
-    assert second.rate(2) == pytest.approx(1.0, abs=0.1)
+        experience.learn(2, 1.0, False)
+    assert experience.chance(2) < 0.1 < before
+    for _ in range(400):
+        experience.learn(2, 1.0, True)
+    assert experience.chance(2) == pytest.approx(1.0, abs=0.1)
+    for _ in range(400):
+        experience.learn(2, 0.5, True)  # Half of the occurrences say so, and they are always right.
+    assert experience.chance(2, 0.5) == pytest.approx(1.0, abs=0.1)
+
+
+def test_conversations_learn_from_one_another():
+    experience = Experience()
+    strange = itertools.count(100)
+    for _ in range(40):
+        second = stage(PERIOD, PERIOD[:3], experience=experience)
+        second.guess()
+        second.commit([next(strange)])
+    assert stage(PERIOD, PERIOD[:3]).guess() and not stage(PERIOD, PERIOD[:3], experience=experience).guess()
