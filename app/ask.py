@@ -44,6 +44,7 @@ class Answered:
             "rounds": stats.rounds,
             "tau": round(stats.tau, 4),
             "drafted_nodes": stats.drafted_nodes,
+            "second_stage": stats.second_stage,
             "seconds": round(stats.seconds, 4),
             "first_token_seconds": None if stats.first_token_seconds is None else round(stats.first_token_seconds, 4),
             "rtt_ms": None if stats.rtt_ms is None else round(stats.rtt_ms, 3),

@@ -20,6 +20,7 @@ from app.connection import PATIENCE_SECONDS, Connection, Source
 from app.drafting import Drafting
 from app.events import Done, Event, Failed, ModeChanged, Started, Stats
 from app.reply import Line, NoAnswer, Reply
+from app.retrieval import Retrieval
 from app.transcript import conversation_tokens
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
@@ -54,6 +55,7 @@ class Assistant:
                 patience=PATIENCE_SECONDS if draft and settings.mode == "auto" else EDGE_PATIENCE_SECONDS,
             )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
+        self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
         self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
         self._reply: Reply | None = None
 
@@ -77,6 +79,8 @@ class Assistant:
             await drafting.quiet()
         if self._connection is not None:
             await self._connection.close()
+        if self._retrieval is not None:
+            await self._retrieval.close()
         self._thread.shutdown()
 
     # ---- mode --------------------------------------------------------------------------------------------------------
@@ -155,12 +159,14 @@ class Assistant:
             message = f"The conversation is {len(tokens)} tokens long, and at most {CONTEXT_TOKENS} can be read."
             raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
         if conversation_id not in self._open:
-            drafting = Drafting(self._drafter, self.store, conversation_id, self._thread)
+            drafting = Drafting(self._drafter, self.store, conversation_id, self._thread, self._retrieval)
             self._open[conversation_id] = drafting, Line()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:
             self._open.popitem(last=False)
         drafting, line = self._open[conversation_id]
+        if self._retrieval is not None:
+            self._retrieval.refresh()
         settings = self._settings
         seed = settings.seed if settings.seed is not None else secrets.randbits(32)
         return Reply(

@@ -55,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Nodes that each level grows from."""
     nodes: Count = 60
     """Nodes of a draft tree."""
+    second_stage: bool = True
+    """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.
+    Changes how fast an answer is written, never the answer."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
     target: str = str(BUNDLED_TARGET)
@@ -124,5 +127,6 @@ def _explain(error: msgspec.ValidationError) -> str:
         return "remote is not an address; it starts with http:// or https://"
     if "enum" in sentence:
         return f"{name} is {' or '.join(get_args(ChosenMode))}, not {sentence.rpartition('value ')[2]}"
-    plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number").replace("'str", "'text")
+    plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number")
+    plain = plain.replace("'bool'", "true or false").replace("'str", "'text")
     return f"{name}: {plain[:1].lower()}{plain[1:]}"

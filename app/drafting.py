@@ -2,6 +2,7 @@
 
 A context is not thread-safe, so each call runs on the one thread that is given. Memory arrives in the background after
 a verdict, goes into the context, and is kept in storage: the next reply, or one without a line, starts from it.
+Stored answers feed the second stage.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from app.retrieval import Retrieval
 from app.transcript import shared_prefix
 from drafter.memory import MalformedMemory, pack_memory, unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.second_stage import SecondStage
 from drafter.tree import DraftTree
 from remote import MemoryStream, RemoteError
 from remote.protocol import DIGEST_BYTES, RunningDigest
@@ -25,14 +28,23 @@ T = TypeVar("T")
 
 
 class Drafting:
-    """`thread` runs one call at a time."""
+    """`thread` runs one call at a time. Without `retrieval` there is no second stage."""
 
-    def __init__(self, drafter: Drafter, store: Store, conversation_id: str, thread: Executor) -> None:
+    def __init__(
+        self,
+        drafter: Drafter,
+        store: Store,
+        conversation_id: str,
+        thread: Executor,
+        retrieval: Retrieval | None = None,
+    ) -> None:
         self._drafter = drafter
         self._store = store
         self._conversation_id = conversation_id
         self._thread = thread
-        self._context = drafter.context()
+        self._retrieval = retrieval
+        self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
+        self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()  # In step with the context's tokens.
         self._shared = shared_prefix(drafter.text)
         self._listening: asyncio.Task[None] | None = None
@@ -44,6 +56,11 @@ class Drafting:
         """The first token whose memory is still to be asked for."""
         return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)))
 
+    @property
+    def guessed(self) -> int:
+        """Tokens of this conversation that the second stage guessed, and that came."""
+        return 0 if self._second_stage is None else self._second_stage.accepted
+
     async def follow(self, tokens: Sequence[int]) -> None:
         """Make these tokens the conversation's; what does not fit them any more is forgotten."""
         known = self._context.tokens
@@ -53,13 +70,14 @@ class Drafting:
 
     async def draft(self, pace: Pace) -> DraftTree:
         """The likeliest continuations of the tokens followed last."""
-        return await self._run(lambda: self._context.draft(pace))
+        return await self._run(lambda: self._draft(pace))
 
     async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
-        """The drafter alone, token by token."""
-        tokens: Iterator[int] = self._context.generate(temperature, seed)
+        """The drafter alone, token by token. It may be some tokens ahead; what is followed next puts that right."""
+        steps = self._context.generate(temperature, seed)
         while True:
-            yield await self._run(lambda: self._next(tokens))
+            for token in await self._run(lambda: self._next(steps)):
+                yield token
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
@@ -102,10 +120,19 @@ class Drafting:
 
     # ---- on the drafting thread --------------------------------------------------------------------------------------
 
-    def _next(self, tokens: Iterator[int]) -> int:
-        token = next(tokens)
-        self._digests.extend([token])
-        return token
+    def _draft(self, pace: Pace) -> DraftTree:
+        self._retrieve()
+        return self._context.draft(pace)
+
+    def _next(self, steps: Iterator[list[int]]) -> list[int]:
+        self._retrieve()
+        tokens = next(steps)
+        self._digests.extend(tokens)
+        return tokens
+
+    def _retrieve(self) -> None:
+        if self._second_stage is not None and self._retrieval is not None:
+            self._second_stage.stored = self._retrieval.index
 
     def _follow(self, tokens: Sequence[int]) -> None:
         known = self._context.tokens

@@ -62,6 +62,8 @@ class Stats:
     drafted: int = 0
     """Tokens of the answer that the target has not verified."""
     drafted_nodes: int = 0
+    second_stage: int = 0
+    """Tokens that n-grams of earlier text guessed, the drafter kept, and that came."""
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None

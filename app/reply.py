@@ -97,6 +97,7 @@ class Reply:
         self._stop = asyncio.Event()
         self._rounds: list[RoundReply] = []
         self._drafted_nodes = 0
+        self._guessed_before = drafting.guessed
         self._verified = 0
         self._begun = time.monotonic()
         self._first_token: float | None = None
@@ -113,6 +114,7 @@ class Reply:
             verified=self.answer.verified,
             drafted=len(self.answer.suffix),
             drafted_nodes=self._drafted_nodes,
+            second_stage=self._drafting.guessed - self._guessed_before,
             seconds=time.monotonic() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
@@ -214,10 +216,11 @@ class Reply:
         if not self._draft:
             return DraftTree.empty()
         left = self._settings.max_tokens - len(self.answer.tokens)
-        depth = min(self._settings.depth, limits.max_depth, left - 1)  # The bonus token comes on top.
+        deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
+        depth = min(self._settings.depth, deepest)
         nodes = min(self._settings.nodes, limits.max_nodes)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        return await self._drafting.draft(Pace(depth, self._settings.breadth, nodes))
+        return await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest))
 
     def _guesses(self, tree: DraftTree) -> list[int]:
         """The likeliest path, as far as an answer may go. Tokens written alone are shown already."""

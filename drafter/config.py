@@ -63,6 +63,10 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What the inferred layers have beyond Llama's."""
     rope_theta: float
     norm_eps: float
+    layer_self_attention: bool = True
+    """LSA; off: the plain mean of the target's layers. For ablation."""
+    cross_attention: bool = True
+    """Off: memory is made, but not looked at. For ablation."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     draft_vocabulary: tuple[int, ...] = ()

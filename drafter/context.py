@@ -8,6 +8,7 @@ them. Not thread-safe.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
 from drafter.search import Pace, Proposals, grow
+from drafter.second_stage import SecondStage
 from drafter.step import NEVER, KeysValues, Slab, StepGraph
 from drafter.tree import ROOT, DraftTree
 
@@ -47,11 +49,21 @@ _NOTHING = _Drafted(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class DraftContext:
-    """The state that drafting one conversation needs. `memory_layers`: (heads, size) of each memory row."""
+    """The state that drafting one conversation needs. `memory_layers`: (heads, size) of each memory row.
 
-    def __init__(self, step: StepGraph, vocabulary: int, memory_layers: Sequence[tuple[int, int]]) -> None:
+    `second_stage`, of this conversation alone, makes drafting and generating faster.
+    """
+
+    def __init__(
+        self,
+        step: StepGraph,
+        vocabulary: int,
+        memory_layers: Sequence[tuple[int, int]],
+        second_stage: SecondStage | None = None,
+    ) -> None:
         self.tokens: list[int] = []
         """Committed tokens, and those generated offline."""
+        self.second_stage = second_stage
         self._step = step
         self._vocabulary = vocabulary
         self._slabs = [Slab(*shape) for shape in step.cache_shapes]
@@ -79,6 +91,8 @@ class DraftContext:
                 slab.write(length, slab.rows(length + kept))
             self._cached = length + kept.size
         self._drafted = _NOTHING
+        if self.second_stage is not None:
+            self.second_stage.commit(tokens)
         self.tokens += tokens
         self._known = np.append(self._known, np.zeros(len(tokens), bool))
 
@@ -86,6 +100,8 @@ class DraftContext:
         """Forget all tokens from position `length` on, and their memory."""
         if not 0 <= length <= len(self.tokens):
             raise ValueError(f"cannot rewind {len(self.tokens)} tokens to {length}")
+        if self.second_stage is not None:
+            self.second_stage.rewind(length)
         del self.tokens[length:]
         self._cached = min(self._cached, length)
         self._drafted = _NOTHING
@@ -126,10 +142,12 @@ class DraftContext:
     def draft(self, pace: Pace) -> DraftTree:
         """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state."""
         first = self._run_tokens()
+        guess = [] if self.second_stage is None else self.second_stage.guess(pace.deepest)
         length = len(self.tokens)
-        most = max(0, pace.breadth * (pace.depth - 1))
+        most = max(0, pace.breadth * (pace.depth - 1)) + len(guess)
         tokens, parents = np.zeros(most, np.int64), np.zeros(most, np.int64)
         sees = np.zeros((most + 1, most), bool)  # The last row stands for the root: index -1 sees no node.
+        sees[: len(guess), : len(guess)] = np.tri(len(guess))  # A guess is run at once, nodes with their parents.
         count = 0
 
         def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
@@ -147,47 +165,69 @@ class DraftContext:
                 slab.write(length + int(rows[0]), pair)
             return step.log_probs, step.ids
 
-        tree = grow(first, expand, pace)
+        tree = grow(first, expand, pace, guess)
+        if self.second_stage is not None:
+            self.second_stage.keep(_Drafted(tree.tokens, tree.parents).follow(guess).size)
         self._drafted = _Drafted(tokens[:count], parents[:count])
         return tree
 
-    def generate(self, temperature: float, seed: int) -> Iterator[int]:
-        """The drafter alone, for as long as the caller asks; each token is committed as it is yielded.
+    def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
+        """The drafter alone, for as long as the caller asks: the tokens of each step, committed as they are yielded.
 
         Temperature 0 takes the likeliest token. Otherwise the token at a position is drawn from the step's top K with
-        the coin of (`seed`, position), the one that the verifier tosses there.
+        the coin of (`seed`, position), the one that the verifier tosses there. Without a second stage every step gives
+        one token. With it a step also runs what it guesses, and gives the guessed tokens that are drawn and the next
+        one: the text is the same, because the coin is and because rows that run together do not touch one another.
         """
         while True:
-            log_probs, ids = self._run_tokens()
-            token = int(ids[0, 0])
-            if temperature > 0:
-                weights = np.exp((log_probs[0].astype(np.float64) - log_probs[0, 0]) / temperature)
-                order = np.argsort(ids[0])
-                shares = np.cumsum(weights[order])
-                drawn = np.searchsorted(shares, coin(seed, len(self.tokens)) * shares[-1], side="right")
-                token = int(ids[0, order[min(drawn, len(order) - 1)]])
-            self.commit([token])
-            yield token
+            guess = self._guess_tokens()
+            log_probs, ids = self._run_tokens(guess)
+            tokens: list[int] = []
+            for row, guessed in enumerate([*guess, None]):
+                tokens.append(_draw(log_probs[row], ids[row], temperature, seed, len(self.tokens) + row))
+                if tokens[-1] != guessed:
+                    break
+            self.commit(tokens)
+            yield tokens
 
-    def _run_tokens(self) -> Proposals:
-        """Run every token without rows, and the last one in any case; what may follow the last one, (1, K) each."""
+    def _guess_tokens(self) -> list[int]:
+        """What the second stage guesses, where the guess can be run together with the last token."""
+        if self.second_stage is None or not self._step.independent_rows:
+            return []
+        # A row of the target's own replaces the guessed one only after the step that runs the token.
+        return [] if self._known[-1:].any() and len(self._slabs) > 1 else self.second_stage.guess()
+
+    def _run_tokens(self, guess: Sequence[int] = ()) -> Proposals:
+        """Run every token without rows, the last one in any case, and a guess at what follows it.
+
+        What may follow the last token and each of the guess, (1 + G, K) each. The rows of the guess are kept as those
+        of a draft are.
+        """
         if not self.tokens:
             raise ValueError("nothing to continue: no token is committed")
         start = min(self._cached, len(self.tokens) - 1)
+        alone = start == len(self.tokens) - 1
+        begun = time.perf_counter()
         while True:
             end = self._chunk_end(start)
-            mask = np.triu(np.full((end - start, end), NEVER), k=start + 1)
+            last = end == len(self.tokens)
+            new = np.array([*self.tokens[start:end], *(guess if last else ())], np.int64)
+            rows = start + len(new)
+            mask = np.triu(np.full((len(new), rows), NEVER), k=start + 1)
             past = [slab.rows(start) for slab in self._slabs]
-            new = np.array(self.tokens[start:end], np.int64)
-            step = self._step(new, np.arange(start, end), mask, past, self._memory_rows())
-            guessed = np.flatnonzero(~self._known[start:end])
+            step = self._step(new, np.arange(start, rows), mask, past, self._memory_rows())
+            unknown = np.append(np.flatnonzero(~self._known[start:end]), np.arange(end - start, len(new)))
             for slab, (keys, values) in zip(self._slabs[1:], step.rows[1:]):
-                slab.write(start + guessed, (keys[:, guessed], values[:, guessed]))
+                slab.write(start + unknown, (keys[:, unknown], values[:, unknown]))
             self._slabs[0].write(start, step.rows[0])
-            if end == len(self.tokens):
-                self._cached = end
-                return step.log_probs[-1:], step.ids[-1:]
+            if last:
+                break
             start = end
+        self._cached = end
+        self._drafted = _Drafted(np.array(guess, np.int64), np.arange(-1, len(guess) - 1))
+        if alone and self.second_stage is not None:
+            self.second_stage.experience.timed(1 + len(guess), time.perf_counter() - begun)
+        return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
 
     def _chunk_end(self, start: int) -> int:
         end = min(start + CHUNK, len(self.tokens))
@@ -203,3 +243,14 @@ class DraftContext:
         if self._visible is None:
             self._visible = self._memory.rows(np.flatnonzero(self._known))
         return self._visible
+
+
+def _draw(log_probs: NDArray[np.float32], ids: NDArray[np.int64], temperature: float, seed: int, position: int) -> int:
+    """The token that stands at `position`, of the likeliest ones (K,), best first."""
+    if temperature == 0:
+        return int(ids[0])
+    weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / temperature)
+    order = np.argsort(ids)
+    shares = np.cumsum(weights[order])
+    drawn = np.searchsorted(shares, coin(seed, position) * shares[-1], side="right")
+    return int(ids[order[min(drawn, len(order) - 1)]])

@@ -42,14 +42,19 @@ def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
 def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """Scaled dot-product attention with grouped queries.
 
-    `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, broadcast to (..., hq, M, P).
+    `query` (..., hq, M, d), `keys` and `values` (..., hk, P, d), `mask` additive, (..., 1, M, P).
     """
-    groups = query.shape[-3] // keys.shape[-3]
-    keys, values = keys.repeat_interleave(groups, dim=-3), values.repeat_interleave(groups, dim=-3)
-    scores = query @ keys.transpose(-1, -2) * query.shape[-1] ** -0.5
+    *batch, heads, count, size = query.shape
+    kv_heads = keys.shape[-3]
+    groups = heads // kv_heads
+    # The queries of a group are rows of one product. So no key or value is copied for each of them, and a single token
+    # takes the kernels for several rows, whose sums have another order than those for one row.
+    query = (query * size**-0.5).reshape(*batch, kv_heads, groups * count, size)
+    scores = (query @ keys.transpose(-1, -2)).reshape(*batch, kv_heads, groups, count, keys.shape[-2])
     if mask is not None:
-        scores = scores + mask
-    return torch.softmax(scores, dim=-1) @ values
+        scores = scores + mask.unsqueeze(-3)
+    mixed = torch.softmax(scores, dim=-1).flatten(-3, -2) @ values
+    return mixed.reshape(*batch, heads, count, size)
 
 
 class Norm(nn.Module):
@@ -94,18 +99,21 @@ class SelfAttentionLayer(nn.Module):
         theta: float,
         eps: float,
         *,
+        inputs: int | None = None,
         qkv_bias: bool = False,
         qk_norm: bool = False,
     ) -> None:
+        """`inputs`: width of what queries, keys and values are made from, where it is not the layer's `size`."""
         super().__init__()
         self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
+        inputs = inputs or size
         self.qk_norm = qk_norm
         self.input_layernorm = Norm(size, eps)
         self.self_attn = nn.ModuleDict(
             {
-                "q_proj": nn.Linear(size, heads * head_size, bias=qkv_bias),
-                "k_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
-                "v_proj": nn.Linear(size, kv_heads * head_size, bias=qkv_bias),
+                "q_proj": nn.Linear(inputs, heads * head_size, bias=qkv_bias),
+                "k_proj": nn.Linear(inputs, kv_heads * head_size, bias=qkv_bias),
+                "v_proj": nn.Linear(inputs, kv_heads * head_size, bias=qkv_bias),
                 "o_proj": nn.Linear(heads * head_size, size, bias=False),
                 **({"q_norm": Norm(head_size, eps), "k_norm": Norm(head_size, eps)} if qk_norm else {}),
             }
@@ -114,8 +122,11 @@ class SelfAttentionLayer(nn.Module):
         self.mlp = Mlp(size, ffn)
 
     def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query (..., hq, M, d), key and value (..., hk, M, d) of normed `x` (..., M, E)."""
-        normed = self.input_layernorm(x)
+        """Query (..., hq, M, d), key and value (..., hk, M, d) of `x` (..., M, E), which is normed first."""
+        return self.project_normed(self.input_layernorm(x), positions)
+
+    def project_normed(self, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of what is normed already, (..., M, inputs)."""
         query, key, value = (
             self.self_attn[name](normed).unflatten(-1, (count, self.head_size)).transpose(-2, -3)
             for name, count in (("q_proj", self.heads), ("k_proj", self.kv_heads), ("v_proj", self.kv_heads))
@@ -126,8 +137,11 @@ class SelfAttentionLayer(nn.Module):
 
     def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Attend, then the MLP; `x` (..., M, E) is the residual."""
-        mixed = attend(query, keys, values, mask).transpose(-2, -3).flatten(-2)
-        x = x + self.self_attn["o_proj"](mixed)
+        return self.add(x, attend(query, keys, values, mask))
+
+    def add(self, x: Tensor, attended: Tensor) -> Tensor:
+        """What follows the attention, whose result is `attended` (..., hq, M, d); `x` (..., M, E) is the residual."""
+        x = x + self.self_attn["o_proj"](attended.transpose(-2, -3).flatten(-2))
         return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, positions: Tensor, past: KeysValues, mask: Tensor) -> tuple[Tensor, KeysValues]:
@@ -138,13 +152,25 @@ class SelfAttentionLayer(nn.Module):
 
 
 class CrossAttentionLayer(nn.Module):
-    """Queries from the device's stream, keys and values from memory; a learned null row stands in for none."""
+    """Queries from the device's stream, keys and values from memory; a learned null row stands in for none.
+
+    `blind`: the null row is all that it sees. What memory is worth shows in a drafter trained so, of the same size.
+    """
 
     def __init__(
-        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
+        self,
+        size: int,
+        heads: int,
+        kv_heads: int,
+        head_size: int,
+        ffn: int,
+        theta: float,
+        eps: float,
+        *,
+        blind: bool = False,
     ) -> None:
         super().__init__()
-        self.heads, self.head_size, self.theta = heads, head_size, theta
+        self.heads, self.head_size, self.theta, self.blind = heads, head_size, theta, blind
         self.input_layernorm = Norm(size, eps)
         self.q_proj = nn.Linear(size, heads * head_size, bias=False)
         self.o_proj = nn.Linear(heads * head_size, size, bias=False)
@@ -155,6 +181,8 @@ class CrossAttentionLayer(nn.Module):
 
     def forward(self, x: Tensor, positions: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """`memory` (..., hk, T, d) with T >= 0; `mask` (..., M, T), None: every query sees all of it."""
+        if self.blind:
+            memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)
         query = rotate(query, positions, self.theta)
         batch = memory[0].shape[:-3]
@@ -168,16 +196,20 @@ class CrossAttentionLayer(nn.Module):
 
 
 class MemoryEncoder(nn.Module):
-    """Layer self-attention and the cross-attention's key and value projections: the verifier's half of the drafter."""
+    """Layer self-attention and the cross-attention's key and value projections: the verifier's half of the drafter.
+
+    Without layer self-attention (an ablation) the mean over the layers is of their keys and values as they are.
+    """
 
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()
         self.config = config
         width = 2 * config.target_kv_heads * config.target_head_size
-        heads = max(1, width // 64)
-        self.layer_self_attention = SelfAttentionLayer(
-            width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
-        )
+        if config.layer_self_attention:
+            heads = max(1, width // 64)
+            self.layer_self_attention = SelfAttentionLayer(
+                width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
+            )
         self.to_hidden = nn.Linear(width, config.hidden)
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
         self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
@@ -200,10 +232,12 @@ class MemoryEncoder(nn.Module):
         `positions` (S,). Returns for each row keys and values of shape (S, heads, size): first the cross-attention's,
         then those of the target's last N layers, as they are.
         """
-        layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
-        query, key, value = self.layer_self_attention.project(keys_values, layers)
-        mixed = self.layer_self_attention.finish(keys_values, query, key, value, None).mean(dim=-2)
-        hidden = self.input_layernorm(self.to_hidden(mixed))
+        mixed = keys_values
+        if self.config.layer_self_attention:
+            layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
+            query, key, value = self.layer_self_attention.project(keys_values, layers)
+            mixed = self.layer_self_attention.finish(keys_values, query, key, value, None)
+        hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
         size = (self.config.kv_heads, self.config.head_size)
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
         rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]
@@ -240,7 +274,7 @@ class DraftModel(nn.Module):
         )
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.self_attention = SelfAttentionLayer(*shape)
-        self.cross_attention = CrossAttentionLayer(*shape)
+        self.cross_attention = CrossAttentionLayer(*shape, blind=not config.cross_attention)
         target = (
             config.hidden,
             config.target_heads,
@@ -285,11 +319,14 @@ class DraftModel(nn.Module):
 
 
 def memory_digest(target_state: dict[str, Tensor], encoder: MemoryEncoder) -> bytes:
-    """16 bytes over the target's and the encoder's weights, in float32, so that storing them as bfloat16 keeps it."""
+    """16 bytes over the target's and the encoder's weights; storing these as bfloat16 keeps it."""
+    return weights_digest({**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}})
+
+
+def weights_digest(weights: dict[str, Tensor]) -> bytes:
+    """16 bytes over named weights, rounded to bfloat16."""
     running = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(
-        {**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}}.items()
-    ):
+    for name, tensor in sorted(weights.items()):
         running.update(name.encode())
         running.update(tensor.detach().to("cpu", torch.bfloat16).float().numpy().tobytes())
     return running.digest()

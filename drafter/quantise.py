@@ -1,8 +1,9 @@
 """From the float step graph to the int8 one, and how far the two differ.
 
 Weights of the linear layers and of the head are int8 with a scale per output, and run in integer kernels on inputs
-quantised as they come. The embedding is int8 with a scale per token: a common one would let a few large rows coarsen
-all the others. Needs the `onnx` package, which only those who make drafters have.
+quantised as they come, each row with a scale of its own: with a common one a token's result would depend on the tokens
+that happen to run beside it. The embedding is int8 with a scale per token: a common one would let a few large rows
+coarsen all the others. Needs the `onnx` package, which only those who make drafters have.
 """
 
 from __future__ import annotations
@@ -37,6 +38,63 @@ def quantise_graph(source: Path, path: Path) -> None:
         quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
     finally:
         logger.disabled = advice
+    model = onnx.load(path)
+    _scale_by_row(model)
+    onnx.save(model, path)
+
+
+def _scale_by_row(model: onnx.ModelProto) -> None:
+    """Give each row of the linear layers' inputs its own scale; the quantiser gives one to all rows of a step.
+
+    Its `DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul` becomes a division by the row's largest number, a
+    `QuantizeLinear` with fixed scale, an integer product scaled by output, and a multiplication by that number.
+    """
+    graph, node = model.graph, onnx.helper.make_node
+    scale, zero, tiny, last = "row.scale", "row.zero_point", "row.smallest", "row.axis"
+    for name, value in (
+        (scale, np.float32(1 / 127)),
+        (zero, np.uint8(128)),  # x86 has integer kernels for unsigned inputs with signed weights.
+        (tiny, np.float32(1e-12)),
+        (last, np.array([-1], np.int64)),
+    ):
+        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+    nodes: list[onnx.NodeProto] = []
+    source: dict[str, str] = {}  # Scale of a whole step -> the activation it is of.
+    outputs: dict[str, tuple[str, str]] = {}  # Product of two scales -> that activation, and the weights' scales.
+    products: dict[str, tuple[str, str]] = {}  # Integer product -> its two factors.
+    for old in graph.node:
+        inputs = list(old.input)
+        if old.op_type == "DynamicQuantizeLinear":
+            (x,), (quantised, step_scale, _) = inputs, old.output
+            source[step_scale] = x
+            nodes += [
+                node("Abs", [x], [f"{x}.sizes"]),
+                node("ReduceMax", [f"{x}.sizes", last], [f"{x}.size"]),
+                node("Max", [f"{x}.size", tiny], [f"{x}.largest"]),
+                node("Div", [x, f"{x}.largest"], [f"{x}.unit"]),
+                node("QuantizeLinear", [f"{x}.unit", scale, zero], [quantised]),
+            ]
+        elif old.op_type == "MatMulInteger":
+            products[old.output[0]] = inputs[0], inputs[1]
+        elif old.op_type == "Cast" and inputs[0] in products:
+            products[old.output[0]] = products[inputs[0]]
+        elif old.op_type == "Mul" and inputs[0] in source:
+            outputs[old.output[0]] = source[inputs[0]], inputs[1]
+        elif old.op_type == "Mul" and inputs[0] in products:
+            (x, weight_scales), unscaled = outputs[inputs[1]], f"{old.output[0]}.unscaled"
+            factors = [*products[inputs[0]], scale, weight_scales, zero]
+            nodes += [
+                node("MatMulIntegerToFloat", factors, [unscaled], domain="com.microsoft"),
+                node("Mul", [unscaled, f"{x}.largest"], list(old.output)),
+            ]
+        else:
+            nodes.append(old)
+    used = {name for new in nodes for name in new.input}
+    initializers = [tensor for tensor in graph.initializer if tensor.name in used]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(initializers)
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
 
 
 def _quantise_embedding(model: onnx.ModelProto, source: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from drafter.config import GRAPH, DrafterConfig, read_config
 from drafter.context import DraftContext
+from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
 from drafter.text import ChatText
 
@@ -31,6 +32,11 @@ class Drafter:
         config = read_config(folder, verify=(GRAPH,))
         return cls(config, ChatText.load(folder), StepGraph.load(folder, config))
 
-    def context(self) -> DraftContext:
-        """An empty conversation."""
-        return DraftContext(self._step, self.config.vocabulary, self.memory_layers)
+    @property
+    def independent_rows(self) -> bool:
+        """Whether the second stage can be used for drafter-only text: see `StepGraph.independent_rows`."""
+        return self._step.independent_rows
+
+    def context(self, second_stage: SecondStage | None = None) -> DraftContext:
+        """An empty conversation, with a second stage of its own or none."""
+        return DraftContext(self._step, self.config.vocabulary, self.memory_layers, second_stage)

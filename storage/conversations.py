@@ -27,6 +27,7 @@ from storage.messages import (
     message_from,
     pack_provenance,
     pack_tokens,
+    unpack_tokens,
     well_formed,
 )
 
@@ -109,6 +110,22 @@ class Conversations(Database):
                 f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? ORDER BY messages.key", (conversation_id,)
             )
             return [message_from(row) for row in rows]
+
+    def recent_answers(self, most: int) -> list[tuple[int, ...]]:
+        """Tokens of finished answers in all conversations, the newest answer first, `most` tokens at most."""
+        answers: list[tuple[int, ...]] = []
+        with self._read() as database:
+            rows = database.execute(
+                """
+                SELECT tokens FROM messages
+                WHERE role = 'assistant' AND owner IS NULL AND tokens != x'' ORDER BY key DESC
+                """
+            )
+            while most > 0 and (row := rows.fetchone()) is not None:
+                answers.append(unpack_tokens(row[0])[:most])
+                most -= len(answers[-1])
+            rows.close()
+        return answers
 
     def thread(self, conversation_id: str) -> list[Message]:
         """The shown branch, from its first message to the conversation's tip. Raises `NotFound`."""

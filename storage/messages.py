@@ -70,7 +70,7 @@ def message_from(row: Mapping[str, Any]) -> Message:
         role=row["role"],
         text=row["text"],
         status=row["status"],
-        tokens=tuple(token for (token,) in struct.iter_unpack("<i", row["tokens"])),
+        tokens=unpack_tokens(row["tokens"]),
         provenance=tuple(map(bool, row["provenance"])),
         stats=msgspec.json.decode(row["stats"]),
         created=row["created"],
@@ -79,6 +79,10 @@ def message_from(row: Mapping[str, Any]) -> Message:
 
 def pack_tokens(tokens: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(tokens)}i", *tokens)
+
+
+def unpack_tokens(packed: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(packed) // 4}i", packed)
 
 
 def pack_provenance(provenance: Iterable[bool]) -> bytes:

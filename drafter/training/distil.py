@@ -8,11 +8,9 @@ Source of the mask and of the two-part loss: arXiv 2410.03804 and its authors' t
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,8 @@ from transformers import PreTrainedModel
 from drafter.config import FLOAT, DrafterConfig
 from drafter.model import NEVER, DraftModel, MemoryEncoder, load_draft_model
 from drafter.training.answers import Conversation
+from drafter.training.loop import Schedule, fit
+from drafter.training.losses import Divergence, Losses, agrees, divergence
 from drafter.training.target import borrow, features
 
 DEPTHS = 8
@@ -30,19 +30,16 @@ DEPTHS = 8
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Schedule):
     """What can be varied in training; every field is a row of the ablation table or a fact of the machine."""
 
-    steps: int = 1500
     rows: int = 16
     row: int = 256
     """Tokens a row; what a conversation has beyond them is cut."""
-    rate: float = 3e-3
-    warmup: int = 50
-    decay: float = 0.4
-    """Share of the steps over which the rate falls to zero."""
+    loss: Divergence = "kl"
+    """Distance from the target's distribution."""
     feature_weight: float = 0.1
-    """Weight of the SmoothL1 feature loss beside the KL divergence."""
+    """Weight of the SmoothL1 feature loss beside it."""
     gaps: tuple[int, int] = (5, 11)
     """Anchors lie this many tokens apart, uniformly."""
     tail: float = 0.12
@@ -51,7 +48,6 @@ class Recipe:
     """Share of conversations whose last turn, question included, is drafted without memory of it."""
     discount: float = 0.9
     """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
-    seed: int = 11
 
 
 @dataclass
@@ -65,6 +61,12 @@ class Batch:
     """bool: the target's next-token distribution *after* this token is learnt."""
     start: Tensor
     """Index within the row of the newest token whose memory this query sees; before its segment: none."""
+
+    @property
+    def causal(self) -> Tensor:
+        """(rows, row, row) bool: a token sees its own conversation up to itself."""
+        index = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return (self.segments[:, :, None] == self.segments[:, None, :]) & (index[:, None] >= index)
 
     def to(self, device: torch.device | str) -> Batch:
         return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
@@ -119,14 +121,6 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0) -> It
         step += 1
 
 
-@dataclass
-class Losses:
-    total: Tensor
-    divergence: float
-    agreement: list[float] = field(default_factory=list)
-    """Share of queries, by staleness 1 .. DEPTHS, whose best token is the target's."""
-
-
 class Distiller(nn.Module):
     """Both halves of the drafter, trained together against one target."""
 
@@ -136,14 +130,15 @@ class Distiller(nn.Module):
         self.encoder = MemoryEncoder(config)
         self.draft = DraftModel(config)
         borrow(self.draft, target)
+        if not config.cross_attention:
+            self.encoder.requires_grad_(False)
 
     def forward(self, batch: Batch, target_features: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Losses:
         """Losses of one batch, given the target's `(keys_values, entry, last)`."""
         keys_values, entry, last = target_features
         rows, length = batch.ids.shape
         index = torch.arange(length, device=batch.ids.device)
-        same = batch.segments[:, :, None] == batch.segments[:, None, :]
-        causal = same & (index[:, None] >= index[None, :])
+        causal = batch.causal
         remembered = causal & (index[None, None, :] <= batch.start[:, :, None])
 
         memory = [
@@ -170,38 +165,22 @@ class Distiller(nn.Module):
         with torch.no_grad():
             wanted = torch.log_softmax(draft.head(last[learn]).float(), dim=-1)
         guessed = torch.log_softmax(draft.head(hidden[learn]).float(), dim=-1)
-        divergence = (wanted.exp() * (wanted - guessed)).sum(-1)
+        away = divergence(wanted, guessed, recipe.loss)
         distance = nn.functional.smooth_l1_loss(hidden[learn].float(), last[learn].float(), reduction="none").mean(-1)
         if self.config.inference_layers:
             entries = (guessed_entry[learn].float(), entry[learn].float())
             distance = (distance + nn.functional.smooth_l1_loss(*entries, reduction="none").mean(-1)) / 2
-        total = ((divergence + recipe.feature_weight * distance) * weight).sum() / weight.sum()
-        agrees = (wanted.argmax(-1) == guessed.argmax(-1)).float()
+        total = ((away + recipe.feature_weight * distance) * weight).sum() / weight.sum()
+        right = agrees(wanted, guessed)
         by_depth = [
-            agrees[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
+            right[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
         ]
-        return Losses(total, divergence.mean().item(), by_depth)
+        return Losses(total, divergence(wanted, guessed.detach(), "kl").mean().item(), by_depth)
 
 
 def additive(mask: Tensor) -> Tensor:
-    """A bool mask (B, M, P) as an additive one over heads (B, 1, M, P)."""
-    return torch.where(mask, 0.0, NEVER)[:, None]
-
-
-def chain_tau(agreement: Sequence[float]) -> float:
-    """Tokens gained per round by a chain of `len(agreement)` with these per-depth agreements, bonus included."""
-    return 1.0 + float(np.cumprod(agreement).sum())
-
-
-def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices, AdamW for the rest."""
-    learnt = [p for p in model.parameters() if p.requires_grad]
-    matrices = [p for p in learnt if p.ndim == 2]
-    rest = [p for p in learnt if p.ndim != 2]
-    return [
-        torch.optim.Muon(matrices, lr=rate, weight_decay=0.0, momentum=0.95, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0),
-    ]
+    """A bool mask (..., M, P) as an additive one over heads (..., 1, M, P)."""
+    return torch.where(mask, 0.0, NEVER).unsqueeze(-3)
 
 
 def train(
@@ -224,53 +203,11 @@ def train(
         model.encoder.load_state_dict(MemoryEncoder.load(init).state_dict())
         model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
         borrow(model.draft, target)
-    learners = optimisers(model, recipe.rate)
-    checkpoint, begin = out / "checkpoint.pt", 0
-    out.mkdir(parents=True, exist_ok=True)
-    if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=device, weights_only=True)
-        model.load_state_dict(state["model"])
-        for learner, saved in zip(learners, state["learners"]):
-            learner.load_state_dict(saved)
-        begin = state["step"]
-    started = time.monotonic()
-    recent: list[Losses] = []
-    for step, batch in zip(range(begin, recipe.steps), batches(data, recipe, begin)):
+
+    def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        factor = min(1.0, (step + 1) / recipe.warmup, (recipe.steps - step) / max(1.0, recipe.decay * recipe.steps))
-        for learner in learners:
-            for group in learner.param_groups:
-                group["lr"] = recipe.rate * factor
-        index = torch.arange(recipe.row, device=device)
-        mask = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index[None, :])
-        with torch.autocast(device.split(":")[0], torch.bfloat16):
-            teacher = features(target, batch.ids, batch.positions, mask, config.inference_layers)
-            losses = model(batch, (teacher.keys_values, teacher.entry, teacher.last), recipe)
-        losses.total.backward()
-        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
-        for learner in learners:
-            learner.step()
-            learner.zero_grad()
-        recent = [*recent[-19:], losses]
-        if step % 20 == 0 or step == recipe.steps - 1:
-            seconds = time.monotonic() - started
-            agreement = np.mean([entry.agreement for entry in recent], axis=0)
-            line = {
-                "step": step,
-                "loss": round(float(np.mean([entry.total.item() for entry in recent])), 4),
-                "divergence": round(float(np.mean([entry.divergence for entry in recent])), 4),
-                "agreement": [round(float(share), 3) for share in agreement],
-                "chain_tau": round(chain_tau(agreement), 3),
-                "seconds": round(seconds, 1),
-            }
-            with (out / "log.jsonl").open("a") as log:
-                log.write(json.dumps(line) + "\n")
-            left = (recipe.steps - step) * seconds / (step - begin + 1) / 60
-            print(f"{json.dumps(line)} {left:.0f} min left", flush=True)
-        if (step + 1) % 100 == 0 or step == recipe.steps - 1:
-            partial = checkpoint.with_suffix(".partial")
-            torch.save(
-                {"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial
-            )
-            os.replace(partial, checkpoint)
+        seen = features(target, batch.ids, batch.positions, batch.causal[:, None], config.inference_layers)
+        return model(batch, (seen.keys_values, seen.entry, seen.last), recipe)  # type: ignore[no-any-return]
+
+    fit(model, lambda step: batches(data, recipe, step), losses, out, recipe, device)
     return model

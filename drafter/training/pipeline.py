@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,9 +21,10 @@ from drafter.model import load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
-from drafter.training.answers import Conversation, generate_answers, read_answers
+from drafter.training.answers import Conversation, frequent_tokens, generate_answers, read_answers
 from drafter.training.distil import Recipe, train
 from drafter.training.export import export_graph
+from drafter.training.loop import trained_parameters
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
 
 CARD = "README.md"
@@ -43,6 +43,9 @@ class Plan:
     recipe: Recipe = Recipe()
     inference_layers: int | None = None
     """N; None: 1 where the target's family allows it."""
+    layer_self_attention: bool = True
+    cross_attention: bool = True
+    """False: an ablation, see `DrafterConfig`."""
     draft_vocabulary: int = 32_768
     """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
     answer_tokens: int = 200
@@ -84,7 +87,11 @@ def build(
         raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
     check_head(target)
     tokenizer = AutoTokenizer.from_pretrained(source)
-    config = drafter_config(target, name, inference_layers=plan.inference_layers)
+    config = msgspec.structs.replace(
+        drafter_config(target, name, inference_layers=plan.inference_layers),
+        layer_self_attention=plan.layer_self_attention,
+        cross_attention=plan.cross_attention,
+    )
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     write_text_side(tokenizer, source, out)
@@ -93,14 +100,12 @@ def build(
     data = read_answers(answers)
     model = train(config, target, data, work / "checkpoints", plan.recipe, str(target.device), plan.init).to("cpu")
 
-    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
     stops = stop_tokens(target, tokenizer)
-    kept = sorted({token for token, _ in uses.most_common(plan.draft_vocabulary)} | set(stops))
-    covered = sum(uses[token] for token in kept) / uses.total()
+    kept, covered = frequent_tokens(data, plan.draft_vocabulary, stops)
 
     config = msgspec.structs.replace(
         config,
-        draft_vocabulary=tuple(kept),
+        draft_vocabulary=kept,
         stop_tokens=stops,
         memory=memory_digest(target.state_dict(), model.encoder).hex(),
     )
@@ -113,8 +118,8 @@ def build(
     digest = ChatText.load(out).digest.hex()
     config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
     parity = compare(StepGraph(work / "float.onnx", config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
-    parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    return Built(config, parity, sum(len(sample.learn) for sample in data), uses.total(), covered, parameters)
+    lengths = [end - begin for sample in data for begin, end in sample.learn]
+    return Built(config, parity, len(lengths), sum(lengths), covered, trained_parameters(model))
 
 
 def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

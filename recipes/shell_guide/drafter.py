@@ -15,11 +15,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from drafter.training.distil import Recipe
+from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
 from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 3072
-"""The most frequent tokens of the target's answers; the rest are left to the target's own bonus token."""
+"""The most frequent tokens of the target's answers."""
 
 
 def main() -> None:
@@ -30,20 +31,27 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=14_400)
     parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
+    parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
+    parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
+    parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
+    parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
+    parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--rows", type=int, default=Recipe.rows)
     parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
     parser.add_argument("--init", type=Path, help="begin with the weights of this drafter instead of random ones")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
-    arguments.work.mkdir(parents=True, exist_ok=True)
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     source = Conversations(arguments.pages, seed=23)
     questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
+    varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail")
     plan = Plan(
-        recipe=replace(Recipe(), steps=arguments.steps, rows=arguments.rows, row=arguments.row),
+        recipe=replace(Recipe(), **{name: getattr(arguments, name) for name in varied}),
         inference_layers=arguments.inference_layers,
+        layer_self_attention="lsa" not in arguments.without,
+        cross_attention="ca" not in arguments.without,
         draft_vocabulary=DRAFT_VOCABULARY,
         init=arguments.init,
     )

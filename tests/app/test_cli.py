@@ -24,6 +24,7 @@ KEYS = [
     "rounds",
     "tau",
     "drafted_nodes",
+    "second_stage",
     "seconds",
     "first_token_seconds",
     "rtt_ms",

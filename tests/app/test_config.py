@@ -52,6 +52,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode"),
         ("max_tokens = 0", "max_tokens"),
+        ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "example.org"', "http://"),
         ("[remote]\nurl = 1", "remote"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from drafter.config import GRAPH, DrafterConfig
 from drafter.context import DraftContext
 from drafter.memory import MemoryRow, quantise_row
+from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
 
 VOCABULARY = 61
@@ -24,8 +25,13 @@ class Tiny:
     path: Path
     step: StepGraph
 
-    def context(self, tokens: list[int] | None = None, memory: list[MemoryRow] | None = None) -> DraftContext:
-        context = DraftContext(self.step, VOCABULARY, self.config.memory_layers)
+    def context(
+        self,
+        tokens: list[int] | None = None,
+        memory: list[MemoryRow] | None = None,
+        second_stage: SecondStage | None = None,
+    ) -> DraftContext:
+        context = DraftContext(self.step, VOCABULARY, self.config.memory_layers, second_stage)
         context.commit(tokens or [])
         if memory:
             context.remember(0, memory)

@@ -32,6 +32,11 @@ def piece(rows, start, end):
     return [MemoryRow(*(part[start:end] for part in row)) for row in rows]
 
 
+def write(context, count, temperature=0.0, seed=0):
+    """The first `count` tokens by the drafter alone; without a second stage a step gives one."""
+    return list(itertools.chain.from_iterable(itertools.islice(context.generate(temperature, seed), count)))
+
+
 class Watched:
     """A real step graph that notes how many tokens each call runs."""
 
@@ -167,7 +172,7 @@ def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
     chain = tiny.context(tokens, memory).draft(CHAIN)
     assert chain.parents.tolist() == [ROOT, 0, 1, 2, 3, 4]
     context = tiny.context(tokens, memory)
-    written = list(itertools.islice(context.generate(0.0, seed=0), 6))
+    written = write(context, 6)
     assert written == chain.tokens.tolist()
     assert context.tokens == tokens + written
 
@@ -175,16 +180,16 @@ def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
 def test_sampling_follows_the_seed_and_nothing_else(tiny):
     tokens = tiny.tokens(0, 12)
 
-    def write(seed, temperature, context):
-        return list(itertools.islice(context.generate(temperature, seed), 12))
+    def written(seed, temperature):
+        return write(tiny.context(tokens), 12, temperature, seed)
 
-    assert write(1, 1.0, tiny.context(tokens)) == write(1, 1.0, tiny.context(tokens))
-    assert len({tuple(write(seed, 1.0, tiny.context(tokens))) for seed in range(6)}) == 6
-    assert write(1, 1e-4, tiny.context(tokens)) == write(1, 0.0, tiny.context(tokens))
+    assert written(1, 1.0) == written(1, 1.0)
+    assert len({tuple(written(seed, 1.0)) for seed in range(6)}) == 6
+    assert written(1, 1e-4) == written(1, 0.0)
     broken_off = tiny.context(tokens)
-    begun = list(itertools.islice(broken_off.generate(1.0, 1), 5))
+    begun = write(broken_off, 5, 1.0, 1)
     broken_off.draft(BUSH)
-    assert begun + list(itertools.islice(broken_off.generate(1.0, 1), 7)) == write(1, 1.0, tiny.context(tokens))
+    assert begun + write(broken_off, 7, 1.0, 1) == written(1, 1.0)
 
 
 def test_sampling_draws_from_the_truncated_distribution(tiny):
@@ -192,7 +197,7 @@ def test_sampling_draws_from_the_truncated_distribution(tiny):
     log_probs, ids = tiny.context(tokens)._run_tokens()
     expected = np.exp(log_probs[0] / 1.5)
     expected /= expected.sum()
-    draws = [next(tiny.context(tokens).generate(1.5, seed)) for seed in range(400)]
+    draws = [write(tiny.context(tokens), 1, 1.5, seed)[0] for seed in range(400)]
     counts = np.array([draws.count(token) for token in ids[0]])
     assert counts.sum() == 400
     assert ((counts - 400 * expected) ** 2 / (400 * expected)).sum() < 37.7  # chi-square, 15 degrees, p = 0.001

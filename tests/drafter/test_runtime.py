@@ -27,7 +27,7 @@ def test_a_loaded_drafter_drafts_from_text(tiny_pair):
     context.commit(drafter.text.render([("user", "list all files")]))
     tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
     assert len(tree) == 12 and (tree.log_probs <= 0).all()
-    assert drafter.text.decode(list(islice(context.generate(0.0, 0), 8)))
+    assert drafter.text.decode([token for tokens in islice(context.generate(0.0, 0), 8) for token in tokens])
 
 
 def test_conversations_share_a_drafter_and_nothing_else(tiny_pair):

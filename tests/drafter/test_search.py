@@ -30,13 +30,22 @@ class Table:
         return np.stack(log_probs), np.stack(ids)
 
     def expand(self, tokens, parents):
-        new = [(*(self.paths[above] if above != ROOT else ()), int(token)) for token, above in zip(tokens, parents)]
-        self.paths += new
-        self.calls.append(len(new))
-        return self.stack(new)
+        count = len(self.paths)
+        for token, above in zip(tokens, parents):  # A guessed chain comes with its nodes' parents in the same call.
+            self.paths.append((*(self.paths[above] if above != ROOT else ()), int(token)))
+        assert len(set(self.paths)) == len(self.paths)
+        self.calls.append(len(tokens))
+        return self.stack(self.paths[count:])
 
-    def grow(self, pace):
-        return grow(self.stack([()]), self.expand, pace)
+    def grow(self, pace, guess=()):
+        return grow(self.stack([()]), self.expand, pace, guess)
+
+    def path(self, choices):
+        """The tokens that those choices lead to: of each step's proposals the best one is number 0."""
+        path = []
+        for choice in choices:
+            path.append(int(self.proposals(tuple(path))[1][choice]))
+        return path
 
 
 def plain(table, pace):
@@ -86,6 +95,71 @@ def test_a_breadth_of_one_makes_the_greedy_chain(seed, depth):
     for _ in range(depth):
         path += (int(table.proposals(path)[1][0]),)
     assert tree.tokens.tolist() == list(path) and tree.parents.tolist() == list(range(-1, depth - 1))
+
+
+# ---- with a guess ----------------------------------------------------------------------------------------------------
+
+guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
+"""Choices among a drafter's proposals, then tokens that may be none of them."""
+deep_paces = st.builds(Pace, *(st.integers(1, most) for most in (5, 4, 30)), deepest=st.integers(0, 8))
+
+
+def worth(tree):
+    """Nodes on the path of a text that the drafter itself draws, on average."""
+    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
+
+
+@given(seeds, deep_paces, guesses, st.booleans())
+def test_a_guess_never_makes_a_tree_worse(seed, pace, guess, coarse):
+    table = Table(seed, coarse=coarse)
+    guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
+    tree, without = table.grow(pace, guess), Table(seed, coarse=coarse).grow(pace)
+    assert worth(tree) >= worth(without) - 1e-4
+    assert len(without) <= len(tree) <= pace.nodes and tree.depths().max() <= max(pace.depth, pace.deepest)
+    for path, node in zip(paths_of(tree), range(len(tree))):
+        proposed = dict(zip(table.proposals(path[:-1])[1].tolist(), table.proposals(path[:-1])[0]))
+        assert abs(min(proposed[path[-1]], 0) - tree.log_probs[node]) < 1e-5
+
+
+@given(seeds, deep_paces, guesses)
+def test_a_guess_runs_beside_the_first_level_and_nothing_runs_twice(seed, pace, guess):
+    table = Table(seed)
+    guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
+    table.grow(pace, guess)  # `Table.expand` refuses to run a path again.
+    assert len(table.calls) <= pace.depth - 1
+    assert max(table.calls[:1], default=0) <= pace.breadth + len(guess)
+    assert max(table.calls[1:], default=0) <= pace.breadth
+
+
+@given(seeds, st.integers(1, 6))
+def test_a_guess_that_the_drafter_agrees_with_makes_a_long_chain_in_one_call(seed, length):
+    table = Table(seed)
+    guess = table.path([0] * length)
+    tree = table.grow(Pace(depth=7, breadth=1, nodes=7, deepest=length), guess)
+    assert tree.tokens.tolist() == table.path([0] * 7)
+    assert table.calls == [length] + [1] * (6 - length)
+
+
+def test_a_copy_goes_deeper_than_the_search():
+    copy = Table(3).path([0] * 8)
+
+    class Sure(Table):
+        """Of the copied path."""
+
+        def proposals(self, path):
+            log_probs, ids = super().proposals(path)
+            return (np.array([0, -9, -9, -9], np.float32) if list(path) == copy[: len(path)] else log_probs), ids
+
+    assert Sure(3).grow(Pace(3, 2, 12)).depths().max() == 3
+    for deepest in (6, 8):
+        tree = Sure(3).grow(Pace(3, 2, 12, deepest), copy[:deepest])
+        assert tree.depths().max() == deepest and tuple(copy[:deepest]) in paths_of(tree)
+
+
+def test_a_guess_that_the_drafter_does_not_propose_is_not_run():
+    table = Table(0)
+    tree = table.grow(Pace(3, 2, 9, deepest=4), [60, 61, 62])
+    assert paths_of(tree) == paths_of(Table(0).grow(Pace(3, 2, 9))) and table.calls == [2, 2]
 
 
 def test_a_hopeless_level_is_not_run():

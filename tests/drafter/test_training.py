@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_config
 
 from drafter.config import ENCODER, FLOAT, write_config
 from drafter.context import DraftContext
@@ -83,7 +84,16 @@ def pack(conversations: list[Conversation], rng: np.random.Generator, opening: i
 @pytest.mark.parametrize("inference_layers", [0, 1, 2])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_one_pass_equals_drafting_step_by_step(target, inference_layers, seed):
-    distiller = tiny_distiller(target, inference_layers)
+    check_one_pass(target, tiny_distiller(target, inference_layers), seed)
+
+
+@pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
+def test_so_it_does_without_a_part(target, ablated):
+    check_one_pass(target, tiny_distiller(target, 1, **{ablated: False}), 0)
+
+
+def check_one_pass(target, distiller: Distiller, seed: int) -> None:
+    inference_layers = distiller.config.inference_layers
     # Both sides get the same memory: that which crosses the wire.
     distiller.encoder.register_forward_hook(lambda _, inputs, rows: [as_on_the_wire(pair) for pair in rows])
     hidden = []
@@ -276,6 +286,21 @@ def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_pat
     frozen = {**whole.draft.embedding.state_dict(), **whole.draft.head.state_dict()}
     borrowed = {**untrained.draft.embedding.state_dict(), **untrained.draft.head.state_dict()}
     assert all(torch.equal(frozen[name], borrowed[name]) for name in frozen)
+
+
+@pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
+@pytest.mark.parametrize("loss", ["kl", "lk"])
+def test_ablated_drafters_learn_what_is_left(target, spoken, tmp_path, ablated, loss):
+    config = replace_config(tiny_distiller(target, inference_layers=1).config, **{ablated: False})
+    recipe = Recipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0, loss=loss)
+    untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
+    trained = train(config, target, spoken, tmp_path / "trained", replace(recipe, steps=8))
+    before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, trained))
+    assert after < 0.9 * before
+    encoders = [model.encoder.state_dict() for model in (untrained, trained)]
+    moved = [not torch.equal(weight, encoders[1][name]) for name, weight in encoders[0].items()]
+    assert any(moved) == all(moved) == (ablated != "cross_attention")
+    assert any("layer_self_attention" in name for name in encoders[0]) == (ablated != "layer_self_attention")
 
 
 def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):

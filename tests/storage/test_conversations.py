@@ -62,6 +62,22 @@ def test_an_answer_from_its_question_to_its_end(
     assert store.conversation(conversation.id).tip_id == answer.id
 
 
+def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
+    assert store.recent_answers(100) == []
+    store.checkpoint(answer.id, [9], [True], "not yet")
+    assert store.recent_answers(100) == []
+    store.finish(answer.id, [1, 2, 3], [True] * 3, "one", "stopped", {})
+    other = store.create_conversation("other").id
+    asked = store.add_message(other, "user", "and now?", parent_id=None, status="done")
+    empty = store.add_message(other, "assistant", "", parent_id=asked.id, status="pending")
+    store.finish(empty.id, [], [], "", "failed", {})
+    newest = store.add_message(other, "assistant", "", parent_id=asked.id, status="pending")
+    store.finish(newest.id, [4, 5], [False] * 2, "two", "done", {})
+    assert store.recent_answers(100) == [(4, 5), (1, 2, 3)]
+    assert store.recent_answers(4) == [(4, 5), (1, 2)]
+    assert store.recent_answers(2) == [(4, 5)] and store.recent_answers(0) == []
+
+
 def test_checkpoints_go_to_the_side_row_only(store: Store, answer: Message) -> None:
     store.checkpoint(answer.id, [5], [True], "bsdtar")
     with store._read() as database:

@@ -1,0 +1,114 @@
+"""The shapes of a baseline for a target: as many trained parameters as asked for, which is as many as MoA's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import torch
+from transformers import PreTrainedModel
+
+from drafter.config import DrafterConfig
+from drafter.model import DraftModel, MemoryEncoder, weights_digest
+from drafter.training.baselines.config import BaselineConfig, Method
+from drafter.training.baselines.eagle2 import Eagle2
+from drafter.training.baselines.eagle3 import Eagle3
+from drafter.training.baselines.independent import Independent
+from drafter.training.baselines.model import Baseline
+from drafter.training.loop import trained_parameters
+from drafter.training.target import drafter_config
+
+CLASSES: dict[Method, Callable[[BaselineConfig], Baseline]] = {
+    "eagle2": Eagle2,
+    "eagle3": Eagle3,
+    "independent": Independent,
+}
+
+STEP = 32
+"""Widths are multiples of this."""
+
+INDEPENDENT_LAYERS = 4
+INDEPENDENT_HEAD_SIZE = 32
+
+
+def build(config: BaselineConfig) -> Baseline:
+    """The untrained model."""
+    return CLASSES[config.method](config)
+
+
+def features_of(method: Method, depth: int) -> tuple[int, ...]:
+    """The hidden states that a method reads of a target with so many layers."""
+    if method == "eagle2":
+        return (depth,)
+    if method == "eagle3":  # In proportion to 2, 16 and 29 of 32.
+        return max(1, round(depth / 16)), depth // 2, depth - max(1, round(3 * depth / 32))
+    return ()
+
+
+def moa_parameters(config: DrafterConfig) -> int:
+    """Trained parameters of a MoA drafter of these shapes; how many of the target's layers it runs changes nothing."""
+    with torch.device("meta"):
+        draft, encoder = DraftModel(config), MemoryEncoder(config)
+    draft.freeze()
+    return trained_parameters(draft) + (trained_parameters(encoder) if config.cross_attention else 0)
+
+
+def baseline_config(
+    target: PreTrainedModel, name: str, method: Method, *, parameters: int | None = None, own_head: bool = False
+) -> BaselineConfig:
+    """A baseline for this target, called `name`, with about so many trained parameters; None: as many as MoA's.
+
+    EAGLE keeps the target's width and heads, and its MLP makes up the number; an `own_head` counts. The independent
+    model has four layers, with heads of 32 and an MLP of 8/3 of its width.
+    """
+    shapes = drafter_config(target, name, inference_layers=0)
+    config = BaselineConfig(
+        method=method,
+        target=name,
+        weights=weights_digest(target.state_dict()).hex(),
+        vocabulary=shapes.vocabulary,
+        hidden=shapes.hidden,
+        heads=shapes.heads,
+        kv_heads=shapes.kv_heads,
+        head_size=shapes.head_size,
+        ffn=STEP,
+        rope_theta=shapes.rope_theta,
+        norm_eps=shapes.norm_eps,
+        features=features_of(method, shapes.target_layers),
+        own_head=own_head,
+    )
+    return _nearest(config, moa_parameters(shapes) if parameters is None else parameters)
+
+
+def _nearest(config: BaselineConfig, parameters: int) -> BaselineConfig:
+    """The candidate whose number of trained parameters is nearest; they grow from one candidate to the next."""
+    candidates = _candidates(config)
+    best = next(candidates)
+    while abs(own_parameters(candidate := next(candidates)) - parameters) <= abs(own_parameters(best) - parameters):
+        best = candidate
+    return best
+
+
+def _candidates(config: BaselineConfig) -> Iterator[BaselineConfig]:
+    size = 0
+    while True:
+        size += STEP
+        if config.method != "independent":
+            yield msgspec.structs.replace(config, ffn=size)
+            continue
+        heads = size // INDEPENDENT_HEAD_SIZE
+        yield msgspec.structs.replace(
+            config,
+            layers=INDEPENDENT_LAYERS,
+            hidden=size,
+            heads=heads,
+            kv_heads=heads,
+            head_size=INDEPENDENT_HEAD_SIZE,
+            ffn=round(8 / 3 * size / STEP) * STEP,
+        )
+
+
+def own_parameters(config: BaselineConfig) -> int:
+    """Trained parameters of a baseline of these shapes."""
+    with torch.device("meta"):
+        return trained_parameters(build(config))

@@ -1,0 +1,129 @@
+"""The training loop that every drafter here goes through: schedule, optimisers, log, checkpoints.
+
+A killed run continues at its last checkpoint as if it had never stopped: batches are a function of the step, and so
+is whatever a model draws. Knows nothing of what is learnt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from drafter.training.losses import Losses, chain_tau
+
+B = TypeVar("B")
+
+LOGGED, SAVED = 20, 100
+"""Steps between two lines of the log, and between two checkpoints."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, and how fast."""
+
+    steps: int = 1500
+    rate: float = 3e-3
+    warmup: int = 50
+    decay: float = 0.4
+    """Share of the steps over which the rate falls to zero."""
+    seed: int = 11
+
+    def rate_at(self, step: int) -> float:
+        """Linear warm-up, flat, linear decay to zero."""
+        falling = (self.steps - step) / max(1.0, self.decay * self.steps)
+        return self.rate * min(1.0, (step + 1) / self.warmup, falling)
+
+
+def trained_parameters(model: nn.Module) -> int:
+    """How many numbers are learnt; what a drafter borrows from its target is frozen and does not count."""
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+
+
+def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
+    """Muon for the hidden matrices, AdamW for the rest: vectors, and tables whose rows are tokens."""
+    learnt = [(name.split("."), weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    hidden = {id(weight) for path, weight in learnt if weight.ndim == 2 and not {"embedding", "head"} & set(path)}
+    return [
+        torch.optim.Muon(
+            [weight for _, weight in learnt if id(weight) in hidden],
+            lr=rate,
+            weight_decay=0.0,
+            momentum=0.95,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        torch.optim.AdamW(
+            [weight for _, weight in learnt if id(weight) not in hidden], lr=rate, betas=(0.9, 0.95), weight_decay=0.0
+        ),
+    ]
+
+
+def fit(
+    model: nn.Module,
+    stream: Callable[[int], Iterator[B]],
+    losses: Callable[[B], Losses],
+    out: Path,
+    schedule: Schedule,
+    device: str = "cpu",
+) -> float:
+    """Train for `schedule.steps`, in bfloat16 autocast; returns the seconds it took, over all runs.
+
+    `stream(step)` gives the batches from that step on. `out` gets `log.jsonl` and `checkpoint.pt`, from which a killed
+    run is resumed. A line of the log: step, means over the last 20 steps, and the seconds so far, over all runs.
+    """
+    learners = optimisers(model, schedule.rate)
+    checkpoint, begin, before = out / "checkpoint.pt", 0, 0.0
+    out.mkdir(parents=True, exist_ok=True)
+    if checkpoint.exists():
+        state = torch.load(checkpoint, map_location=device, weights_only=True)
+        model.load_state_dict(state["model"])
+        for learner, saved in zip(learners, state["learners"]):
+            learner.load_state_dict(saved)
+        begin, before = state["step"], state.get("seconds", 0.0)
+    started, seconds = time.monotonic(), before
+    recent: list[Losses] = []
+    for step, batch in zip(range(begin, schedule.steps), stream(begin)):
+        torch.manual_seed(schedule.seed * 1_000_003 + step)
+        for learner in learners:
+            for group in learner.param_groups:
+                group["lr"] = schedule.rate_at(step)
+        with torch.autocast(device.split(":")[0], torch.bfloat16):
+            result = losses(batch)
+        result.total.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
+        for learner in learners:
+            learner.step()
+            learner.zero_grad()
+        recent = [*recent[1 - LOGGED :], result]
+        last = step == schedule.steps - 1
+        seconds = before + time.monotonic() - started
+        if step % LOGGED == 0 or last:
+            line = json.dumps({"step": step} | _means(recent) | {"seconds": round(seconds, 1)})
+            with (out / "log.jsonl").open("a") as log:
+                log.write(line + "\n")
+            left = (schedule.steps - step) * (seconds - before) / (step - begin + 1) / 60
+            print(f"{line} {left:.0f} min left", flush=True)
+        if (step + 1) % SAVED == 0 or last:
+            states = {"model": model.state_dict(), "learners": [learner.state_dict() for learner in learners]}
+            partial = checkpoint.with_suffix(".partial")
+            torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
+            os.replace(partial, checkpoint)
+    return seconds
+
+
+def _means(recent: list[Losses]) -> dict[str, object]:
+    agreement = np.mean([entry.agreement for entry in recent], axis=0)
+    return {
+        "loss": round(float(np.mean([entry.total.item() for entry in recent])), 4),
+        "divergence": round(float(np.mean([entry.divergence for entry in recent])), 4),
+        "agreement": [round(float(share), 3) for share in agreement],
+        "chain_tau": round(chain_tau(agreement.tolist()), 3),
+    }

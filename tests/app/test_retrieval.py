@@ -1,0 +1,75 @@
+"""Stored answers as the second stage finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.retrieval import Retrieval
+from app.transcript import answer_opening
+from drafter.ngram import BREAK
+from drafter.runtime import Drafter
+from drafter.text import ChatText
+from storage import Store
+from tests.app.conversing import ask, assistant
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "outrider.db")
+    yield store
+    store.close()
+
+
+def answered(store: Store, tokens: Sequence[int]) -> None:
+    conversation = store.create_conversation("stored").id
+    question = store.add_message(conversation, "user", "list files", parent_id=None, status="done")
+    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.finish(answer.id, tokens, [False] * len(tokens), "ls", "done", {})
+
+
+def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
+    opening = answer_opening(text)
+    assert opening and text.render([("user", "show disk usage")])[-len(opening) :] == opening
+
+
+async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
+    opening = answer_opening(drafter.text)
+    answered(store, [7, 8, 9])
+    answered(store, [7, 5])
+    answered(store, [drafter.config.vocabulary, 3])  # By another tokenizer.
+    retrieval = Retrieval(drafter, store)
+    assert retrieval.index.tokens == []
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.index.tokens == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
+    answered(store, [6])
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.index.tokens[-len(opening) - 2 :] == [*opening, 6, BREAK]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+async def test_the_second_stage_changes_no_answer_and_is_counted(
+    drafter: Drafter, tmp_path: Path, temperature: float
+) -> None:
+    answers, guessed = [], []
+    for second_stage in (True, False):
+        settings = Settings(mode="offline", max_tokens=60, temperature=temperature, seed=3, second_stage=second_stage)
+        async with assistant(drafter, tmp_path / f"{second_stage}.db", None, settings=settings) as opened:
+            conversation = opened.store.create_conversation("twice").id
+            heard = [await ask(opened, question, conversation) for question in ("list files", "and again")]
+            heard.append(await ask(opened, "list files"))  # Asked before, in another conversation.
+        assert all(one.done is not None for one in heard)
+        answers.append([(one.text, one.done.token_ids) for one in heard if one.done is not None])
+        guessed.append([one.done.stats.second_stage for one in heard if one.done is not None])
+    assert answers[0] == answers[1]
+    assert guessed[0][2] > 0 and guessed[1] == [0, 0, 0]

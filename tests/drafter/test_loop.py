@@ -1,0 +1,68 @@
+"""The training loop: its schedule, who optimises what, and that a killed run goes on as if it had not been."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from drafter.training.loop import Schedule, fit, optimisers, trained_parameters
+from drafter.training.losses import Losses
+
+
+@given(st.integers(1, 500), st.integers(1, 60), st.floats(0, 1))
+def test_the_rate_rises_stays_and_falls_to_zero(steps, warmup, decay):
+    schedule = Schedule(steps=steps, rate=2.0, warmup=warmup, decay=decay)
+    rates = [schedule.rate_at(step) for step in range(steps)]
+    assert all(0 < rate <= 2.0 for rate in rates)
+    falls = [later < earlier for earlier, later in itertools.pairwise(rates)]
+    assert falls == sorted(falls)
+    assert schedule.rate_at(steps) == 0.0
+
+
+class Tiny(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 4)
+        self.layer = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 5, bias=False)
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+
+
+def test_muon_gets_the_hidden_matrices_only():
+    model = Tiny()
+    muon, rest = optimisers(model, 1e-3)
+    held = [{id(weight) for group in one.param_groups for weight in group["params"]} for one in (muon, rest)]
+    assert held[0] == {id(model.layer.weight)}
+    assert held[1] == {id(weight) for weight in (model.embedding.weight, model.layer.bias, model.head.weight)}
+    assert trained_parameters(model) == 20 + 20 + 20
+
+
+def run(out, steps: int) -> Tiny:
+    """The batches are the steps' numbers; the model draws noise, which must be the same after a kill."""
+    torch.manual_seed(0)
+    model = Tiny()
+
+    def losses(step: int) -> Losses:
+        x = model.layer(model.embedding.weight) + torch.randn(5, 4) + step
+        return Losses(model.head(x).float().pow(2).mean(), 0.5, [0.5, 0.25])
+
+    model.seconds = fit(model, itertools.count, losses, out, Schedule(steps=steps, warmup=1, decay=0.0))
+    return model
+
+
+def test_a_killed_run_goes_on(tmp_path):
+    whole = run(tmp_path / "whole", 7)
+    run(tmp_path / "killed", 3)
+    resumed = run(tmp_path / "killed", 7)
+    assert all(torch.equal(one, other) for one, other in zip(whole.parameters(), resumed.parameters(), strict=True))
+    again = run(tmp_path / "killed", 7)
+    assert again.seconds == resumed.seconds
+    log = [json.loads(line) for line in (tmp_path / "killed/log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log] == [0, 2, 6]
+    assert [line["seconds"] for line in log] == sorted(line["seconds"] for line in log)
+    assert log[-1]["chain_tau"] == 1.625 and log[-1]["divergence"] == 0.5

@@ -1,0 +1,165 @@
+"""When guessing pays, and what is guessed."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter.ngram import BREAK, NGramIndex
+from drafter.second_stage import FIRST_ROW_COST, MOST, Experience, SecondStage
+
+PERIOD = [5, 6, 7, 8, 9]
+
+
+def stage(*texts, **options) -> SecondStage:
+    second = SecondStage(**options)
+    for text in texts:
+        second.commit(text)
+    return second
+
+
+def stored(*texts) -> NGramIndex:
+    index = NGramIndex()
+    for text in texts:
+        index.extend([*text, BREAK])
+    return index
+
+
+def follow(second, count) -> list[int]:
+    """Let the repeated text go on for `count` steps, as a drafter that agrees; the lengths of the guesses."""
+    lengths, at = [], 0
+    for _ in range(count):
+        guess = second.guess()
+        lengths.append(len(guess))
+        tokens = [PERIOD[(at + step) % 5] for step in range(len(guess) + 1)]
+        assert guess == tokens[:-1]
+        second.commit(tokens)
+        at += len(tokens)
+    return lengths
+
+
+def test_what_is_new_is_not_guessed():
+    assert stage().guess() == []
+    assert stage(range(30)).guess() == []
+    assert stage([1, 2, 3, 4], [2]).guess() == []  # One token in common is chance.
+
+
+def test_what_was_said_before_is_guessed_until_it_is_not_worth_it():
+    second = stage(range(20), [7, 8])
+    guess = second.guess()
+    assert 0 < len(guess) < MOST and guess == list(range(9, 9 + len(guess)))
+    assert second.guess(2) == [9, 10] and second.guess(0) == []
+
+
+def test_guesses_that_come_true_grow_longer():
+    second = stage(PERIOD, PERIOD)
+    lengths = follow(second, 40)
+    assert lengths[-1] > lengths[0]
+    assert second.accepted == sum(lengths)
+
+
+def test_guesses_that_fail_cease_and_begin_again_when_they_would_hold():
+    second = stage(PERIOD)
+    strange = itertools.count(100)
+
+    def fail() -> int:
+        second.commit(PERIOD[:3])
+        length = len(second.guess())
+        second.commit([next(strange)])
+        return length
+
+    lengths = [fail() for _ in range(40)]
+    assert lengths[0] > 0 and lengths[-20:] == [0] * 20
+    assert second.accepted == 0
+    for _ in range(60):
+        second.commit([next(strange), *PERIOD[:3]])
+        second.guess()
+        second.commit([PERIOD[3]])
+    second.commit([next(strange), *PERIOD[:3]])
+    assert second.guess()[0] == PERIOD[3]
+
+
+def test_rows_that_cost_nothing_are_all_used_and_dear_ones_not_at_all():
+    for seconds, length in ((1.0, MOST), (9.0, 0)):
+        second = stage(range(40), [3, 4, 5])
+        second.experience.timed(1, 1.0)
+        for _ in range(200):
+            second.experience.timed(9, seconds)
+        assert len(second.guess()) == length
+
+
+def test_a_pause_of_the_machine_changes_little():
+    second = stage(range(40), [3, 4, 5])
+    for _ in range(50):
+        second.experience.timed(1, 1.0)
+        second.experience.timed(5, 1.0 + 4 * FIRST_ROW_COST)
+    before = second.guess()
+    second.experience.timed(1, 1000.0)
+    assert second.guess() == before
+    second.experience.timed(5, 1000.0)
+    assert second.guess()[:2] == before[:2]
+
+
+def test_stored_texts_help_where_they_match_longer():
+    texts = stored([1, 2, 3, 4, 50, 51, 52], [3, 4, 60, 61])
+    assert stage([1, 2, 3, 4], stored=texts).guess()[0] == 50
+    assert stage([9, 3, 4], stored=texts).guess()[0] == 60
+    assert stage([3, 4, 70, 71], [9, 3, 4], stored=texts).guess()[0] == 70  # As long a match, nearer.
+    assert stage([3, 4, 70, 71], [1, 2, 3, 4], stored=texts).guess()[0] == 50
+
+
+def test_a_guess_ends_with_its_text():
+    texts = stored([1, 2, 3, 4], [5, 6])
+    second = stage([1, 2], stored=texts)
+    second.experience.timed(1, 1.0)
+    for _ in range(200):
+        second.experience.timed(9, 1.0)
+    assert second.guess() == [3, 4]
+
+
+def test_only_what_was_put_to_the_test_is_counted():
+    second = stage(PERIOD, PERIOD[:3])
+    assert second.guess()[:2] == PERIOD[3:]
+    second.keep(1)
+    second.commit(PERIOD[3:])
+    assert second.accepted == 1
+    second.commit(PERIOD)  # Nothing was asked for.
+    assert second.accepted == 1
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.integers(0, 30), st.lists(st.integers(0, 3), max_size=10))
+def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
+    second = stage(tokens)
+    second.guess()
+    second.rewind(length)
+    second.commit(more)
+    assert second.guess() == stage(tokens[:length], more).guess()
+
+
+def test_a_chance_is_a_probability_that_follows_what_happens():
+    experience = Experience()
+    assert all(0 < experience.chance(length) < 1 for length in range(2, 40))
+    assert experience.chance(3) > experience.chance(2) > experience.chance(2, 0.5)
+    before = experience.chance(2)
+    for _ in range(100):
+        experience.learn(2, 1.0, False)
+    assert experience.chance(2) < 0.1 < before
+    for _ in range(400):
+        experience.learn(2, 1.0, True)
+    assert experience.chance(2) == pytest.approx(1.0, abs=0.1)
+    for _ in range(400):
+        experience.learn(2, 0.5, True)  # Half of the occurrences say so, and they are always right.
+    assert experience.chance(2, 0.5) == pytest.approx(1.0, abs=0.1)
+
+
+def test_conversations_learn_from_one_another():
+    experience = Experience()
+    strange = itertools.count(100)
+    for _ in range(40):
+        second = stage(PERIOD, PERIOD[:3], experience=experience)
+        second.guess()
+        second.commit([next(strange)])
+    assert stage(PERIOD, PERIOD[:3]).guess() and not stage(PERIOD, PERIOD[:3], experience=experience).guess()

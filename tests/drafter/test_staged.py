@@ -1,0 +1,191 @@
+"""With a second stage: the text is the one without, in fewer steps, and a tree is worth no less."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drafter.ngram import BREAK, NGramIndex
+from drafter.quantise import quantise_graph
+from drafter.search import Pace
+from drafter.second_stage import Experience, SecondStage
+from drafter.step import StepGraph
+
+BUSH = Pace(depth=4, breadth=4, nodes=24)
+
+some = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+seeds = st.integers(0, 2**31)
+temperatures = st.sampled_from([0.0, 0.3, 1.0, 3.0])
+
+
+@pytest.fixture(scope="module", params=["float", "int8"])
+def drafter(request, tiny, tmp_path_factory):
+    """A tiny drafter, as it was exported and quantised."""
+    if request.param == "float":
+        return tiny
+    path = tmp_path_factory.mktemp("int8") / "drafter.onnx"
+    quantise_graph(tiny.path, path)
+    return replace(tiny, path=path, step=StepGraph(path, tiny.config))
+
+
+class Free(Experience):
+    """Takes rows for free, so that what is guessed does not depend on the machine."""
+
+    def __init__(self):
+        super().__init__()
+        self.row_cost = 0.0
+
+    def timed(self, rows, seconds):
+        pass
+
+
+class Told(SecondStage):
+    """Knows the text that comes, up to an error every few tokens."""
+
+    def __init__(self, text, lengths):
+        super().__init__()
+        self.text, self.lengths = text, lengths
+
+    def guess(self, most=16):
+        at = len(self._said.tokens)
+        length = self.lengths[at % len(self.lengths)]
+        chain = self.text[at : at + length]
+        return chain if at % 3 else [*chain[:-1], *((token + 1) % 61 for token in chain[-1:])]
+
+
+def write(context, count, temperature=0.0, seed=0):
+    """At least `count` tokens by the drafter alone, and how many steps gave them."""
+    tokens, steps = [], 0
+    for some_tokens in context.generate(temperature, seed):
+        tokens, steps = tokens + some_tokens, steps + 1
+        if len(tokens) >= count:
+            return tokens, steps
+
+
+def same_tree(one, other):
+    np.testing.assert_array_equal(one.tokens, other.tokens)
+    np.testing.assert_array_equal(one.parents, other.parents)
+    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2e-4)
+
+
+@some
+@given(seeds, temperatures, st.lists(st.integers(0, 7), min_size=1, max_size=5))
+def test_whatever_is_guessed_the_text_is_the_same(drafter, seed, temperature, lengths):
+    tokens, memory = drafter.tokens(seed, 12), drafter.memory(seed, 9)
+    plain = drafter.context(tokens, memory)
+    text, _ = write(plain, 40, temperature, seed)
+    told = drafter.context(tokens, memory, Told(tokens + text, lengths))
+    written, steps = write(told, 30, temperature, seed)
+    assert written == text[: len(written)] and told.tokens == tokens + written
+    assert steps < len(written) or max(lengths) < 2 or not drafter.step.independent_rows
+    # The rows of accepted guesses are those that a step for each token would have left.
+    plain.rewind(len(told.tokens))
+    told.second_stage = None
+    same_tree(told.draft(BUSH), plain.draft(BUSH))
+
+
+@some
+@given(seeds, temperatures)
+def test_its_own_guesses_leave_the_text_the_same(drafter, seed, temperature):
+    tokens = drafter.tokens(seed, 12) * 2
+    text, _ = write(drafter.context(tokens), 60, temperature, seed)
+    stored = NGramIndex()
+    stored.extend([*text, BREAK])
+    for second in (SecondStage(None, Free()), SecondStage(stored, Free())):
+        context = drafter.context(tokens, second_stage=second)
+        written, steps = write(context, 40, temperature, seed)
+        assert written == text[: len(written)]
+        assert second.accepted == len(written) - steps
+    assert steps < 25 or not drafter.step.independent_rows  # It has read this very text.
+
+
+def test_a_text_that_is_broken_off_goes_on(drafter):
+    tokens = drafter.tokens(0, 12)
+    text, _ = write(drafter.context(tokens), 40, 0.3, 5)
+    context = drafter.context(tokens, second_stage=Told(tokens + text, [5]))
+    begun, _ = write(context, 8, 0.3, 5)
+    context.rewind(len(tokens) + 7)  # A reply that ended within what a step gave.
+    context.draft(BUSH)
+    rest, _ = write(context, 20, 0.3, 5)
+    assert begun[:7] + rest == text[: 7 + len(rest)]
+
+
+def test_memory_of_the_last_token_is_seen_by_what_follows_it(drafter):
+    # Where the target's layers run here too, the row of a remembered token is the target's own, not the guessed one.
+    tokens, memory = drafter.tokens(1, 12), drafter.memory(1, 12)
+    text, _ = write(drafter.context(tokens, memory), 20)
+    context = drafter.context(tokens, memory, Told(tokens + text, [6]))
+    assert write(context, 15)[0] == text[: len(context.tokens) - 12]
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these kernels add up in their own order")
+def test_rows_that_run_together_do_not_touch(drafter):
+    assert drafter.step.independent_rows
+
+
+def test_a_graph_quantised_by_step_is_not_trusted_with_guesses(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("drafter.quantise._scale_by_row", lambda model: None)
+    quantise_graph(tiny.path, tmp_path / "by_step.onnx")
+    by_step = replace(tiny, step=StepGraph(tmp_path / "by_step.onnx", tiny.config))
+    assert not by_step.step.independent_rows
+    tokens = tiny.tokens(0, 12)
+    text, _ = write(by_step.context(tokens), 20)
+    context = by_step.context(tokens, second_stage=Told(tokens + text, [5]))
+    assert write(context, 10) == (text[:10], 10)
+
+
+# ---- trees -----------------------------------------------------------------------------------------------------------
+
+
+def worth(tree):
+    """Nodes on the path of a text that the drafter itself draws, on average."""
+    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
+
+
+@some
+@given(seeds, st.integers(0, 10))
+def test_guessed_nodes_carry_the_drafter_s_own_log_probabilities(drafter, seed, deepest):
+    tokens, memory = drafter.tokens(seed, 12), drafter.memory(seed, 10)
+    copy, _ = write(drafter.context(tokens, memory), 10)
+    context = drafter.context(tokens, memory, Told(tokens + copy, [deepest]))
+    tree = context.draft(replace(BUSH, deepest=deepest))
+    for node in range(len(tree)):
+        path = [int(tree.tokens[at]) for at in tree.path(node)]
+        log_probs, ids = drafter.context(tokens + path[:-1], memory)._run_tokens()
+        (found,) = np.flatnonzero(ids[0] == path[-1])
+        assert abs(log_probs[0, found] - tree.log_probs[node]) < 1e-3
+    plain = drafter.context(tokens, memory).draft(BUSH)
+    assert len(tree) == len(plain) and worth(tree) >= worth(plain) - 1e-3
+
+
+@some
+@given(seeds, st.integers(1, 8))
+def test_after_a_verdict_the_rows_of_a_copy_are_kept(drafter, seed, kept):
+    tokens, memory = drafter.tokens(seed, 12), drafter.memory(seed, 9)
+    copy, _ = write(drafter.context(tokens, memory), 8)
+    context = drafter.context(tokens, memory, Told(tokens + copy, [7]))
+    context.draft(replace(BUSH, deepest=8))
+    context.commit([*copy[:kept], 7])
+    context.second_stage = None
+    same_tree(context.draft(BUSH), drafter.context([*tokens, *copy[:kept], 7], memory).draft(BUSH))
+
+
+def test_what_of_a_copy_the_target_takes_is_counted(drafter):
+    copy, _ = write(drafter.context(drafter.tokens(0, 12)), 16)
+    stored = NGramIndex()
+    stored.extend([*drafter.tokens(0, 12), *copy, BREAK])
+    for nodes in (2, 30):
+        context = drafter.context(drafter.tokens(0, 12), second_stage=SecondStage(stored, Free()))
+        tree = context.draft(Pace(depth=2, breadth=1, nodes=nodes, deepest=8))
+        assert tree.tokens.tolist()[:2] == copy[:2]
+        in_tree = next(
+            (depth for depth in range(8) if copy[depth] not in tree.tokens[tree.depths() == depth + 1].tolist()), 8
+        )
+        context.commit(copy[:10])
+        assert context.second_stage.accepted == in_tree
+    assert in_tree == 8
