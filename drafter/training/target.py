@@ -1,8 +1,10 @@
-"""The frozen target as a teacher: its cached keys and values, features and logits for whole batches at once."""
+"""The frozen target as a teacher: its cached keys and values and its features, of batches or of a verifier's rounds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,3 +93,67 @@ def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tenso
     stacked = torch.stack(pairs, dim=1).permute(0, 3, 1, 2, 4, 5).flatten(3)
     last = out.last_hidden_state
     return Features(stacked, out.hidden_states[layers - inference_layers] if inference_layers else last, last)
+
+
+@torch.no_grad()
+def hidden_states(
+    model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """One forward of the target: hidden states of `layers` side by side (B, T, len(layers)*E), and the last (B, T, E).
+
+    Arguments are those of `features`. `layers` are counted as transformers does: i is the input of layer i, and L is
+    what the final norm gives.
+    """
+    out = model.model(
+        input_ids=ids,
+        position_ids=positions,
+        attention_mask=mask,
+        use_cache=False,
+        output_hidden_states=list(layers) or None,
+    )
+    return _beside(out, layers), out.last_hidden_state
+
+
+def _beside(out: Any, layers: Sequence[int]) -> Tensor:
+    if not layers:
+        return out.last_hidden_state[..., :0]  # type: ignore[no-any-return]
+    return torch.cat([out.hidden_states[layer] for layer in layers], dim=-1)
+
+
+class FeatureTap:
+    """While open, keeps hidden states of a verifying target's forwards: what EAGLE's drafters get after each round.
+
+    `layers` as in `hidden_states`. The forwards are of one sequence each: pending tokens, then a draft tree's nodes.
+    """
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[int]) -> None:
+        self._body, self._layers = model.model, list(layers)
+        self._seen: list[Tensor] = []
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> FeatureTap:
+        self._hooks = [
+            self._body.register_forward_pre_hook(self._ask, with_kwargs=True),
+            self._body.register_forward_hook(self._keep),
+        ]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def take(self, nodes: int, accepted: Sequence[int]) -> Tensor:
+        """(n, len(layers)*E): of the tokens that were verified since the last call.
+
+        These are all that were pending, and the `accepted` ones of the last forward's `nodes` tree nodes.
+        """
+        rows = torch.cat(self._seen)
+        self._seen.clear()
+        pending = len(rows) - nodes
+        return rows[[*range(pending), *(pending + node for node in accepted)]]
+
+    def _ask(self, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, kwargs | {"output_hidden_states": self._layers or None}
+
+    def _keep(self, body: Any, args: tuple[Any, ...], out: Any) -> None:
+        self._seen.append(_beside(out, self._layers)[0])

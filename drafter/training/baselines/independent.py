@@ -1,0 +1,70 @@
+"""An independent drafter: a small language model of its own, distilled from the target's distribution.
+
+What speculative decoding began with (arXiv 2211.17192, 2302.01318): it shares the target's vocabulary and nothing else,
+needs nothing of it at run time, and so loses nothing while the line is down. A Llama of a few layers with tied
+embeddings, trained on the target's answers with the KL divergence (DistillSpec, arXiv 2310.08461), with data, packing,
+optimisers and schedule of MoA. MoA's authors let theirs share the target's embedding and head and train only its
+layers; here all of it is its own, and all of it counts as trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from drafter.model import KeysValues, Norm, SelfAttentionLayer
+from drafter.training.baselines.config import BaselineConfig
+from drafter.training.baselines.model import Baseline
+from drafter.training.baselines.recipe import BaselineRecipe
+from drafter.training.distil import DEPTHS, Batch, additive
+from drafter.training.losses import Losses, agrees, divergence
+
+
+class Independent(Baseline):
+    """A small Llama."""
+
+    def __init__(self, config: BaselineConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(
+            SelfAttentionLayer(
+                config.hidden,
+                config.heads,
+                config.kv_heads,
+                config.head_size,
+                config.ffn,
+                config.rope_theta,
+                config.norm_eps,
+            )
+            for _ in range(config.layers)
+        )
+        self.norm = Norm(config.hidden, config.norm_eps)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.head.weight = self.embedding.weight
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        """Nothing."""
+
+    def logits(self, out: Tensor) -> Tensor:
+        return self.head(self.norm(out))  # type: ignore[no-any-return]
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """`previous` is not looked at."""
+        x, rows, seen = self.embedding(tokens), [], additive(mask)
+        for layer, cached in zip(self.layers, past):
+            x, new = layer(x, positions, cached, seen)
+            rows.append(new)
+        return x, rows
+
+    def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
+        """Its rows depend on tokens only, so agreement is the same at every depth."""
+        past = self.empty_past(len(batch.ids))
+        out, _ = self(batch.ids, batch.positions, features, past, batch.causal)
+        guessed = torch.log_softmax(self.logits(out[batch.learn]).float(), dim=-1)
+        total = divergence(wanted, guessed, recipe.loss).mean()
+        kl = divergence(wanted, guessed.detach(), "kl").mean().item()
+        return Losses(total, kl, [agrees(wanted, guessed).mean().item()] * DEPTHS)
