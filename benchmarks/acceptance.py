@@ -1,10 +1,13 @@
 """Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
 
-    python -m benchmarks.acceptance [--prompts FILE] [--limit N] [--json OUT]
+    python -m benchmarks.acceptance [--drafter NAME ...] [--prompts FILE] [--limit N] [--json OUT]
 
 Target and drafters run in one process without a network, greedy. Tau counts the bonus token: plain decoding is 1.00.
-The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a chain of 7, and prompt lookup (the
-continuation of the longest n-gram that occurred before, at most 7 tokens), which needs no model at all.
+The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a chain of 7, the baselines of
+`drafter/training/baselines` with the same trees, and prompt lookup (the continuation of the longest n-gram that
+occurred before, at most 7 tokens), which needs no model at all. What a drafter learns of the target it gets as a device
+would: of verified tokens only, after their round, and as it would cross the wire (MoA's memory in int8, EAGLE's
+features in float16).
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,22 +25,32 @@ import numpy as np
 import torch
 
 from app.prompts import read_prompts
+from drafter.config import DrafterError
 from drafter.context import DraftContext
-from drafter.memory import unpack_memory
+from drafter.memory import memory_bytes, unpack_memory
+from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.training.baselines import METHODS, Baseline, BaselineContext, load_baseline
+from drafter.training.baselines.shapes import moa_parameters, own_parameters
+from drafter.training.target import FeatureTap
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Engine
+from remote.verifier.engine import Context, Engine
 from remote.verifier.serve import load_target
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
 TARGET = REPOSITORY / "remote/verifier/pretrained/shell-guide"
 DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"
+BASELINES = REPOSITORY / "benchmarks/baselines"
 
+LOOKUP = "prompt-lookup"
 PACES = {"moa": Pace(depth=8, breadth=8, nodes=60), "moa-chain-7": Pace(depth=7, breadth=1, nodes=7)}
+"""Baselines draft at the pace of the first."""
+ROWS = {"moa": "moa", "chain": "moa-chain-7"} | {name: name for name in (*METHODS, LOOKUP)}
+"""What `--drafter` takes -> the row it makes."""
 STALENESS = (1, 8, 16, 32, 64, 128)
 
 
@@ -91,17 +106,42 @@ class PromptLookup:
         return DraftTree.empty()
 
 
-def remember(engine: Engine, context, draft: DraftContext, drafter: Drafter, start: int) -> int:  # type: ignore[no-untyped-def]
-    """Hand the memory of the tokens from `start` on to the drafter, through its wire form; returns the new end."""
-    end = context.computed
-    if end > start:
-        draft.remember(start, unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers))
-    return end
+Tell = Callable[[Context, DraftTree, tuple[int, ...]], None]
+"""Hand over what came of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
+
+
+@contextmanager
+def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | BaselineContext) -> Iterator[Tell]:
+    """What a conversation's drafter gets from the target after each of its rounds, in its wire form."""
+    if isinstance(drafter, Baseline):
+        assert isinstance(draft, BaselineContext)
+        if not drafter.config.features:
+            yield lambda *_: None
+            return
+        with FeatureTap(engine.model, drafter.config.features) as tap:
+
+            @torch.no_grad()
+            def features(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+                draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
+
+            yield features
+    else:
+        assert isinstance(draft, DraftContext)
+        start = 0
+
+        def memory(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+            nonlocal start
+            if (end := context.computed) > start:
+                rows = unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers)
+                draft.remember(start, rows)
+                start = end
+
+        yield memory
 
 
 def rounds(
     engine: Engine, prompt: list[int], propose: Callable[[list[int]], DraftTree], stops: frozenset[int], most: int
-) -> Iterator[tuple[object, DraftTree, tuple[int, ...], list[int]]]:
+) -> Iterator[tuple[Context, DraftTree, tuple[int, ...], list[int]]]:
     """Greedy rounds of one answer: (context, tree, accepted nodes, new tokens)."""
     context = engine.context()
     context.assign(0, prompt)
@@ -118,49 +158,50 @@ def rounds(
         tree = propose(context.tokens)
 
 
-def measure(engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], name: str, most: int = 160) -> Tally:
+def measure(
+    engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], name: str, most: int = 160
+) -> Tally:
     """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count."""
-    tally, stops = Tally(), drafter.text.stop_tokens
+    tally, stops = Tally(), frozenset(drafter.config.stop_tokens)
     lookup = PromptLookup()
     for prompt in prompts:
         draft = drafter.context()
         draft.commit(prompt)
-        pace = PACES.get(name)
+        pace = None if name == LOOKUP else PACES.get(name, PACES["moa"])
         propose = lookup if pace is None else (lambda tokens, draft=draft, pace=pace: draft.draft(pace))
         gained: list[int] = []
-        seen, opening = 0, True
-        for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most):
-            draft.commit(new)
-            if pace is not None:
-                seen = remember(engine, context, draft, drafter, seen)
-            if opening:
-                opening = False
-                continue
-            gained.append(len(new))
-            tally.judge(tree, accepted, new)
+        opening = True
+        with telling(engine, drafter, draft) as tell:
+            for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most):
+                draft.commit(new)
+                if pace is not None:
+                    tell(context, tree, accepted)
+                if opening:
+                    opening = False
+                    continue
+                gained.append(len(new))
+                tally.judge(tree, accepted, new)
         if gained:
             tally.gained.append(gained)
     return tally
 
 
 def agreement_by_staleness(
-    engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], most: int = 160
+    engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = 160
 ) -> dict[str, float]:
-    """Share of the target's tokens that are the drafter's first choice, by tokens since the newest memory."""
+    """Share of the target's tokens that are the drafter's first choice, by tokens since it last heard of the target."""
     hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
+    stops, empty = frozenset(drafter.config.stop_tokens), DraftTree.empty()
     one = Pace(depth=1, breadth=1, nodes=1)
     for prompt in prompts:
         draft = drafter.context()
         draft.commit(prompt)
-        answer = [
-            token
-            for *_, new in rounds(engine, prompt, lambda _: DraftTree.empty(), drafter.text.stop_tokens, most)
-            for token in new
-        ]
+        answer = [token for *_, new in rounds(engine, prompt, lambda _: empty, stops, most) for token in new]
         context = engine.context()
         context.assign(0, prompt)
-        engine.verify(context, DraftTree.empty())
-        remember(engine, context, draft, drafter, 0)
+        with telling(engine, drafter, draft) as tell:
+            engine.verify(context, empty)
+            tell(context, empty, ())
         # The token that the target gives with this memory is the first whose own memory is not here.
         draft.commit(answer[:1])
         for stale, token in enumerate(answer[1:], 1):
@@ -171,26 +212,65 @@ def agreement_by_staleness(
     return {str(edge): round(float(h / c), 3) for edge, h, c in zip(STALENESS, hits, counts) if c}
 
 
-def main() -> None:
+def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
+    """What a drafter takes: trained parameters, bytes on the wire per verified token, and training where known."""
+    if isinstance(drafter, Baseline):
+        config = drafter.config
+        size, wire = own_parameters(config), drafter.bytes_per_token
+        return {"trained_parameters": size, "bytes_per_token": wire, "steps": config.steps, "seconds": config.seconds}
+    if name == LOOKUP:
+        return {"trained_parameters": 0, "bytes_per_token": 0}
+    wire = memory_bytes(1, drafter.memory_layers)
+    return {"trained_parameters": moa_parameters(drafter.config), "bytes_per_token": wire}
+
+
+def opened(
+    names: Sequence[str], moa: Drafter, folder: Path, engine: Engine, target: str
+) -> dict[str, Drafter | Baseline]:
+    """The drafter of each row; "all" leaves out what is not there. Raises `DrafterError` for one that is named."""
+    drafters: dict[str, Drafter | Baseline] = {}
+    for name in ROWS if "all" in names else names:
+        if name not in METHODS:
+            drafters[ROWS[name]] = moa
+            continue
+        try:
+            drafters[name] = load_baseline(folder / name, engine.model)
+        except DrafterError as error:
+            command = "python -m recipes.shell_guide.baselines --answers FILE"
+            message = f"{error} Train it: {command} --target {target} --which {name} --out {folder / name}"
+            if "all" not in names:
+                raise type(error)(message) from None
+            print(message, file=sys.stderr)
+    return drafters
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", choices=(*ROWS, "all"), nargs="+", default=["all"])
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--target", default=str(TARGET))
-    parser.add_argument("--drafter", type=Path, default=DRAFTER)
+    parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="the MoA drafter")
+    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
+    parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
     parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    from drafter.model import MemoryEncoder
-
+    arguments = parser.parse_args(argv)
     torch.manual_seed(0)
-    drafter = Drafter.load(arguments.drafter)
-    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.drafter))
+    drafter = Drafter.load(arguments.moa)
+    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.moa))
+    try:
+        drafters = opened(arguments.drafter, drafter, arguments.baselines, engine, arguments.target)
+    except DrafterError as error:
+        parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
-    rows = []
-    for name in (*PACES, "prompt-lookup"):
-        row = measure(engine, drafter, prompts, name).row(name)
-        row["by_staleness"] = agreement_by_staleness(engine, drafter, prompts) if name == "moa" else {}
+    rows, most = [], arguments.max_tokens
+    for name, one in drafters.items():
+        row = measure(engine, one, prompts, name, most).row(name)
+        alone = name == "moa" or name in METHODS
+        row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}
+        row |= costs(one, name)
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:

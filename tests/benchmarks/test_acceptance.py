@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, measure, rounds
+from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
+from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
+from drafter.training.baselines import baseline_config, build, save_baseline
 from drafter.tree import ROOT, DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target
@@ -153,3 +157,27 @@ def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):
     assert set(agreement_by_staleness(engine, drafter, prompts, 8)) == {"1"}
     shares = agreement_by_staleness(engine, drafter, prompts, 9)
     assert set(shares) == {"1", "8"} and all(0 <= share <= 1 for share in shares.values())
+
+
+def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine, drafter, tiny_pair, tmp_path, capsys):
+    config = baseline_config(engine.model, "tiny", "eagle2")
+    save_baseline(build(config), tmp_path / "eagle2")
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "list all files"}\n')
+    out = tmp_path / "out.json"
+    options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", f"--baselines={tmp_path}"]
+    options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=9"]
+    main([*options, f"--json={out}"])
+    rows = {row["drafter"]: row for row in json.loads(out.read_text())["rows"]}
+    assert list(rows) == ["moa", "moa-chain-7", "eagle2", "prompt-lookup"]
+    assert all(row["tau"] >= 1 and row["ci95"] and row["prompts"] == 1 for row in rows.values())
+    assert {name for name, row in rows.items() if row["by_staleness"]} == {"moa", "eagle2"}
+    wire = {name: row["bytes_per_token"] for name, row in rows.items()}
+    memory = memory_bytes(1, drafter.memory_layers)
+    assert wire == {"moa": memory, "moa-chain-7": memory, "eagle2": 2 * config.hidden, "prompt-lookup": 0}
+    assert rows["eagle2"]["trained_parameters"] == pytest.approx(rows["moa"]["trained_parameters"], rel=0.2)
+    said = capsys.readouterr().err
+    for name in ("eagle3", "independent"):
+        assert f"recipes.shell_guide.baselines --answers FILE --target {tiny_pair / 'target'} --which {name}" in said
+    with pytest.raises(SystemExit) as stopped:
+        main([*options, "--drafter", "independent", "moa"])
+    assert stopped.value.code == 1 and "No baseline in" in capsys.readouterr().err
