@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def read_answers(path: Path) -> list[Conversation]:
         raw = json.loads(line)
         conversations.append(Conversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
     return conversations
+
+
+def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int]) -> tuple[tuple[int, ...], float]:
+    """A draft vocabulary: the `count` tokens most used in the answers, and those of `also`; and their share of the use.
+
+    What is not in it is left to the target's own bonus token.
+    """
+    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
+    kept = sorted({token for token, _ in uses.most_common(count)} | set(also))
+    return tuple(kept), sum(uses[token] for token in kept) / uses.total()
 
 
 @torch.no_grad()

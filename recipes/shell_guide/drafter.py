@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,14 +20,15 @@ from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_con
 from drafter.model import memory_digest, save_weights
 from drafter.quantise import quantise_graph
 from drafter.text import ChatText
-from drafter.training.answers import generate_answers, read_answers
+from drafter.training.answers import frequent_tokens, generate_answers, read_answers
 from drafter.training.distil import Recipe, train
 from drafter.training.export import export_graph
+from drafter.training.losses import DIVERGENCES
 from drafter.training.target import drafter_config
 from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 3072
-"""The most frequent tokens of the target's answers; the rest are left to the target's own bonus token."""
+"""The most frequent tokens of the target's answers."""
 
 
 def main() -> None:
@@ -39,7 +39,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=14_400)
     parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
+    parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
+    parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
+    parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
+    parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
+    parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--rows", type=int, default=Recipe.rows)
     parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
     parser.add_argument("--init", type=Path, help="begin with the weights of this drafter instead of random ones")
@@ -55,15 +60,18 @@ def main() -> None:
     generate_answers(target.to(arguments.device), tokenizer, questions, answers)
     data = read_answers(answers)
 
-    config = drafter_config(target, "shell-guide", inference_layers=arguments.inference_layers)
-    recipe = replace(Recipe(), steps=arguments.steps, rows=arguments.rows, row=arguments.row)
+    config = msgspec.structs.replace(
+        drafter_config(target, "shell-guide", inference_layers=arguments.inference_layers),
+        layer_self_attention="lsa" not in arguments.without,
+        cross_attention="ca" not in arguments.without,
+    )
+    varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail")
+    recipe = replace(Recipe(), **{name: getattr(arguments, name) for name in varied})
     checkpoints = arguments.work / "checkpoints"
     model = train(config, target, data, checkpoints, recipe, arguments.device, arguments.init).to("cpu")
 
-    uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
     stops = (tokenizer.eos_token_id,)
-    kept = sorted({token for token, _ in uses.most_common(DRAFT_VOCABULARY)} | set(stops))
-    covered = sum(uses[token] for token in kept) / uses.total()
+    kept, covered = frequent_tokens(data, DRAFT_VOCABULARY, stops)
     print(f"draft vocabulary: {len(kept)} tokens cover {covered:.4%} of the answers")
 
     out = arguments.out
@@ -72,7 +80,7 @@ def main() -> None:
         shutil.copyfile(arguments.target / name, out / name)
     config = msgspec.structs.replace(
         config,
-        draft_vocabulary=tuple(kept),
+        draft_vocabulary=kept,
         stop_tokens=stops,
         memory=memory_digest(target.state_dict(), model.encoder).hex(),
     )
