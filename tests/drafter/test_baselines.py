@@ -320,7 +320,7 @@ def test_training_learns_resumes_and_leaves_what_is_borrowed(target, spoken, tmp
 
 def test_a_head_of_its_own_is_trained_from_the_targets(target, spoken, tmp_path):
     config = baseline_config(target, "tiny", "eagle3", own_head=True)
-    assert abs(own_parameters(config) - own_parameters(baseline_config(target, "tiny", "eagle3"))) <= 32 * 3 * 32
+    assert abs(own_parameters(config) - own_parameters(baseline_config(target, "tiny", "eagle3"))) <= 3 * 32 * 32
     recipe = BaselineRecipe(steps=2, rows=1, warmup=1, decay=0.0, unroll=2)
     model = train_baseline(config, target, spoken, tmp_path / "run", recipe)
     head = target.get_output_embeddings().weight
@@ -357,15 +357,15 @@ def test_a_folder_that_does_not_fit_says_so(target, tmp_path):
 @pytest.mark.parametrize("parameters", [60_000, 500_000])
 def test_a_baseline_has_about_the_parameters_asked_for(target, method, parameters):
     config = baseline_config(target, "tiny", method, parameters=parameters)
-    step = 0.5 if method == "independent" and parameters < 100_000 else 0.15  # It grows in width, so by large steps.
-    assert own_parameters(config) == pytest.approx(parameters, rel=step)
+    mlp = 3 * config.hidden * 32 * config.layers
+    assert abs(own_parameters(config) - parameters) <= mlp / 2
     assert own_parameters(config) == trained_parameters(build(config))
 
 
 def test_as_many_as_moa_by_default(target):
     moa = drafter_config(target, "tiny", inference_layers=0)
     config = baseline_config(target, "tiny", "eagle2")
-    assert abs(own_parameters(config) - moa_parameters(moa)) <= 32 * 3 * 32
+    assert abs(own_parameters(config) - moa_parameters(moa)) <= 3 * 32 * 32 / 2
     assert moa_parameters(msgspec.structs.replace(moa, inference_layers=2)) == moa_parameters(moa)
 
 

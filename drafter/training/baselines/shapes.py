@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -25,7 +26,7 @@ CLASSES: dict[Method, Callable[[BaselineConfig], Baseline]] = {
 }
 
 STEP = 32
-"""Widths are multiples of this."""
+"""MLPs are multiples of this wide."""
 
 INDEPENDENT_LAYERS = 4
 INDEPENDENT_HEAD_SIZE = 32
@@ -58,8 +59,8 @@ def baseline_config(
 ) -> BaselineConfig:
     """A baseline for this target, called `name`, with about so many trained parameters; None: as many as MoA's.
 
-    EAGLE keeps the target's width and heads, and its MLP makes up the number; an `own_head` counts. The independent
-    model has four layers, with heads of 32 and an MLP of 8/3 of its width.
+    EAGLE has the target's width and heads; the independent model four layers, heads of 32, and a width that goes with
+    an MLP of 8/3 of it. In all of them the width of the MLP then makes up the number. An `own_head` counts.
     """
     shapes = drafter_config(target, name, inference_layers=0)
     config = BaselineConfig(
@@ -77,34 +78,36 @@ def baseline_config(
         features=features_of(method, shapes.target_layers),
         own_head=own_head,
     )
-    return _nearest(config, moa_parameters(shapes) if parameters is None else parameters)
+    wanted = moa_parameters(shapes) if parameters is None else parameters
+    if method == "independent":
+        config = _nearest(_independents(config), wanted)
+    return _nearest(_with_mlps(config), wanted)
 
 
-def _nearest(config: BaselineConfig, parameters: int) -> BaselineConfig:
-    """The candidate whose number of trained parameters is nearest; they grow from one candidate to the next."""
-    candidates = _candidates(config)
+def _nearest(candidates: Iterator[BaselineConfig], parameters: int) -> BaselineConfig:
+    """The candidate whose number of trained parameters is nearest; they grow from one to the next."""
     best = next(candidates)
     while abs(own_parameters(candidate := next(candidates)) - parameters) <= abs(own_parameters(best) - parameters):
         best = candidate
     return best
 
 
-def _candidates(config: BaselineConfig) -> Iterator[BaselineConfig]:
-    size = 0
-    while True:
-        size += STEP
-        if config.method != "independent":
-            yield msgspec.structs.replace(config, ffn=size)
-            continue
-        heads = size // INDEPENDENT_HEAD_SIZE
+def _with_mlps(config: BaselineConfig) -> Iterator[BaselineConfig]:
+    for ffn in itertools.count(STEP, STEP):
+        yield msgspec.structs.replace(config, ffn=ffn)
+
+
+def _independents(config: BaselineConfig) -> Iterator[BaselineConfig]:
+    for heads in itertools.count(1):
+        width = heads * INDEPENDENT_HEAD_SIZE
         yield msgspec.structs.replace(
             config,
             layers=INDEPENDENT_LAYERS,
-            hidden=size,
+            hidden=width,
             heads=heads,
             kv_heads=heads,
             head_size=INDEPENDENT_HEAD_SIZE,
-            ffn=round(8 / 3 * size / STEP) * STEP,
+            ffn=round(8 / 3 * width / STEP) * STEP,
         )
 
 
