@@ -29,7 +29,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from app.prompts import read_prompts
-from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, remember, rounds
+from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, rounds, telling
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
@@ -69,14 +69,15 @@ def with_drafts(engine: Engine, drafter: Drafter, pace: Pace | None) -> Decode:
     """Our loop; `pace` None drafts nothing."""
 
     def decode(prompt: list[int]) -> list[int]:
-        draft, seen, answer = drafter.context(), 0, list[int]()
+        draft, answer = drafter.context(), list[int]()
         draft.commit(prompt)
         propose = (lambda _: DraftTree.empty()) if pace is None else (lambda _: draft.draft(pace))
-        for context, _, _, new in rounds(engine, prompt, propose, drafter.text.stop_tokens, MOST_TOKENS):
-            answer += new
-            if pace is not None:
-                draft.commit(new)
-                seen = remember(engine, context, draft, drafter, seen)
+        with telling(engine, drafter, draft) as tell:
+            for context, tree, accepted, new in rounds(engine, prompt, propose, drafter.text.stop_tokens, MOST_TOKENS):
+                answer += new
+                if pace is not None:
+                    draft.commit(new)
+                    tell(context, tree, accepted)
         return answer
 
     return decode

@@ -1,0 +1,54 @@
+"""The benchmark on a tiny pair: all ways give one text, one that differs stops it, speeds are those of all tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.single_device import MOST_TOKENS, Different, Timed, by_transformers, row, run, with_drafts
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair) -> Engine:
+    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def prompts(drafter) -> list[list[int]]:
+    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
+
+
+def test_all_ways_answer_alike(engine, drafter, prompts):
+    ways = {
+        "plain": with_drafts(engine, drafter, None),
+        "chain": with_drafts(engine, drafter, Pace(4, 1, 4)),
+        "tree": with_drafts(engine, drafter, Pace(4, 4, 16)),
+        "generate": by_transformers(engine.model),
+        "lookup": by_transformers(engine.model, prompt_lookup_num_tokens=4),
+    }
+    timed = run(ways, prompts)
+    assert list(timed) == list(ways)
+    assert {tuple(way.tokens) for way in timed.values()} == {(MOST_TOKENS, MOST_TOKENS)}
+    assert all(seconds > 0 for way in timed.values() for seconds in way.seconds)
+
+
+def test_an_answer_that_differs_stops_it(engine, drafter, prompts):
+    honest = with_drafts(engine, drafter, None)
+    with pytest.raises(Different, match="shorter and plain answer differently"):
+        run({"plain": honest, "shorter": lambda prompt: honest(prompt)[:-1]}, prompts[:1])
+
+
+def test_speed_is_that_of_all_tokens_together():
+    plain, quick = Timed([1.0, 3.0], [10, 30]), Timed([1.0, 1.0], [10, 30])
+    line = row("quick", quick, plain)
+    assert (line["tokens_per_second"], line["speedup"], line["tokens"]) == (20.0, 2.0, 40)
+    assert line["ci95"] == [1.0, 3.0]
