@@ -35,8 +35,8 @@ class Table:
         self.calls.append(len(new))
         return self.stack(new)
 
-    def grow(self, pace):
-        return grow(self.stack([()]), self.expand, pace)
+    def grow(self, pace, acceptance=None):
+        return grow(self.stack([()]), self.expand, pace, acceptance)
 
 
 def plain(table, pace):
@@ -64,6 +64,39 @@ def test_it_finds_the_best_candidates(seed, pace, coarse):
     np.testing.assert_allclose(sorted(scores), sorted(best.values()), atol=1e-4)
     if not coarse:
         assert set(paths_of(tree)) == set(best)
+
+
+@given(seeds, paces)
+def test_acceptance_is_the_probability_of_the_path(seed, pace):
+    tree = Table(seed).grow(pace)
+    for node in range(len(tree)):
+        assert np.isclose(tree.acceptance[node], np.exp(tree.log_probs[tree.path(node)].sum()), rtol=1e-4)
+    assert 1 <= tree.expected_tau <= tree.depths().max() + 1 + 1e-4
+
+
+@given(seeds, paces, st.floats(0.1, 3))
+def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
+    def acceptance(log_probs, depth, attempt):
+        return slope * log_probs.astype(np.float64) / depth
+
+    tree, best = Table(seed).grow(pace, acceptance), calibrated(Table(seed), pace, acceptance)
+    assert set(paths_of(tree)) == set(best)
+    np.testing.assert_allclose(sorted(np.log(tree.acceptance)), sorted(best.values()), atol=1e-4)
+
+
+def calibrated(table, pace, acceptance):
+    """The calibrated search in plain words: path -> score."""
+    scores, frontier = {}, {(): 0.0}
+    for depth in range(1, pace.depth + 1):
+        level = {}
+        for path, score in frontier.items():
+            log_probs, tokens = table.proposals(path)
+            logs = acceptance(np.minimum(log_probs[: pace.breadth], 0), depth, 1)
+            logs = logs - max(0.0, np.log(np.exp(logs).sum()))
+            level |= {(*path, int(token)): score + log for token, log in zip(tokens, logs, strict=False)}
+        scores |= level
+        frontier = dict(sorted(level.items(), key=lambda item: -item[1])[: pace.breadth])
+    return dict(sorted(scores.items(), key=lambda item: -item[1])[: pace.nodes])
 
 
 @given(seeds, paces, st.booleans())
