@@ -22,9 +22,9 @@ from drafter.tree import ROOT, DraftTree
 
 Floats = NDArray[np.float64]
 
-IDENTITY = np.array([0.0, 1.0, 0.0, 0.0])
+IDENTITY: Floats = np.array([0.0, 1.0, 0.0, 0.0])
 """Weights of: one, the drafter's logit, log depth, log attempt."""
-PRIOR = 4.0 * np.eye(4)
+PRIOR: Floats = 4.0 * np.eye(4)
 """Inverse covariance around the identity: a standard deviation of 0.5 for each weight."""
 MEMORY = 0.998
 """Share of all experience that is kept from one verdict to the next: about 500 verdicts count."""
@@ -42,7 +42,7 @@ class Calibration:
     """
 
     def __init__(self) -> None:
-        self._learnt = IDENTITY, PRIOR
+        self._learnt: tuple[Floats, Floats] = IDENTITY, PRIOR
 
     def __call__(
         self, log_probs: NDArray[np.floating], depth: int | NDArray[np.int64], attempt: int | NDArray[np.int64] = 1
@@ -84,7 +84,7 @@ class Calibration:
     def load(cls, numbers: Sequence[float]) -> Calibration:
         """The inverse of `dump`. Raises `ValueError` for numbers that are none of its."""
         values = np.array(numbers, np.float64)
-        if values.shape != (14,) or not np.isfinite(values).all() or values[1] < LEAST_SLOPE:
+        if values.shape != (14,) or not np.isfinite(values).all() or values[1] <= 0:
             raise ValueError("not the numbers of a calibration")
         precision = np.zeros((4, 4))
         precision[_UPPER] = values[4:]
@@ -132,4 +132,5 @@ def _features(
 
 
 def _sigmoid(logits: Floats) -> Floats:
-    return np.exp(-np.logaddexp(0.0, -logits))
+    chances: Floats = np.exp(-np.logaddexp(0.0, -logits))
+    return chances
