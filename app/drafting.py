@@ -13,7 +13,9 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from app.transcript import shared_prefix
+from drafter.calibration import Calibration
 from drafter.memory import MalformedMemory, pack_memory, unpack_memory
+from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.tree import DraftTree
@@ -25,13 +27,21 @@ T = TypeVar("T")
 
 
 class Drafting:
-    """`thread` runs one call at a time."""
+    """`thread` runs one call at a time. `calibration` is shared by all that is drafted with the same settings."""
 
-    def __init__(self, drafter: Drafter, store: Store, conversation_id: str, thread: Executor) -> None:
+    def __init__(
+        self,
+        drafter: Drafter,
+        store: Store,
+        conversation_id: str,
+        thread: Executor,
+        calibration: Calibration | None = None,
+    ) -> None:
         self._drafter = drafter
         self._store = store
         self._conversation_id = conversation_id
         self._thread = thread
+        self._calibration = calibration or Calibration()
         self._context = drafter.context()
         self._digests = RunningDigest()  # In step with the context's tokens.
         self._shared = shared_prefix(drafter.text)
@@ -51,9 +61,13 @@ class Drafting:
             await self.quiet()  # Memory on its way may be of tokens that are about to go.
         await self._run(lambda: self._follow(tokens))
 
-    async def draft(self, pace: Pace) -> DraftTree:
-        """The likeliest continuations of the tokens followed last."""
-        return await self._run(lambda: self._context.draft(pace))
+    async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
+        """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
+        return await self._run(lambda: self._context.draft(pace, sampling, self._calibration))
+
+    def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
+        """Take a verdict on such a draft, to judge the next ones better."""
+        self._calibration.learn(tree, accepted, bonus)
 
     async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
         """The drafter alone, token by token."""

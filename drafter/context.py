@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
-from drafter.search import Pace, Proposals, grow
+from drafter.multicandidate import DraftSampling, grow_sampled
+from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.step import NEVER, KeysValues, Slab, StepGraph
 from drafter.tree import ROOT, DraftTree
 
@@ -123,8 +124,13 @@ class DraftContext:
 
     # ---- drafting ----------------------------------------------------------------------------------------------------
 
-    def draft(self, pace: Pace) -> DraftTree:
-        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state."""
+    def draft(
+        self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
+    ) -> DraftTree:
+        """Continuations of the last token: the likeliest ones, or with `sampling` drawn ones. Commits nothing.
+
+        `acceptance` turns the drafter's log-probabilities into the chances that nodes are chosen by.
+        """
         first = self._run_tokens()
         length = len(self.tokens)
         most = max(0, pace.breadth * (pace.depth - 1))
@@ -147,7 +153,10 @@ class DraftContext:
                 slab.write(length + int(rows[0]), pair)
             return step.log_probs, step.ids
 
-        tree = grow(first, expand, pace)
+        if sampling is None:
+            tree = grow(first, expand, pace, acceptance)
+        else:
+            tree = grow_sampled(first, expand, pace, sampling, length, acceptance)
         self._drafted = _Drafted(tokens[:count], parents[:count])
         return tree
 
