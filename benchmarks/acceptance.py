@@ -1,15 +1,19 @@
 """Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
 
-    python -m benchmarks.acceptance [--prompts FILE] [--limit N] [--json OUT]
+    python -m benchmarks.acceptance [--prompts FILE] [--limit N] [--temperature T ...] [--calibrate] [--json OUT]
 
-Target and drafters run in one process without a network, greedy. Tau counts the bonus token: plain decoding is 1.00.
-The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a chain of 7, and prompt lookup (the
-continuation of the longest n-gram that occurred before, at most 7 tokens), which needs no model at all.
+Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
+the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
+chain of 7, and prompt lookup (the continuation of the longest n-gram that occurred before, at most 7 tokens), which
+needs no model at all. Above temperature 0 the MoA drafter has two rows of each shape: for deterministic trees, and for
+sampled ones with recursive rejection. `expected_tau` is what the drafter's own chances add up to; with `--calibrate` it
+learns from the verdicts as it goes, from nothing in each row, and chooses its trees by what it has learnt.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +23,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from app.config import TreeRule
 from app.prompts import read_prompts
+from drafter.calibration import Calibration
 from drafter.context import DraftContext
 from drafter.memory import unpack_memory
+from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.tree import ROOT, DraftTree
@@ -47,6 +54,8 @@ class Tally:
     """Per prompt, tokens gained in each of its rounds."""
     offered: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
     accepted: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
+    expected: list[float] = field(default_factory=list)
+    """Per round, tau as the drafter expected it; empty where it says nothing."""
 
     def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
         """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
@@ -73,6 +82,7 @@ class Tally:
             "by_depth": [round(float(a / o), 3) for a, o in zip(self.accepted[depths], self.offered[depths])],
             "prompts": len(rounds),
             "rounds": int(rounds.sum()),
+            "expected_tau": round(float(np.mean(self.expected)), 3) if self.expected else None,
         }
 
 
@@ -100,9 +110,15 @@ def remember(engine: Engine, context, draft: DraftContext, drafter: Drafter, sta
 
 
 def rounds(
-    engine: Engine, prompt: list[int], propose: Callable[[list[int]], DraftTree], stops: frozenset[int], most: int
+    engine: Engine,
+    prompt: list[int],
+    propose: Callable[[list[int]], DraftTree],
+    stops: frozenset[int],
+    most: int,
+    sampling: Sampling | None = None,
 ) -> Iterator[tuple[object, DraftTree, tuple[int, ...], list[int]]]:
-    """Greedy rounds of one answer: (context, tree, accepted nodes, new tokens)."""
+    """Rounds of one answer, greedy ones by default: (context, tree, accepted nodes, new tokens)."""
+    sampling = sampling or Sampling()
     context = engine.context()
     context.assign(0, prompt)
     # The first round carries the prompt and no draft: the drafter has no memory before it.
@@ -110,7 +126,8 @@ def rounds(
     while True:
         logits = engine.verify(context, tree)
         room = len(prompt) + most - len(context.tokens)
-        outcome = walk(tree, chooser(logits, Sampling()), position=len(context.tokens), room=room, stop_tokens=stops)
+        choose = chooser(logits, sampling, tree)
+        outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
         new = context.commit(tree, outcome.accepted, outcome.bonus)
         yield context, tree, outcome.accepted, new
         if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
@@ -118,19 +135,36 @@ def rounds(
         tree = propose(context.tokens)
 
 
-def measure(engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], name: str, most: int = 160) -> Tally:
-    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count."""
+def measure(
+    engine: Engine,
+    drafter: Drafter,
+    prompts: Iterable[list[int]],
+    name: str,
+    most: int = 160,
+    *,
+    temperature: float = 0.0,
+    tree_rule: TreeRule = "deterministic",
+    calibration: Calibration | None = None,
+) -> Tally:
+    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count.
+
+    `calibration` learns from each verdict and takes part in the choice of the next tree.
+    """
     tally, stops = Tally(), drafter.text.stop_tokens
     lookup = PromptLookup()
-    for prompt in prompts:
+    for seed, prompt in enumerate(prompts):
         draft = drafter.context()
         draft.commit(prompt)
         pace = PACES.get(name)
-        propose = lookup if pace is None else (lambda tokens, draft=draft, pace=pace: draft.draft(pace))
+        sampling = Sampling(temperature=temperature, seed=seed)
+        drawn = DraftSampling(temperature, seed=seed) if tree_rule == "sampled" else None
+        propose = lookup if pace is None else _drafts(draft, pace, drawn, calibration)
         gained: list[int] = []
         seen, opening = 0, True
-        for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most):
+        for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most, sampling):
             draft.commit(new)
+            if calibration is not None:
+                calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
             if pace is not None:
                 seen = remember(engine, context, draft, drafter, seen)
             if opening:
@@ -138,9 +172,17 @@ def measure(engine: Engine, drafter: Drafter, prompts: Iterable[list[int]], name
                 continue
             gained.append(len(new))
             tally.judge(tree, accepted, new)
+            if pace is not None and tree.expected_tau is not None:
+                tally.expected.append(tree.expected_tau)
         if gained:
             tally.gained.append(gained)
     return tally
+
+
+def _drafts(
+    draft: DraftContext, pace: Pace, sampling: DraftSampling | None, calibration: Calibration | None
+) -> Callable[[list[int]], DraftTree]:
+    return lambda tokens: draft.draft(pace, sampling, calibration)
 
 
 def agreement_by_staleness(
@@ -177,6 +219,8 @@ def main() -> None:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
+    parser.add_argument("--temperature", type=float, nargs="+", default=[0.0], metavar="T", help="0: greedy")
+    parser.add_argument("--calibrate", action="store_true", help="learn from the verdicts of each row as it goes")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     from drafter.model import MemoryEncoder
@@ -188,9 +232,17 @@ def main() -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     rows = []
-    for name in (*PACES, "prompt-lookup"):
-        row = measure(engine, drafter, prompts, name).row(name)
-        row["by_staleness"] = agreement_by_staleness(engine, drafter, prompts) if name == "moa" else {}
+    rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
+    for temperature, name, rule in itertools.product(arguments.temperature, (*PACES, "prompt-lookup"), rules):
+        if rule == "sampled" and (temperature == 0 or name not in PACES):
+            continue
+        calibration = Calibration() if arguments.calibrate else None
+        tally = measure(
+            engine, drafter, prompts, name, temperature=temperature, tree_rule=rule, calibration=calibration
+        )
+        row = {**tally.row(name), "temperature": temperature, "tree": rule, "calibrated": arguments.calibrate}
+        greedy_moa = name == "moa" and temperature == 0
+        row["by_staleness"] = agreement_by_staleness(engine, drafter, prompts) if greedy_moa else {}
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:
