@@ -47,7 +47,8 @@ class DraftSampling:
         if self.top_p < 1:
             better = np.cumsum(shares, axis=1) - shares
             shares[better >= self.top_p * shares.sum(axis=1, keepdims=True)] = 0.0
-        return np.rint(shares * MAX_WEIGHT).astype(np.int64)
+        weights: NDArray[np.int64] = np.rint(shares * MAX_WEIGHT).astype(np.int64)
+        return weights
 
     def generator(self, position: int) -> np.random.Generator:
         """The randomness of the draft that begins at `position`.
@@ -116,7 +117,8 @@ def confidence(weights: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[
     rest = weights.sum(axis=1, keepdims=True) - np.cumsum(drawn, axis=1) + drawn
     squares = (weights**2).sum(axis=1, keepdims=True) - np.cumsum(drawn**2, axis=1) + drawn**2
     total = rest.astype(np.float64) ** 2
-    return np.divide(squares, total, out=np.zeros(drawn.shape), where=total > 0)
+    expected: NDArray[np.float64] = np.divide(squares, total, out=np.zeros(drawn.shape), where=total > 0)
+    return expected
 
 
 def sibling_chances(
@@ -132,4 +134,5 @@ def sibling_chances(
         chances = np.exp(acceptance(logs, depth, np.arange(1, chances.shape[1] + 1)))
     refused = np.cumprod(1.0 - chances, axis=1)
     reached = np.concatenate((np.ones((len(chances), 1)), refused[:, :-1]), axis=1)
-    return np.minimum.accumulate(reached * chances, axis=1)
+    falling: NDArray[np.float64] = np.minimum.accumulate(reached * chances, axis=1)
+    return falling
