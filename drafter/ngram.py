@@ -31,7 +31,7 @@ class Match(NamedTuple):
     index: NGramIndex
 
     def following(self, at: int) -> int:
-        """The token `at` places on, or `BREAK` where its text has ended by then.
+        """The token `at` places on. `BREAK` is the end of its text, and what lies beyond is another one.
 
         A text that is not broken off yet is taken to repeat what followed, as often as it takes.
         """
