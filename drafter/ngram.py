@@ -28,14 +28,14 @@ class Match(NamedTuple):
     """Tokens that it shares with the end of the text, at most `LONGEST`."""
     position: int
     """Where in the index's tokens it goes on."""
-    index: NGramIndex
+    source: NGramIndex
 
     def following(self, at: int) -> int:
         """The token `at` places on. `BREAK` is the end of its text, and what lies beyond is another one.
 
         A text that is not broken off yet is taken to repeat what followed, as often as it takes.
         """
-        tokens = self.index.tokens
+        tokens = self.source.tokens
         if self.position + at < len(tokens):
             return tokens[self.position + at]
         period = len(tokens) - self.position

@@ -143,8 +143,9 @@ class SecondStage:
 
 
 def _promise(length: int, votes: int, occurrences: int) -> float:
-    """A first estimate of the chance: matches that are long, occurred often and always went on alike are nearly sure.
+    """A first estimate of the chance; fits what was seen where the bundled drafter wrote some 600 answers.
 
-    A split vote counts the less the shorter the match is.
+    Matches that occurred often and always went on alike are nearly sure; one that occurred once is worth the more the
+    longer it is, and a split vote at most its share.
     """
-    return float((votes / occurrences) ** (4 / length) * (1 - 1 / ((length + 1) * occurrences)))
+    return float((votes / occurrences) ** max(1.0, 4 / length) * (1 - 1.5 / (length * occurrences)))
