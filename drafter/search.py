@@ -204,7 +204,8 @@ class _Runner:
         if new.all():
             return fresh
         assert self.chain is not None
-        log_probs, ids = (given[np.maximum(on, 0)] for given in self.chain)
+        place = np.maximum(on, 0)
+        log_probs, ids = self.chain[0][place], self.chain[1][place]
         if new.any():
             log_probs[new], ids[new] = fresh
         return log_probs, ids
