@@ -22,6 +22,7 @@ from app.events import Done, Event, Failed, ModeChanged, Started, Stats
 from app.reply import Line, NoAnswer, Reply
 from app.retrieval import Retrieval
 from app.transcript import conversation_tokens
+from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.protocol import Sampling
@@ -54,6 +55,7 @@ class Assistant:
                 # Nothing else can answer in edge mode, so there is no hurry to give up.
                 patience=PATIENCE_SECONDS if draft and settings.mode == "auto" else EDGE_PATIENCE_SECONDS,
             )
+        self._calibration = Calibration()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
         self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
@@ -159,7 +161,9 @@ class Assistant:
             message = f"The conversation is {len(tokens)} tokens long, and at most {CONTEXT_TOKENS} can be read."
             raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
         if conversation_id not in self._open:
-            drafting = Drafting(self._drafter, self.store, conversation_id, self._thread, self._retrieval)
+            drafting = Drafting(
+                self._drafter, self.store, conversation_id, self._thread, self._retrieval, self._calibration
+            )
             self._open[conversation_id] = drafting, Line()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:

@@ -80,6 +80,10 @@ def ask(
     mode: Mode = None,
     temperature: Annotated[float | None, typer.Option("--temperature", help="0: the likeliest token.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Fixes a sampled answer.")] = None,
+    tree: Annotated[
+        Literal["deterministic", "sampled"] | None,
+        typer.Option("--tree", help="How drafts are chosen above temperature 0; a seed fixes only deterministic ones."),
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Longest answer.")] = None,
     no_draft: Annotated[bool, typer.Option("--no-draft", help="The target alone, token by token.")] = False,
     prompts: Annotated[
@@ -90,7 +94,13 @@ def ask(
     from app.prompts import read_prompts
 
     settings, folders = _settings(
-        remote=remote, token=token, mode=mode, temperature=temperature, seed=seed, max_tokens=max_tokens
+        remote=remote,
+        token=token,
+        mode=mode,
+        temperature=temperature,
+        seed=seed,
+        max_tokens=max_tokens,
+        tree=tree,
     )
     if no_draft and settings.mode == "offline":
         _fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)

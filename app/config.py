@@ -21,6 +21,7 @@ BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
 BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
 
 ChosenMode = Literal["auto", "edge", "offline"]
+TreeRule = Literal["deterministic", "sampled"]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -46,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     top_p: Probability = 1.0
     """Sample among the likeliest tokens that hold this probability."""
     seed: int | None = None
-    """Fixes a sampled answer; None: another one each time."""
+    """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
     max_tokens: Count = 512
     """Longest answer, in tokens."""
     depth: Count = 8
@@ -58,6 +59,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     second_stage: bool = True
     """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.
     Changes how fast an answer is written, never the answer."""
+    tree: TreeRule = "deterministic"
+    """At a temperature above 0. deterministic: of the likeliest tokens; a seed fixes the answer. sampled: drawn from
+    the drafter and verified by recursive rejection; the answer follows the same distribution, but not the seed."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
     target: str = str(BUNDLED_TARGET)
@@ -126,7 +130,8 @@ def _explain(error: msgspec.ValidationError) -> str:
     if "'^https?://[^/]'" in sentence:
         return "remote is not an address; it starts with http:// or https://"
     if "enum" in sentence:
-        return f"{name} is {' or '.join(get_args(ChosenMode))}, not {sentence.rpartition('value ')[2]}"
+        choices = get_args(TreeRule if name == "tree" else ChosenMode)
+        return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"
     plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number")
     plain = plain.replace("'bool'", "true or false").replace("'str", "'text")
     return f"{name}: {plain[:1].lower()}{plain[1:]}"

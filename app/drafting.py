@@ -15,7 +15,9 @@ from typing import TypeVar
 
 from app.retrieval import Retrieval
 from app.transcript import shared_prefix
+from drafter.calibration import Calibration
 from drafter.memory import MalformedMemory, pack_memory, unpack_memory
+from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
@@ -28,7 +30,10 @@ T = TypeVar("T")
 
 
 class Drafting:
-    """`thread` runs one call at a time. Without `retrieval` there is no second stage."""
+    """`thread` runs one call at a time. Without `retrieval` there is no second stage.
+
+    `calibration` is shared by all that is drafted with the same settings.
+    """
 
     def __init__(
         self,
@@ -37,6 +42,7 @@ class Drafting:
         conversation_id: str,
         thread: Executor,
         retrieval: Retrieval | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         self._drafter = drafter
         self._store = store
@@ -44,6 +50,7 @@ class Drafting:
         self._thread = thread
         self._retrieval = retrieval
         self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
+        self._calibration = calibration or Calibration()
         self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()  # In step with the context's tokens.
         self._shared = shared_prefix(drafter.text)
@@ -68,9 +75,13 @@ class Drafting:
             await self.quiet()  # Memory on its way may be of tokens that are about to go.
         await self._run(lambda: self._follow(tokens))
 
-    async def draft(self, pace: Pace) -> DraftTree:
-        """The likeliest continuations of the tokens followed last."""
-        return await self._run(lambda: self._draft(pace))
+    async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
+        """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
+        return await self._run(lambda: self._draft(pace, sampling))
+
+    def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
+        """Take a verdict on such a draft, to judge the next ones better."""
+        self._calibration.learn(tree, accepted, bonus)
 
     async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
         """The drafter alone, token by token. It may be some tokens ahead; what is followed next puts that right."""
@@ -120,9 +131,9 @@ class Drafting:
 
     # ---- on the drafting thread --------------------------------------------------------------------------------------
 
-    def _draft(self, pace: Pace) -> DraftTree:
+    def _draft(self, pace: Pace, sampling: DraftSampling | None) -> DraftTree:
         self._retrieve()
-        return self._context.draft(pace)
+        return self._context.draft(pace, sampling, self._calibration)
 
     def _next(self, steps: Iterator[list[int]]) -> list[int]:
         self._retrieve()

@@ -18,6 +18,7 @@ from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
 from app.events import Failed, ModeChanged, Stats
+from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
 from drafter.tree import DraftTree
@@ -220,7 +221,15 @@ class Reply:
         depth = min(self._settings.depth, deepest)
         nodes = min(self._settings.nodes, limits.max_nodes)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        return await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest))
+        pace = Pace(depth, self._settings.breadth, nodes, deepest)
+        return await self._drafting.draft(pace, self._draft_sampling())
+
+    def _draft_sampling(self) -> DraftSampling | None:
+        """None: the likeliest candidates, as always where the target is greedy."""
+        sampling = self._sampling
+        if self._settings.tree == "deterministic" or sampling.temperature == 0:
+            return None
+        return DraftSampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
 
     def _guesses(self, tree: DraftTree) -> list[int]:
         """The likeliest path, as far as an answer may go. Tokens written alone are shown already."""
@@ -234,6 +243,7 @@ class Reply:
         accepted = [int(tree.tokens[node]) for node in verdict.accepted]
         tokens = self._cut(accepted + ([] if verdict.bonus is None else [verdict.bonus]), after=self.answer.verified)
         shown = self.answer.verify(tokens, min(len(accepted), len(tokens)))
+        self._drafting.learn(tree, verdict.accepted, verdict.bonus)
         self._rounds.append(reply)
         self._drafted_nodes += len(tree)
         self._count_first()

@@ -1,18 +1,24 @@
 """Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
 
-    python -m benchmarks.acceptance [--drafter NAME ...] [--prompts FILE] [--limit N] [--json OUT]
+    python -m benchmarks.acceptance [--drafter NAME ...] [--prompts FILE] [--limit N] [--temperature T ...]
+                                    [--calibrate] [--json OUT]
 
-Target and drafters run in one process without a network, greedy. Tau counts the bonus token: plain decoding is 1.00.
-The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a chain of 7, the baselines of
-`drafter/training/baselines` with the same trees, and prompt lookup (the continuation of the longest n-gram that
-occurred before, at most 7 tokens), which needs no model at all. What a drafter learns of the target it gets as a device
-would: of verified tokens only, after their round, and as it would cross the wire (MoA's memory in int8, EAGLE's
-features in float16).
+Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
+the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
+chain of 7, the baselines of `drafter/training/baselines` with the same trees, and prompt lookup (the continuation of
+the longest n-gram that occurred before, at most 7 tokens), which needs no model at all. What a drafter learns of the
+target it gets as a device would: of verified tokens only, after their round, and as it would cross the wire (MoA's
+memory in int8, EAGLE's features in float16).
+
+Above temperature 0 the MoA drafter has two rows of each shape: for deterministic trees, and for sampled ones with
+recursive rejection. `expected_tau` is what the drafter's own chances add up to; with `--calibrate` it learns from the
+verdicts as it goes, from nothing in each row, and chooses its trees by what it has learnt.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import sys
@@ -24,11 +30,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from app.config import TreeRule
 from app.prompts import read_prompts
+from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.memory import memory_bytes, unpack_memory
 from drafter.model import MemoryEncoder
+from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.training.baselines import METHODS, Baseline, BaselineContext, load_baseline
@@ -62,6 +71,8 @@ class Tally:
     """Per prompt, tokens gained in each of its rounds."""
     offered: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
     accepted: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
+    expected: list[float] = field(default_factory=list)
+    """Per round, tau as the drafter expected it; empty where it says nothing."""
 
     def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
         """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
@@ -88,6 +99,7 @@ class Tally:
             "by_depth": [round(float(a / o), 3) for a, o in zip(self.accepted[depths], self.offered[depths])],
             "prompts": len(rounds),
             "rounds": int(rounds.sum()),
+            "expected_tau": round(float(np.mean(self.expected)), 3) if self.expected else None,
         }
 
 
@@ -140,9 +152,15 @@ def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | B
 
 
 def rounds(
-    engine: Engine, prompt: list[int], propose: Callable[[list[int]], DraftTree], stops: frozenset[int], most: int
+    engine: Engine,
+    prompt: list[int],
+    propose: Callable[[list[int]], DraftTree],
+    stops: frozenset[int],
+    most: int,
+    sampling: Sampling | None = None,
 ) -> Iterator[tuple[Context, DraftTree, tuple[int, ...], list[int]]]:
-    """Greedy rounds of one answer: (context, tree, accepted nodes, new tokens)."""
+    """Rounds of one answer, greedy ones by default: (context, tree, accepted nodes, new tokens)."""
+    sampling = sampling or Sampling()
     context = engine.context()
     context.assign(0, prompt)
     # The first round carries the prompt and no draft: the drafter has no memory before it.
@@ -150,7 +168,8 @@ def rounds(
     while True:
         logits = engine.verify(context, tree)
         room = len(prompt) + most - len(context.tokens)
-        outcome = walk(tree, chooser(logits, Sampling()), position=len(context.tokens), room=room, stop_tokens=stops)
+        choose = chooser(logits, sampling, tree)
+        outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
         new = context.commit(tree, outcome.accepted, outcome.bonus)
         yield context, tree, outcome.accepted, new
         if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
@@ -159,21 +178,36 @@ def rounds(
 
 
 def measure(
-    engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], name: str, most: int = 160
+    engine: Engine,
+    drafter: Drafter | Baseline,
+    prompts: Iterable[list[int]],
+    name: str,
+    most: int = 160,
+    *,
+    temperature: float = 0.0,
+    tree_rule: TreeRule = "deterministic",
+    calibration: Calibration | None = None,
 ) -> Tally:
-    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count."""
+    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count.
+
+    `calibration` learns from each verdict and takes part in the choice of the next tree.
+    """
     tally, stops = Tally(), frozenset(drafter.config.stop_tokens)
     lookup = PromptLookup()
-    for prompt in prompts:
+    for seed, prompt in enumerate(prompts):
         draft = drafter.context()
         draft.commit(prompt)
         pace = None if name == LOOKUP else PACES.get(name, PACES["moa"])
-        propose = lookup if pace is None else (lambda tokens, draft=draft, pace=pace: draft.draft(pace))
+        sampling = Sampling(temperature=temperature, seed=seed)
+        drawn = DraftSampling(temperature, seed=seed) if tree_rule == "sampled" else None
+        propose = lookup if pace is None else _drafts(draft, pace, drawn, calibration)
         gained: list[int] = []
         opening = True
         with telling(engine, drafter, draft) as tell:
-            for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most):
+            for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most, sampling):
                 draft.commit(new)
+                if calibration is not None:
+                    calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
                 if pace is not None:
                     tell(context, tree, accepted)
                 if opening:
@@ -181,9 +215,22 @@ def measure(
                     continue
                 gained.append(len(new))
                 tally.judge(tree, accepted, new)
+                if pace is not None and tree.expected_tau is not None:
+                    tally.expected.append(tree.expected_tau)
         if gained:
             tally.gained.append(gained)
     return tally
+
+
+def _drafts(
+    draft: DraftContext | BaselineContext,
+    pace: Pace,
+    sampling: DraftSampling | None,
+    calibration: Calibration | None,
+) -> Callable[[list[int]], DraftTree]:
+    if isinstance(draft, BaselineContext):
+        return lambda tokens: draft.draft(pace)
+    return lambda tokens: draft.draft(pace, sampling, calibration)
 
 
 def agreement_by_staleness(
@@ -253,6 +300,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
     parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
+    parser.add_argument("--temperature", type=float, nargs="+", default=[0.0], metavar="T", help="0: greedy")
+    parser.add_argument("--calibrate", action="store_true", help="MoA learns from the verdicts of each row as it goes")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     torch.manual_seed(0)
@@ -266,9 +315,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     rows, most = [], arguments.max_tokens
-    for name, one in drafters.items():
-        row = measure(engine, one, prompts, name, most).row(name)
-        alone = name == "moa" or name in METHODS
+    rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
+    for temperature, (name, one), rule in itertools.product(arguments.temperature, drafters.items(), rules):
+        if rule == "sampled" and (temperature == 0 or name not in PACES):
+            continue
+        calibration = Calibration() if arguments.calibrate and name in PACES else None
+        tally = measure(
+            engine, one, prompts, name, most, temperature=temperature, tree_rule=rule, calibration=calibration
+        )
+        row = {**tally.row(name), "temperature": temperature, "tree": rule, "calibrated": calibration is not None}
+        alone = (name == "moa" or name in METHODS) and temperature == 0
         row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}
         row |= costs(one, name)
         rows.append(row)

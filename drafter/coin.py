@@ -1,7 +1,8 @@
 """The coin of sampled decoding: one uniform number for each (seed, absolute position).
 
 Drafting, verifying and plain decoding all read the same coin at the same position, so a seed fixes the text whether
-speculation is on or off, whatever the tree's shape, and after any number of retries.
+speculation is on or off, whatever the tree's shape, and after any number of retries. Recursive rejection, which tries
+several tokens at a position, has a coin for each attempt besides; a retried round finds the same ones.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import struct
 _MASK = (1 << 64) - 1
 
 
-def coin(seed: int, position: int) -> float:
+def coin(seed: int, position: int, attempt: int = 0) -> float:
     """A uniform number in [0, 1), with 53 random bits, for the token that will stand at `position`.
 
-    Seeds count modulo 2**64, so negative ones are allowed.
+    Attempt 0 draws the token, attempts from 1 on accept or refuse drafted ones. Seeds count modulo 2**64, so negative
+    ones are allowed.
     """
-    key = struct.pack("<QQ", seed & _MASK, position & _MASK)
+    key = struct.pack("<QQ", seed & _MASK, position & _MASK) + (struct.pack("<Q", attempt) if attempt else b"")
     (bits,) = struct.unpack("<Q", hashlib.blake2b(key, digest_size=8, person=b"outrider coin").digest())
     return float(bits >> 11) * 2.0**-53

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
-from drafter.search import Pace, Proposals, grow
+from drafter.multicandidate import DraftSampling, grow_sampled
+from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import SecondStage
 from drafter.step import NEVER, KeysValues, Slab, StepGraph
 from drafter.tree import ROOT, DraftTree
@@ -139,10 +140,16 @@ class DraftContext:
 
     # ---- drafting ----------------------------------------------------------------------------------------------------
 
-    def draft(self, pace: Pace) -> DraftTree:
-        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state."""
+    def draft(
+        self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
+    ) -> DraftTree:
+        """Continuations of the last token: the likeliest ones, or with `sampling` drawn ones. Commits nothing.
+
+        `acceptance` turns the drafter's log-probabilities into the chances that nodes are chosen by.
+        """
         first = self._run_tokens()
-        guess = [] if self.second_stage is None else self.second_stage.guess(pace.deepest)
+        # A guess in a sampled tree would be there for its value, which exactness forbids.
+        guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         length = len(self.tokens)
         most = max(0, pace.breadth * (pace.depth - 1)) + len(guess)
         tokens, parents = np.zeros(most, np.int64), np.zeros(most, np.int64)
@@ -165,7 +172,10 @@ class DraftContext:
                 slab.write(length + int(rows[0]), pair)
             return step.log_probs, step.ids
 
-        tree = grow(first, expand, pace, guess)
+        if sampling is None:
+            tree = grow(first, expand, pace, acceptance, guess)
+        else:
+            tree = grow_sampled(first, expand, pace, sampling, length, acceptance)
         if self.second_stage is not None:
             self.second_stage.keep(_Drafted(tree.tokens, tree.parents).follow(guess).size)
         self._drafted = _Drafted(tokens[:count], parents[:count])

@@ -1,4 +1,4 @@
-"""Where the words of now stood before: an index over the n-grams of a token sequence that grows and rewinds with it.
+"""Where the last words stood before: an index over the n-grams of a token sequence that grows and rewinds with it.
 
 What followed then is a guess at what follows now: the n-gram stage of staged speculative decoding (arXiv 2308.04623),
 prompt lookup where the sequence is the conversation itself, retrieval (REST, arXiv 2311.08252) where it holds others.
@@ -15,21 +15,31 @@ SHORTEST = 2
 """Tokens that an occurrence must share with the end of the text."""
 LONGEST = 16
 """Tokens beyond which a longer match says nothing more."""
-OCCURRENCES = 32
+OCCURRENCES = 16
 """The newest ones are looked at, and no more: a frequent n-gram must not cost more than a rare one."""
 BREAK = -1
 """Between two texts of one index: no match and no continuation reaches across it."""
 
 
 class Match(NamedTuple):
-    """The best occurrence of the end of a text."""
+    """An occurrence of the end of a text, and what followed it there."""
 
     length: int
     """Tokens that it shares with the end of the text, at most `LONGEST`."""
     position: int
     """Where in the index's tokens it goes on."""
-    share: float
-    """Of all occurrences of that length, those that go on with the same token."""
+    source: NGramIndex
+
+    def following(self, at: int) -> int:
+        """The token `at` places on. `BREAK` is the end of its text, and what lies beyond is another one.
+
+        A text that is not broken off yet is taken to repeat what followed, as often as it takes.
+        """
+        tokens = self.source.tokens
+        if self.position + at < len(tokens):
+            return tokens[self.position + at]
+        period = len(tokens) - self.position
+        return BREAK if tokens[-1] == BREAK else tokens[self.position + at % period]
 
 
 class NGramIndex:
@@ -61,43 +71,20 @@ class NGramIndex:
                 self._newest.pop(ngram, None)
             self.tokens.pop()
 
-    def match(self, text: Sequence[int]) -> Match | None:
-        """The occurrence here that shares most with the end of `text`; None where not even `SHORTEST` tokens are.
+    def matches(self, text: Sequence[int]) -> list[Match]:
+        """The newest occurrences of the end of `text` that anything follows, newest first.
 
-        Among equally long ones, one that goes on as most of them do, and of those the newest. `text` may be this
-        index's own tokens: their end is no occurrence, because nothing follows it.
+        `text` may be this index's own tokens: their end is no occurrence, because nothing follows it.
         """
-        best = 0
-        follows: dict[int, list[int]] = {}  # Next token -> where it follows, newest first.
+        found: list[Match] = []
         end = self._newest.get(tuple(text[-SHORTEST:]), 0)
         for _ in range(OCCURRENCES):
             if not end:
                 break
-            if end < len(self.tokens) and (next_token := self.tokens[end]) != BREAK:
-                length = self._shared(text, end)
-                if length > best:
-                    best, follows = length, {}
-                if length == best:
-                    follows.setdefault(next_token, []).append(end)
+            if end < len(self.tokens) and self.tokens[end] != BREAK:
+                found.append(Match(self._shared(text, end), end, self))
             end = self._older[end - 1]
-        if not follows:
-            return None
-        most = max(follows.values(), key=len)
-        return Match(best, most[0], len(most) / sum(map(len, follows.values())))
-
-    def continuation(self, position: int, most: int) -> list[int]:
-        """What follows from `position` on, at most `most` tokens, to the end of its text.
-
-        A text that is not broken off yet is taken to repeat what followed, as often as it takes.
-        """
-        chain: list[int] = []
-        period = len(self.tokens) - position
-        for at in range(most):
-            token = self.tokens[position + at % period]
-            if token == BREAK:
-                break
-            chain.append(token)
-        return chain
+        return found
 
     def _shared(self, text: Sequence[int], end: int) -> int:
         """Tokens that `text` and what ends at `end` share, from the last one back."""

@@ -1,9 +1,12 @@
 """Draft trees by expand and rerank, as EAGLE-2 does (arXiv 2406.16858), in array operations only.
 
-Level by level, one drafter call for the whole frontier: every node of the frontier proposes its likeliest children,
-all of them are kept as candidates, and the best become the next frontier. In the end the candidates with the highest
-cumulative log-probability form the tree. Such a choice always holds its own ancestors, because a child's score is
-never above its parent's. Deterministic: ties go to the earlier candidate. Knows nothing of caches or models.
+Level by level, one drafter call for the whole frontier: every node of the frontier proposes children, all of them are
+kept as candidates, and the best become the next frontier. In the end the candidates with the highest scores form the
+tree. Such a choice always holds its own ancestors, because a child's score is never above its parent's.
+Deterministic: ties go to the earlier candidate. Knows nothing of caches or models.
+
+A score is the log of how probable it is that the target accepts the node. `grow` takes the drafter's cumulative
+log-probability for it, calibrated where experience is at hand; other modules rank children in other ways.
 
 A chain that the second stage guessed runs beside the first level, all of it in that one call, and its nodes and their
 children become candidates like any others. So a long copy reaches its depth at once, and where the search comes along
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,27 @@ Expand = Callable[[NDArray[np.int64], NDArray[np.int64]], Proposals]
 OFF = -2
 """In place of a position in the guessed chain: this node is not on it."""
 
+Acceptance = Callable[[NDArray[np.floating], int, int | NDArray[np.int64]], NDArray[np.float64]]
+"""(log-probabilities, depth, attempt) -> log of how probable it is that nodes are accepted, their parents being.
+
+`depth` is 1 for children of the root. `attempt`: the how-manieth of its siblings a node is that the target tries one
+after the other, earlier ones being refused; always 1 where it does not try them so. It broadcasts."""
+
+
+class Children(NamedTuple):
+    """What M nodes propose, best first."""
+
+    scores: NDArray[np.floating]
+    """(M, B), falling and at most 0: log of how probable the child is once its parent is accepted; -inf: no child."""
+    tokens: NDArray[np.int64]
+    """(M, B)"""
+    log_probs: NDArray[np.float32] | None
+    """(M, B): the drafter's own, where they mean something."""
+
+
+Rank = Callable[[Proposals, int], Children]
+"""Makes children, at the given depth, of the proposals of M nodes. Called once a level, root first."""
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -44,62 +69,101 @@ class Pace:
     deepest: int = 0
     """How deep a chain that the second stage guesses may go, beyond `depth` or not. 0: nothing is guessed."""
 
+    @property
+    def empty(self) -> bool:
+        return min(self.depth, self.breadth, self.nodes) < 1
 
-def grow(first: Proposals, expand: Expand, pace: Pace, guess: Sequence[int] = ()) -> DraftTree:
-    """The tree of the best candidates under a root whose proposals are `first`, each (1, K).
+
+class Found(NamedTuple):
+    """The tree of the best candidates, and where each node stands in the order of the drafter's runs."""
+
+    tree: DraftTree
+    runs: NDArray[np.int64]
+    """(n,): `ROOT` for nodes that were not run."""
+
+
+def grow(
+    first: Proposals, expand: Expand, pace: Pace, acceptance: Acceptance | None = None, guess: Sequence[int] = ()
+) -> DraftTree:
+    """The tree of the likeliest candidates under a root whose proposals are `first`, each (1, K).
+
+    `acceptance` turns log-probabilities into chances; without it a log-probability counts as what it says.
+    """
+
+    def likeliest(proposals: Proposals, depth: int) -> Children:
+        log_probs, tokens = np.minimum(proposals[0][:, : pace.breadth], 0.0), proposals[1][:, : pace.breadth]
+        if acceptance is None:
+            return Children(log_probs, tokens, log_probs)
+        scores = acceptance(log_probs, depth, 1)
+        # At most one of them can be accepted.
+        excess = np.maximum(np.logaddexp.reduce(scores, axis=1, keepdims=True), 0.0)
+        return Children(scores - excess, tokens, log_probs)
+
+    return DraftTree.empty() if pace.empty else best_first(first, expand, pace, likeliest, guess).tree
+
+
+def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: Sequence[int] = ()) -> Found:
+    """The tree of the candidates with the best scores. With a guess, `rank` must not count its calls.
 
     Stops early where no node of a level is among the best `pace.nodes` candidates so far: none of its descendants
     could be, so the tree is the same as without the stop.
     """
-    if min(pace.depth, pace.breadth, pace.nodes) < 1:
-        return DraftTree.empty()
     runner = _Runner(expand, np.array(guess, np.int64) if len(guess) and guess[0] in first[1] else _NO_TOKENS)
-    pool = _Pool(pace.breadth)
-    pool.add(ROOT, *first)
-    ranks = np.zeros(0, np.int64)  # Of each candidate: in which order it was run.
+    pool = _Pool()
+    pool.add(ROOT, rank(first, 1))
+    runs = _NO_TOKENS  # Of each candidate: in which order it was run.
     run, level = 0, 0
     for depth in range(1, pace.depth + 1):
         best = pool.best(pace.nodes)
         frontier = best[best >= level][: pace.breadth]
+        level = len(pool.tokens)
+        runs = np.concatenate((runs, np.full(level - len(runs), ROOT)))
         if depth == pace.depth or not frontier.size:
             break
-        level = len(pool.tokens)
-        ranks = np.concatenate((ranks, np.full(level - len(ranks), ROOT)))
-        ranks[frontier] = np.arange(run, run + frontier.size)
+        runs[frontier] = np.arange(run, run + frontier.size)
         above = pool.parents[frontier]
-        proposed = runner(pool.tokens[frontier], np.where(above == ROOT, ROOT, ranks[above]))
+        proposed = runner(pool.tokens[frontier], np.where(above == ROOT, ROOT, runs[above]))
         run += frontier.size
-        pool.add(frontier, *proposed)
+        pool.add(frontier, rank(proposed, depth + 1))
     if runner.chain is not None:
-        _graft(pool, first, runner.guess, runner.chain, max(pace.depth, pace.deepest))
+        _graft(pool, first, runner.guess, runner.chain, max(pace.depth, pace.deepest), rank)
         best = pool.best(pace.nodes)
+        runs = np.concatenate((runs, np.full(len(pool.tokens) - len(runs), ROOT)))
     chosen = np.sort(best)
     above = pool.parents[chosen]
-    parents = np.where(above == ROOT, ROOT, np.searchsorted(chosen, above))
-    return DraftTree(pool.tokens[chosen], parents, pool.log_probs[chosen])
+    tree = DraftTree(
+        pool.tokens[chosen],
+        np.where(above == ROOT, ROOT, np.searchsorted(chosen, above)),
+        None if pool.log_probs is None else pool.log_probs[chosen],
+        np.exp(pool.scores[chosen]),
+    )
+    return Found(tree, runs[chosen])
 
 
 class _Pool:
-    """Candidates: tokens, parents, log-probabilities given the parent, and scores, which are those of whole paths."""
+    """Candidates: tokens, parents, the drafter's log-probabilities if any, and scores, those of whole paths."""
 
-    def __init__(self, breadth: int) -> None:
+    def __init__(self) -> None:
         self.tokens, self.parents = _NO_TOKENS, _NO_TOKENS
-        self.log_probs, self.scores = np.zeros(0, np.float32), np.zeros(0)
-        self._breadth = breadth
+        self.log_probs: NDArray[np.float32] | None = np.zeros(0, np.float32)
+        self.scores = np.zeros(0)
 
-    def add(self, parents: int | NDArray[np.int64], log_probs: NDArray[np.float32], tokens: NDArray[np.int64]) -> None:
-        """The likeliest children of M parents, of which (M, K) are given, best first."""
-        log_probs, tokens = np.minimum(log_probs[:, : self._breadth], 0.0), tokens[:, : self._breadth]
-        above = np.broadcast_to(parents, len(tokens))
-        known = np.where(above == ROOT, 0.0, self.scores[above]) if len(self.scores) else np.zeros(len(above))
-        self.tokens = np.concatenate((self.tokens, tokens.ravel()))
-        self.parents = np.concatenate((self.parents, np.repeat(above, tokens.shape[1])))
-        self.log_probs = np.concatenate((self.log_probs, log_probs.ravel()))
-        self.scores = np.concatenate((self.scores, (known[:, None] + log_probs).ravel()))
+    def add(self, parents: int | NDArray[np.int64], children: Children) -> None:
+        """Children of M parents, (M, B)."""
+        above = np.broadcast_to(parents, len(children.tokens))
+        known = np.append(self.scores, 0.0)[above]  # Index -1 is the root.
+        self.tokens = np.concatenate((self.tokens, children.tokens.ravel()))
+        self.parents = np.concatenate((self.parents, np.repeat(above, children.tokens.shape[1])))
+        self.scores = np.concatenate((self.scores, (known[:, None] + children.scores).ravel()))
+        if self.log_probs is None or children.log_probs is None:
+            self.log_probs = None
+        else:
+            self.log_probs = np.concatenate((self.log_probs, children.log_probs.ravel()))
 
     def best(self, count: int) -> NDArray[np.int64]:
-        """The candidates with the highest scores, in falling order."""
-        return np.argsort(-self.scores, kind="stable")[:count]
+        """The candidates with the highest scores, in falling order, without those that are none."""
+        best = np.argsort(-self.scores, kind="stable")[:count]
+        return best[np.isfinite(self.scores[best])]
 
     def find(self, parent: int, token: int) -> int | None:
         """The child of a candidate that carries the token."""
@@ -140,13 +204,14 @@ class _Runner:
         if new.all():
             return fresh
         assert self.chain is not None
-        log_probs, ids = self.chain[0][np.maximum(on, 0)], self.chain[1][np.maximum(on, 0)]
+        place = np.maximum(on, 0)
+        log_probs, ids = self.chain[0][place], self.chain[1][place]
         if new.any():
             log_probs[new], ids[new] = fresh
         return log_probs, ids
 
 
-def _graft(pool: _Pool, first: Proposals, guess: NDArray[np.int64], chain: Proposals, deepest: int) -> None:
+def _graft(pool: _Pool, first: Proposals, guess: NDArray[np.int64], chain: Proposals, deepest: int, rank: Rank) -> None:
     """Add the nodes of a guessed chain, and their children, to the candidates that the search has found.
 
     The drafter must have proposed each of the chain's tokens: the others have no known probability.
@@ -158,10 +223,10 @@ def _graft(pool: _Pool, first: Proposals, guess: NDArray[np.int64], chain: Propo
             break
         if (node := pool.find(at, token)) is None:
             node = len(pool.tokens)
-            pool.add(np.array([at]), above[0][:, proposed], above[1][:, proposed])
+            pool.add(np.array([at]), rank((above[0][:, proposed], above[1][:, proposed]), depth))
         at, above = node, (chain[0][depth - 1 : depth], chain[1][depth - 1 : depth])
         if depth < deepest and not (pool.parents == at).any():
-            pool.add(np.array([at]), *above)
+            pool.add(np.array([at]), rank(above, depth + 1))
 
 
 _NO_TOKENS = np.zeros(0, np.int64)

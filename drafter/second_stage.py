@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drafter.ngram import LONGEST, Match, NGramIndex
+from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
 
 MOST = 16
 """Tokens guessed at once."""
@@ -32,22 +32,21 @@ class Experience:
         """What a row adds to a step, as a share of a step with one row."""
         self._step_seconds = 0.0
         self._hits = [0.0] * (LONGEST + 1)
-        self._tries = [0.0] * (LONGEST + 1)
+        self._promised = [0.0] * (LONGEST + 1)
 
-    def chance(self, length: int, share: float = 1.0) -> float:
-        """The probability that a match of `length` tokens goes on as `share` of its occurrences did.
+    def chance(self, length: int, votes: int = 1, occurrences: int = 1) -> float:
+        """The probability that a match of `length` tokens goes on as `votes` of its occurrences do.
 
-        The share, times what matches of this length have been worth: at first n / (n + 1) for n tokens.
+        What it promises, times what promises of this length have been worth.
         """
-        length = min(length, LONGEST)
-        worth = (self._hits[length] + PRIOR * length / (length + 1)) / (self._tries[length] + PRIOR)
-        return min(share * worth, 1.0)
+        kept = (self._hits[min(length, LONGEST)] + PRIOR) / (self._promised[min(length, LONGEST)] + PRIOR)
+        return min(_promise(length, votes, occurrences) * kept, 1.0)
 
-    def learn(self, length: int, share: float, hit: bool) -> None:
+    def learn(self, length: int, votes: int, occurrences: int, hit: bool) -> None:
         """What such a match promised came, or did not."""
-        length = min(length, LONGEST)
-        self._hits[length] = KEPT * self._hits[length] + hit
-        self._tries[length] = KEPT * self._tries[length] + share
+        at = min(length, LONGEST)
+        self._hits[at] = KEPT * self._hits[at] + hit
+        self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
     def timed(self, rows: int, seconds: float) -> None:
         """A step of so many rows took so long. A pause of the whole machine counts as little as a slow step."""
@@ -71,8 +70,8 @@ class SecondStage:
         self._said = NGramIndex()
         self._chain: list[int] = []
         """The likeliest continuation, guessed or not, until the next commit."""
-        self._match = _NO_MATCH
-        """Where it comes from."""
+        self._support: list[tuple[int, int, int]] = []
+        """Of each of its tokens: length of the match, votes for it, and occurrences."""
         self._guessed = 0
         """How many tokens of the chain were given away as a guess."""
 
@@ -80,13 +79,11 @@ class SecondStage:
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens, and learn from what was expected in their place."""
-        share = self._match.share
         for at, (expected, token) in enumerate(zip(self._chain, tokens)):
-            self.experience.learn(self._match.length + at, share, expected == token)
+            self.experience.learn(*self._support[at], expected == token)
             if expected != token:
                 break
             self.accepted += at < self._guessed
-            share = 1.0
         self._said.extend(tokens)
         self._forget_chain()
 
@@ -104,14 +101,14 @@ class SecondStage:
         cost, is above the tokens per cost so far.
         """
         self._look_up()
-        row_cost, share = self.experience.row_cost, self._match.share
+        row_cost = self.experience.row_cost
         gained = cost = reached = 1.0
         worth = 0
         for at in range(min(most, len(self._chain))):
-            reached *= self.experience.chance(self._match.length + at, share)
+            reached *= self.experience.chance(*self._support[at])
             if reached * cost <= gained * row_cost:
                 break
-            gained, cost, worth, share = gained + reached, cost + row_cost, at + 1, 1.0
+            gained, cost, worth = gained + reached, cost + row_cost, at + 1
         self._guessed = worth
         return self._chain[:worth]
 
@@ -120,17 +117,35 @@ class SecondStage:
         self._guessed = min(self._guessed, count)
 
     def _look_up(self) -> None:
+        """Follow the longest match, token by token, and count which of all occurrences go on alike.
+
+        As in a back-off model (the n-gram stage of arXiv 2308.04623 is one), the shorter contexts have a say: where a
+        pair of tokens has gone on in many ways, a single longer match promises little.
+        """
         self._forget_chain()
         said = self._said.tokens
-        here = self._said.match(said)
-        there = None if self.stored is None else self.stored.match(said)
-        if there is not None and self.stored is not None and (here is None or there.length > here.length):
-            self._chain, self._match = self.stored.continuation(there.position, MOST), there
-        elif here is not None:
-            self._chain, self._match = self._said.continuation(here.position, MOST), here
+        matches = self._said.matches(said) + ([] if self.stored is None else self.stored.matches(said))
+        for at in range(MOST):
+            votes: dict[int, list[Match]] = {}
+            for match in matches:
+                if (token := match.following(at)) != BREAK:
+                    votes.setdefault(token, []).append(match)
+            if not votes:
+                break
+            token = max(votes, key=lambda token: (max(match.length for match in votes[token]), len(votes[token])))
+            length = max(match.length for match in votes[token])
+            self._chain.append(token)
+            self._support.append((length + at, len(votes[token]), len(matches)))
+            matches = votes[token]
 
     def _forget_chain(self) -> None:
-        self._chain, self._match, self._guessed = [], _NO_MATCH, 0
+        self._chain, self._support, self._guessed = [], [], 0
 
 
-_NO_MATCH = Match(0, 0, 0.0)
+def _promise(length: int, votes: int, occurrences: int) -> float:
+    """A first estimate of the chance; fits what was seen where the bundled drafter wrote some 600 answers.
+
+    Matches that occurred often and always went on alike are nearly sure; one that occurred once is worth the more the
+    longer it is, and a split vote at most its share.
+    """
+    return float((votes / occurrences) ** max(1.0, 4 / length) * (1 - 1.5 / (length * occurrences)))

@@ -6,16 +6,53 @@ Token ids and integers only; knows nothing of text, models or the wire. A node's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 ROOT = -1
+MAX_WEIGHT = (1 << 16) - 1
+"""Of a candidate."""
 
 
 class MalformedTree(ValueError):
     """The tokens and parents do not form a tree; the message says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The distribution that one node's children were drawn from: `tokens[i]` has `weights[i] / sum(weights)`.
+
+    `tokens` (K,) int32, all different; `weights` (K,) int64 of 1 to `MAX_WEIGHT`. Whole numbers, so that device and
+    verifier hold the very same distribution. Raises `MalformedTree`.
+    """
+
+    tokens: np.ndarray
+    weights: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", np.asarray(self.tokens, np.int32))
+        object.__setattr__(self, "weights", np.asarray(self.weights, np.int64))
+        if self.tokens.ndim != 1 or self.tokens.shape != self.weights.shape:
+            raise MalformedTree(f"{self.tokens.shape} candidates, but {self.weights.shape} weights")
+        if len(self) and not 1 <= self.weights.min() <= self.weights.max() <= MAX_WEIGHT:
+            raise MalformedTree(f"a candidate's weight is not between 1 and {MAX_WEIGHT}")
+        if len(self) and self.tokens.min() < 0:
+            raise MalformedTree(f"negative candidate {int(self.tokens.min())}")
+        if len(np.unique(self.tokens)) != len(self):
+            raise MalformedTree("a candidate is listed twice")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def places(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Where in the list each of `tokens` stands. Raises `MalformedTree` for one that is not listed."""
+        found = np.asarray(tokens)[:, None] == self.tokens
+        if not found.any(axis=1).all():
+            raise MalformedTree("a child is not among the candidates it was drawn from")
+        places: np.ndarray = found.argmax(axis=1)
+        return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,20 +61,26 @@ class DraftTree:
 
     `tokens` (n,) int32, `parents` (n,) int32 with `-1 <= parents[i] < i`. Siblings carry different tokens.
     `log_probs` (n,) float32, where known: the drafter's log-probability of each node given its parent.
+    `acceptance` (n,) float64, where known: how probable the drafter thinks it that the node is accepted.
+    `candidates`, of a sampled tree: for each node with children, and for `ROOT`, what they were drawn from without
+    replacement, in the order of their indices. None: the tree is deterministic.
     Raises `MalformedTree`.
     """
 
     tokens: np.ndarray
     parents: np.ndarray
     log_probs: np.ndarray | None = None
+    acceptance: np.ndarray | None = None
+    candidates: Mapping[int, Candidates] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", np.asarray(self.tokens, np.int32))
         object.__setattr__(self, "parents", np.asarray(self.parents, np.int32))
         if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape:
             raise MalformedTree(f"{self.tokens.shape} tokens, but {self.parents.shape} parents")
-        if self.log_probs is not None and np.shape(self.log_probs) != self.tokens.shape:
-            raise MalformedTree(f"{self.tokens.shape} tokens, but {np.shape(self.log_probs)} log-probabilities")
+        for name, values in (("log-probabilities", self.log_probs), ("acceptance probabilities", self.acceptance)):
+            if values is not None and np.shape(values) != self.tokens.shape:
+                raise MalformedTree(f"{self.tokens.shape} tokens, but {np.shape(values)} {name}")
         wrong = np.flatnonzero((self.parents < ROOT) | (self.parents >= np.arange(len(self))))
         if wrong.size:
             raise MalformedTree(
@@ -47,6 +90,15 @@ class DraftTree:
             raise MalformedTree(f"node {int(self.tokens.argmin())} has the negative token {int(self.tokens.min())}")
         if len(set(zip(self.parents.tolist(), self.tokens.tolist()))) != len(self):
             raise MalformedTree("two siblings carry the same token")
+        if self.candidates is not None:
+            self._check_candidates(self.candidates)
+
+    def _check_candidates(self, candidates: Mapping[int, Candidates]) -> None:
+        children = self.children()
+        if children.keys() != candidates.keys():
+            raise MalformedTree(f"{len(children)} nodes have children, but {len(candidates)} lists of candidates came")
+        for parent, below in children.items():
+            candidates[parent].places(list(below))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -54,12 +106,17 @@ class DraftTree:
     @classmethod
     def empty(cls) -> DraftTree:
         """No candidates: a round with it yields one token, as plain decoding does."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32))
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), acceptance=np.zeros(0))
 
     @classmethod
     def chain(cls, tokens: Sequence[int] | np.ndarray) -> DraftTree:
         """One candidate after another."""
         return cls(np.asarray(tokens, np.int32), np.arange(-1, len(tokens) - 1, dtype=np.int32))
+
+    @property
+    def expected_tau(self) -> float | None:
+        """Tokens that a round with this tree is expected to gain, bonus included; None where nobody estimated it."""
+        return None if self.acceptance is None else 1.0 + float(np.sum(self.acceptance))
 
     def depths(self) -> np.ndarray:
         """(n,) int32: 1 for children of the root."""
@@ -77,7 +134,7 @@ class DraftTree:
         return mask
 
     def children(self) -> dict[int, dict[int, int]]:
-        """For each node that has children, and for `ROOT`: token -> child's index."""
+        """For each node that has children, and for `ROOT`: token -> child's index, in the order of the indices."""
         table: dict[int, dict[int, int]] = {}
         for node, (parent, token) in enumerate(zip(self.parents.tolist(), self.tokens.tolist())):
             table.setdefault(parent, {})[token] = node
@@ -92,7 +149,10 @@ class DraftTree:
         return nodes[::-1]
 
     def likeliest_path(self) -> list[int]:
-        """The greedy walk: at each level the child with the highest log-probability, else the first one."""
+        """The greedy walk: at each level the child with the highest log-probability, else the first one.
+
+        The first child of a sampled tree is the one that is tried first.
+        """
         table, nodes, at = self.children(), [], ROOT
         while at in table:
             options = list(table[at].values())

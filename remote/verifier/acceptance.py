@@ -1,14 +1,23 @@
 """Acceptance: which nodes of a draft tree the target agrees with, and the token that follows them.
 
 At each node the target chooses its own next token; if a child carries that token the walk descends, else the token is
-the bonus and the walk ends. The tree therefore decides how *many* tokens a round yields, never *which*: the output
-follows the target exactly for any tree, a bad or malicious one included, and needs no probabilities of the drafter.
-The coin of a sampled choice is keyed by (seed, absolute position), so speculation on or off gives the same tokens.
+the bonus and the walk ends. How it chooses is a property of the tree.
+
+A deterministic tree: greedily, or by drawing from the target's distribution. So the tree decides how *many* tokens a
+round yields, never *which*: the output follows the target exactly for any tree, a bad or malicious one included, and
+needs no probabilities of the drafter. The coin is keyed by (seed, absolute position), so speculation on or off gives
+the same tokens.
+
+A sampled tree, which carries what its children were drawn from: greedily, or by recursive rejection without
+replacement (SpecInfer, arXiv 2305.09781; MCSD, arXiv 2401.06706). The output follows the target's distribution if the
+children were drawn as the tree says; which tokens a seed gives depends on the draft. A device that sends another
+distribution than the one drawn from bends its own output, and nobody else's, towards tokens that the target allows;
+it could have appended these tokens outright. Greedy output is the target's own in any case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +25,7 @@ from torch import Tensor
 from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from drafter.coin import coin
-from drafter.tree import ROOT, DraftTree
+from drafter.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
 Chooser = Callable[[int, int], int]
@@ -50,14 +59,27 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
         at = child
 
 
-def chooser(logits: Tensor, sampling: Sampling) -> Chooser:
-    """The target's choice at each row of `logits` (rows, V) float32."""
+def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:
+    """The target's choice at each row of `logits` (rows, V) float32, by the rule that fits `tree`.
+
+    Without a tree by the rule for deterministic ones, which is exact for any.
+    """
     if sampling.temperature == 0:
         best: list[int] = logits.argmax(-1).tolist()
         return lambda row, position: best[row]
     warpers = warpers_of(sampling)
-    # Row by row: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
-    return lambda row, position: draw(target_distribution(logits[row], warpers), coin(sampling.seed, position))
+    candidates = {} if tree is None or tree.candidates is None else tree.candidates
+    children = {} if tree is None else tree.children()
+
+    def choose(row: int, position: int) -> int:
+        # Row by row: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
+        target, node = target_distribution(logits[row], warpers), row - 1
+        if node in candidates:
+            tried = list(children[node])
+            return recursive_rejection(target, candidates[node], tried, lambda i: coin(sampling.seed, position, i))
+        return draw(target, coin(sampling.seed, position))
+
+    return choose
 
 
 def warpers_of(sampling: Sampling) -> LogitsProcessorList:
@@ -76,6 +98,32 @@ def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
     """(V,) float32 logits -> (V,) float64 probabilities after warping, on the CPU."""
     warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), logits[None])
     return warped[0].to("cpu", torch.float64).softmax(-1)
+
+
+def recursive_rejection(
+    target: Tensor, candidates: Candidates, tried: Sequence[int], toss: Callable[[int], float]
+) -> int:
+    """One of the tokens in `tried` that the target accepts, else a token from what their refusal leaves of it.
+
+    `target` (V,) float64; `tried` in the order of drawing, without replacement, from `candidates`. `toss(i)` is a
+    uniform number in [0, 1): from 1 on for the i-th token tried, 0 for the draw after them. A refused token has no
+    probability left, so the result is among `tried` only where it was accepted.
+    """
+    listed = torch.tensor(candidates.tokens, dtype=torch.long)
+    weights = torch.tensor(candidates.weights, dtype=torch.float64)
+    left = target
+    for attempt, place in enumerate(candidates.places(tried).tolist(), 1):
+        draft = weights / weights.sum()
+        token = int(listed[place])
+        if toss(attempt) * draft[place] < left[token]:
+            return token
+        residual = left.clone()
+        residual[listed] = (left[listed] - draft).clamp(min=0.0)
+        if not residual.sum() > 0:
+            break  # Target and draft are the same to the last bit, so what is left is the target.
+        left = residual / residual.sum()
+        weights[place] = 0.0
+    return draw(left, toss(0))
 
 
 def draw(probabilities: Tensor, uniform: float) -> int:

@@ -165,9 +165,8 @@ class Sessions:
         session.digest.extend(append)
         shallow, nodes = _at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
-        result = walk(
-            shallow, chooser(logits, message.sampling), position=length, room=room, stop_tokens=self.stop_tokens
-        )
+        choose = chooser(logits, message.sampling, shallow)
+        result = walk(shallow, choose, position=length, room=room, stop_tokens=self.stop_tokens)
         new = context.commit(shallow, result.accepted, result.bonus)
         session.digest.extend(new)
         verdict = Verdict(
@@ -209,6 +208,8 @@ class Sessions:
             append, tree = unpack_tokens(message.append), message.tree.unpack(self.limits)
             self.engine.check(append)
             self.engine.check(tree.tokens)
+            for candidates in (tree.candidates or {}).values():
+                self.engine.check(candidates.tokens)
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
         return append, tree
@@ -234,7 +235,10 @@ def _at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
         return tree, nodes
     place = np.full(len(tree) + 1, -1)
     place[nodes] = np.arange(len(nodes))
-    return DraftTree(tree.tokens[nodes], place[tree.parents[nodes]]), nodes
+    parents, candidates = tree.parents[nodes], tree.candidates
+    if candidates is not None:
+        candidates = {int(place[parent]): candidates[parent] for parent in np.unique(parents).tolist()}
+    return DraftTree(tree.tokens[nodes], place[parents], candidates=candidates), nodes
 
 
 def _spans(start: int | None, end: int) -> tuple[tuple[int, int], ...]:

@@ -72,6 +72,30 @@ async def test_drafts_do_not_change_a_sampled_answer(
     assert answers[0] == answers[1]
 
 
+async def test_sampled_trees_answer_with_whole_drafts(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    settings = Settings(mode="edge", max_tokens=40, temperature=0.5, seed=11, tree="sampled")
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        heard = await ask(opened, "show disk usage")
+    assert heard.done is not None and all(heard.done.provenance)
+    assert heard.text == drafter.text.decode(heard.done.token_ids)
+    assert heard.done.stats.tau > 1.0 and heard.done.stats.drafted_nodes > 0
+
+
+async def test_sampled_trees_do_not_change_a_greedy_answer(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    answers = []
+    for tree in ("sampled", "deterministic"):
+        settings = Settings(mode="edge", max_tokens=24).replaced({"tree": tree}, "test")
+        async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+            heard = await ask(opened, "show disk usage")
+            assert heard.done is not None
+            answers.append(heard.done.token_ids)
+    assert answers[0] == answers[1]
+
+
 async def test_what_is_shown_is_what_is_stored(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
         conversation = opened.store.create_conversation("two turns").id

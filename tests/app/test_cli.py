@@ -67,6 +67,14 @@ def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier
     assert (answers[1]["rounds"], answers[1]["drafted_nodes"], answers[1]["tau"]) == (12, 0, 1.0)
 
 
+def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProcess) -> None:
+    sampled = ["--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
+    asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "12", "--json", *sampled)
+    answer = json.loads(asked.out)
+    assert asked.code == 0 and len(answer["token_ids"]) == 12 and answer["drafted_nodes"] > 0
+    assert outrider("ask", "list files", "--tree", "random").code == 2
+
+
 def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
     asked = outrider("ask", "list files", "--mode", "offline", "--max-tokens", "8")
     assert asked.code == 0 and asked.out.strip()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
+from drafter.calibration import Calibration
 from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
@@ -150,6 +151,19 @@ def test_drafters_are_measured_on_the_same_answers(engine, drafter, prompts):
         assert (tally.offered[1:] <= tally.accepted[:-1]).all()
         rows[name] = tally.row(name)
     assert rows["moa"]["tau"] >= rows["moa-chain-7"]["tau"] > 1.0
+
+
+@pytest.mark.parametrize("tree_rule", ["deterministic", "sampled"])
+def test_both_rules_are_measured_above_temperature_zero(engine, drafter, prompts, tree_rule):
+    most, calibration = 24, Calibration()
+    for name in PACES:
+        tally = measure(
+            engine, drafter, prompts, name, most, temperature=0.7, tree_rule=tree_rule, calibration=calibration
+        )
+        assert [sum(gained) for gained in tally.gained] == [most - 1] * len(prompts)
+        assert tally.row(name)["tau"] > 1.0 and 1.0 <= tally.row(name)["expected_tau"] <= 9.0
+        assert len(tally.expected) == sum(map(len, tally.gained))
+    assert calibration.dump() != Calibration().dump()
 
 
 def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):

@@ -18,6 +18,13 @@ def test_it_is_fixed_for_ever_because_seeds_promise_the_same_text():
     assert coin(-1, 7) == coin(2**64 - 1, 7) == 0.5461187813245097
 
 
+def test_every_attempt_has_a_coin_of_its_own():
+    assert coin(0, 0, 0) == coin(0, 0) == 0.8303172902962032
+    tosses = np.array([[coin(3, position, attempt) for attempt in range(4)] for position in range(5000)])
+    assert len(np.unique(tosses)) == tosses.size
+    assert np.abs(np.corrcoef(tosses.T) - np.eye(4)).max() < 0.06
+
+
 def test_it_is_uniform_and_positions_are_independent():
     tosses = np.array([coin(3, position) for position in range(20_000)])
     counts = np.histogram(tosses, 20, (0, 1))[0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from drafter.context import CHUNK, DraftContext
 from drafter.memory import MalformedMemory, MemoryRow
+from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.step import NEVER, StepGraph
 from drafter.tree import ROOT
@@ -83,6 +84,23 @@ def test_a_tree_step_equals_steps_along_each_path(tiny, seed):
         log_probs, ids = context._run_tokens()
         (found,) = np.flatnonzero(ids[0] == path[-1])
         assert abs(log_probs[0, found] - tree.log_probs[node]) < 2e-4
+
+
+@few
+@given(seeds)
+def test_a_sampled_tree_is_drawn_from_what_its_paths_propose(tiny, seed):
+    tokens, memory, sampling = tiny.tokens(seed, 12), tiny.memory(seed, 12), DraftSampling(1.0, top_k=8, seed=seed)
+    context = tiny.context(tokens, memory)
+    tree = context.draft(BUSH, sampling)
+    again = context.draft(BUSH, sampling)
+    assert (tree.tokens.tolist(), tree.parents.tolist()) == (again.tokens.tolist(), again.parents.tolist())
+    assert context.tokens == tokens and len(tree) <= BUSH.nodes
+    for parent, candidates in tree.candidates.items():
+        path = [int(tree.tokens[at]) for at in tree.path(parent)]
+        log_probs, ids = tiny.context(tokens + path, memory)._run_tokens()
+        weights = dict(zip(ids[0].tolist(), sampling.weights(log_probs)[0].tolist(), strict=True))
+        for token, weight in zip(candidates.tokens.tolist(), candidates.weights.tolist(), strict=True):
+            assert abs(weights[token] - weight) <= 40  # Of 65,535: kernels round otherwise for other shapes.
 
 
 @few

@@ -1,8 +1,6 @@
-"""Matches and continuations against a search in plain words, and an index that can take everything back."""
+"""Matches against a search in plain words, what follows them, and an index that can take everything back."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,27 +26,25 @@ def shared(text, tokens, end) -> int:
     return min(count, LONGEST)
 
 
-def plain(tokens, text) -> Match | None:
-    """The same search in plain words."""
-    ends = [end for end in range(len(tokens)) if tokens[end] != BREAK and shared(text, tokens, end) >= SHORTEST]
-    if not ends:
-        return None
-    length = max(shared(text, tokens, end) for end in ends)
-    ends = [end for end in ends if shared(text, tokens, end) == length][::-1]
-    counts = Counter(tokens[end] for end in ends)
-    most = max(counts.values())
-    return Match(length, next(end for end in ends if counts[tokens[end]] == most), most / len(ends))
+def plain(tokens, text):
+    """The same search in plain words: (length, position) of each match, newest first."""
+    ends = [end for end in range(len(tokens), 0, -1) if shared(text, tokens, end) >= SHORTEST][:OCCURRENCES]
+    return [(shared(text, tokens, end), end) for end in ends if end < len(tokens) and tokens[end] != BREAK]
+
+
+def found(index, text):
+    return [(match.length, match.position) for match in index.matches(text)]
 
 
 @given(stored, texts)
-def test_the_longest_match_is_found(tokens, text):
-    assert index_of(tokens).match(text) == plain(tokens, text)
+def test_the_newest_matches_are_found(tokens, text):
+    assert found(index_of(tokens), text) == plain(tokens, text)
 
 
 @given(texts)
 def test_a_text_matches_itself_before_its_end(tokens):
     index = index_of(tokens)
-    assert index.match(index.tokens) == plain(tokens, tokens)
+    assert found(index, index.tokens) == plain(tokens, tokens)
 
 
 @given(stored, st.lists(st.tuples(st.integers(0, 40), stored), max_size=4))
@@ -63,29 +59,21 @@ def test_going_back_leaves_no_trace(tokens, changes):
 
 
 @given(stored, st.integers(0, 40), st.integers(0, 20))
-def test_a_continuation_is_what_stood_there(tokens, position, most):
-    index = index_of([*tokens, BREAK])
+def test_what_follows_is_what_stood_there(tokens, position, at):
     position = min(position, len(tokens))
-    chain = index.continuation(position, most)
-    assert chain == tokens[position : position + len(chain)]
-    assert len(chain) == most or (tokens[position:] + [BREAK])[len(chain)] == BREAK
+    following = Match(2, position, index_of([*tokens, BREAK])).following(at)
+    assert following == (tokens[position:] + [BREAK] * 30)[at]
 
 
 def test_a_repetition_goes_on_repeating():
     index = index_of([9, 1, 2, 3, 1, 2, 3, 1, 2])
-    match = index.match(index.tokens)
-    assert match == Match(5, 6, 1.0)
-    assert index.continuation(match.position, 7) == [3, 1, 2, 3, 1, 2, 3]
-
-
-def test_most_occurrences_decide_and_of_those_the_newest():
-    index = index_of([1, 2, 5, 0, 1, 2, 6, 0, 1, 2, 5, 8, 1, 2, 7, 3])
-    assert index.match([4, 1, 2]) == Match(2, 10, 0.5)  # 5 twice, 6 and 7 once.
-    assert index.match([0, 1, 2]) == Match(3, 10, 0.5)  # 6 and 5 once each: the newer one.
-    assert index.match([8, 1, 2]) == Match(3, 14, 1.0)  # A longer match counts for more than a frequent one.
+    newest, older = index.matches(index.tokens)
+    assert (newest.length, newest.position, older.length, older.position) == (5, 6, 2, 3)
+    for match in (newest, older):
+        assert [match.following(at) for at in range(7)] == [3, 1, 2, 3, 1, 2, 3]
 
 
 def test_a_frequent_ngram_costs_no_more_than_its_newest_occurrences():
-    newest = [0, 4, 4, 7] * OCCURRENCES
-    index = index_of([8, 4, 4, 9, BREAK, *newest, BREAK])
-    assert index.match([8, 4, 4]) == Match(2, 5 + len(newest) - 1, 1.0)
+    index = index_of([8, 4, 4, 9, BREAK, *[0, 4, 4, 7] * OCCURRENCES, BREAK])
+    matches = index.matches([8, 4, 4])
+    assert len(matches) == OCCURRENCES and {match.length for match in matches} == {2}

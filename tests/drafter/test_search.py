@@ -37,8 +37,8 @@ class Table:
         self.calls.append(len(tokens))
         return self.stack(self.paths[count:])
 
-    def grow(self, pace, guess=()):
-        return grow(self.stack([()]), self.expand, pace, guess)
+    def grow(self, pace, acceptance=None, guess=()):
+        return grow(self.stack([()]), self.expand, pace, acceptance, guess)
 
     def path(self, choices):
         """The tokens that those choices lead to: of each step's proposals the best one is number 0."""
@@ -73,6 +73,39 @@ def test_it_finds_the_best_candidates(seed, pace, coarse):
     np.testing.assert_allclose(sorted(scores), sorted(best.values()), atol=1e-4)
     if not coarse:
         assert set(paths_of(tree)) == set(best)
+
+
+@given(seeds, paces)
+def test_acceptance_is_the_probability_of_the_path(seed, pace):
+    tree = Table(seed).grow(pace)
+    for node in range(len(tree)):
+        assert np.isclose(tree.acceptance[node], np.exp(tree.log_probs[tree.path(node)].sum()), rtol=1e-4)
+    assert 1 <= tree.expected_tau <= tree.depths().max() + 1 + 1e-4
+
+
+@given(seeds, paces, st.floats(0.1, 3))
+def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
+    def acceptance(log_probs, depth, attempt):
+        return slope * log_probs.astype(np.float64) / depth
+
+    tree, best = Table(seed).grow(pace, acceptance), calibrated(Table(seed), pace, acceptance)
+    assert set(paths_of(tree)) == set(best)
+    np.testing.assert_allclose(sorted(np.log(tree.acceptance)), sorted(best.values()), atol=1e-4)
+
+
+def calibrated(table, pace, acceptance):
+    """The calibrated search in plain words: path -> score."""
+    scores, frontier = {}, {(): 0.0}
+    for depth in range(1, pace.depth + 1):
+        level = {}
+        for path, score in frontier.items():
+            log_probs, tokens = table.proposals(path)
+            logs = acceptance(np.minimum(log_probs[: pace.breadth], 0), depth, 1)
+            logs = logs - max(0.0, np.log(np.exp(logs).sum()))
+            level |= {(*path, int(token)): score + log for token, log in zip(tokens, logs, strict=False)}
+        scores |= level
+        frontier = dict(sorted(level.items(), key=lambda item: -item[1])[: pace.breadth])
+    return dict(sorted(scores.items(), key=lambda item: -item[1])[: pace.nodes])
 
 
 @given(seeds, paces, st.booleans())
@@ -113,7 +146,7 @@ def worth(tree):
 def test_a_guess_never_makes_a_tree_worse(seed, pace, guess, coarse):
     table = Table(seed, coarse=coarse)
     guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
-    tree, without = table.grow(pace, guess), Table(seed, coarse=coarse).grow(pace)
+    tree, without = table.grow(pace, guess=guess), Table(seed, coarse=coarse).grow(pace)
     assert worth(tree) >= worth(without) - 1e-4
     assert len(without) <= len(tree) <= pace.nodes and tree.depths().max() <= max(pace.depth, pace.deepest)
     for path, node in zip(paths_of(tree), range(len(tree))):
@@ -125,7 +158,7 @@ def test_a_guess_never_makes_a_tree_worse(seed, pace, guess, coarse):
 def test_a_guess_runs_beside_the_first_level_and_nothing_runs_twice(seed, pace, guess):
     table = Table(seed)
     guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
-    table.grow(pace, guess)  # `Table.expand` refuses to run a path again.
+    table.grow(pace, guess=guess)  # `Table.expand` refuses to run a path again.
     assert len(table.calls) <= pace.depth - 1
     assert max(table.calls[:1], default=0) <= pace.breadth + len(guess)
     assert max(table.calls[1:], default=0) <= pace.breadth
@@ -135,7 +168,7 @@ def test_a_guess_runs_beside_the_first_level_and_nothing_runs_twice(seed, pace, 
 def test_a_guess_that_the_drafter_agrees_with_makes_a_long_chain_in_one_call(seed, length):
     table = Table(seed)
     guess = table.path([0] * length)
-    tree = table.grow(Pace(depth=7, breadth=1, nodes=7, deepest=length), guess)
+    tree = table.grow(Pace(depth=7, breadth=1, nodes=7, deepest=length), guess=guess)
     assert tree.tokens.tolist() == table.path([0] * 7)
     assert table.calls == [length] + [1] * (6 - length)
 
@@ -152,13 +185,13 @@ def test_a_copy_goes_deeper_than_the_search():
 
     assert Sure(3).grow(Pace(3, 2, 12)).depths().max() == 3
     for deepest in (6, 8):
-        tree = Sure(3).grow(Pace(3, 2, 12, deepest), copy[:deepest])
+        tree = Sure(3).grow(Pace(3, 2, 12, deepest), guess=copy[:deepest])
         assert tree.depths().max() == deepest and tuple(copy[:deepest]) in paths_of(tree)
 
 
 def test_a_guess_that_the_drafter_does_not_propose_is_not_run():
     table = Table(0)
-    tree = table.grow(Pace(3, 2, 9, deepest=4), [60, 61, 62])
+    tree = table.grow(Pace(3, 2, 9, deepest=4), guess=[60, 61, 62])
     assert paths_of(tree) == paths_of(Table(0).grow(Pace(3, 2, 9))) and table.calls == [2, 2]
 
 

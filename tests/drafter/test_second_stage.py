@@ -48,7 +48,7 @@ def test_what_is_new_is_not_guessed():
 
 
 def test_what_was_said_before_is_guessed_until_it_is_not_worth_it():
-    second = stage(range(20), [7, 8])
+    second = stage(range(20), [5, 6, 7, 8])
     guess = second.guess()
     assert 0 < len(guess) < MOST and guess == list(range(9, 9 + len(guess)))
     assert second.guess(2) == [9, 10] and second.guess(0) == []
@@ -105,18 +105,21 @@ def test_a_pause_of_the_machine_changes_little():
 
 def test_stored_texts_help_where_they_match_longer():
     texts = stored([1, 2, 3, 4, 50, 51, 52], [3, 4, 60, 61])
-    assert stage([1, 2, 3, 4], stored=texts).guess()[0] == 50
-    assert stage([9, 3, 4], stored=texts).guess()[0] == 60
-    assert stage([3, 4, 70, 71], [9, 3, 4], stored=texts).guess()[0] == 70  # As long a match, nearer.
-    assert stage([3, 4, 70, 71], [1, 2, 3, 4], stored=texts).guess()[0] == 50
+    for said, first in (
+        ([[1, 2, 3, 4]], 50),
+        ([[9, 3, 4]], 60),  # Of equal matches the newest.
+        ([[3, 4, 70, 71], [9, 3, 4]], 70),  # As long a match, nearer.
+        ([[3, 4, 70, 71], [1, 2, 3, 4]], 50),
+    ):
+        second = stage(*said, stored=texts)
+        second.experience.row_cost = 0.0
+        assert second.guess()[0] == first
 
 
 def test_a_guess_ends_with_its_text():
     texts = stored([1, 2, 3, 4], [5, 6])
     second = stage([1, 2], stored=texts)
-    second.experience.timed(1, 1.0)
-    for _ in range(200):
-        second.experience.timed(9, 1.0)
+    second.experience.row_cost = 0.0
     assert second.guess() == [3, 4]
 
 
@@ -139,20 +142,32 @@ def test_going_back_leaves_no_trace_in_what_is_guessed(tokens, length, more):
     assert second.guess() == stage(tokens[:length], more).guess()
 
 
-def test_a_chance_is_a_probability_that_follows_what_happens():
+def test_a_split_vote_counts_for_less_and_a_longer_match_for_more():
+    chance = Experience().chance
+    assert all(0 < chance(length, votes, 8) < 1 for length in range(2, 40) for votes in range(1, 9))
+    assert chance(3, 1, 1) > chance(2, 1, 1) > chance(2, 1, 2) and chance(2, 4, 4) > chance(2, 1, 1)
+    assert chance(9, 1, 4) > chance(3, 1, 4)
+
+
+def test_a_chance_follows_what_happens():
     experience = Experience()
-    assert all(0 < experience.chance(length) < 1 for length in range(2, 40))
-    assert experience.chance(3) > experience.chance(2) > experience.chance(2, 0.5)
-    before = experience.chance(2)
-    for _ in range(100):
-        experience.learn(2, 1.0, False)
-    assert experience.chance(2) < 0.1 < before
-    for _ in range(400):
-        experience.learn(2, 1.0, True)
-    assert experience.chance(2) == pytest.approx(1.0, abs=0.1)
-    for _ in range(400):
-        experience.learn(2, 0.5, True)  # Half of the occurrences say so, and they are always right.
-    assert experience.chance(2, 0.5) == pytest.approx(1.0, abs=0.1)
+    before = experience.chance(2, 3, 4)
+    for _ in range(200):
+        experience.learn(2, 3, 4, False)
+    assert experience.chance(2, 3, 4) < 0.1 < before
+    for _ in range(600):
+        experience.learn(2, 3, 4, True)
+    assert experience.chance(2, 3, 4) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_longer_match_leads_and_shorter_ones_have_a_say():
+    split = [token for other in range(20, 28) for token in (5, 6, other)]
+    texts = stored(split, [4, 5, 6, 9, 9, 9])
+    lone = stored([4, 5, 6, 9, 9, 9])
+    assert stage([4, 5, 6], stored=lone).guess()[:1] == [9]
+    assert stage([4, 5, 6], stored=texts).guess() == []  # 5, 6 has gone on in nine ways.
+    alike = stored(*[[5, 6, 9, 9, 9]] * 4, [4, 5, 6, 9, 9, 9])
+    assert len(stage([4, 5, 6], stored=alike).guess()) >= len(stage([4, 5, 6], stored=lone).guess())
 
 
 def test_conversations_learn_from_one_another():

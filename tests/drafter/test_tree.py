@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.tree import ROOT, DraftTree, MalformedTree
+from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree, MalformedTree
 
 
 @st.composite
@@ -87,6 +87,45 @@ def test_the_empty_tree_has_nothing():
 def test_what_is_no_tree_is_refused(tokens, parents, log_probs, why):
     with pytest.raises(MalformedTree, match=why):
         DraftTree(np.array(tokens), np.array(parents), None if log_probs is None else np.array(log_probs))
+
+
+@pytest.mark.parametrize(
+    "tokens, weights, why",
+    [
+        ([1, 2], [3], "2,. candidates, but .1,. weights"),
+        ([[1]], [[1]], "candidates"),
+        ([1, 2], [3, 0], "between 1 and"),
+        ([1, 2], [3, MAX_WEIGHT + 1], "between 1 and"),
+        ([1, -2], [3, 3], "negative candidate -2"),
+        ([4, 4], [1, 1], "listed twice"),
+    ],
+)
+def test_what_is_no_list_of_candidates_is_refused(tokens, weights, why):
+    with pytest.raises(MalformedTree, match=why):
+        Candidates(np.array(tokens), np.array(weights))
+
+
+def test_a_sampled_tree_has_a_list_for_each_parent():
+    three, five = Candidates(np.array([4, 6, 8]), np.ones(3)), Candidates(np.arange(5), np.arange(1, 6))
+    tree = DraftTree(np.array([8, 4, 2]), np.array([ROOT, ROOT, 1]), candidates={ROOT: three, 1: five})
+    assert tree.candidates[ROOT].places(list(tree.children()[ROOT])).tolist() == [2, 0]
+    assert tree.likeliest_path() == [0]
+    for lists, why in [
+        ({}, "2 nodes have children, but 0 lists"),
+        ({ROOT: three}, "2 nodes have children, but 1 lists"),
+        ({ROOT: three, 0: five}, "2 nodes"),
+        ({ROOT: three, 1: five, 2: five}, "but 3 lists"),
+        ({ROOT: three, 1: three}, "not among the candidates"),
+        ({ROOT: three, 1: Candidates(np.zeros(0), np.zeros(0))}, "not among the candidates"),
+    ]:
+        with pytest.raises(MalformedTree, match=why):
+            DraftTree(tree.tokens, tree.parents, candidates=lists)
+
+
+def test_the_expected_tau_is_the_chances_and_the_bonus():
+    assert DraftTree.empty().expected_tau == 1.0
+    assert DraftTree.chain([1, 2]).expected_tau is None
+    assert DraftTree(np.array([1, 2]), np.array([ROOT, 0]), acceptance=np.array([0.5, 0.25])).expected_tau == 1.75
 
 
 @given(st.lists(st.integers(-2, 9), max_size=8), st.lists(st.integers(-3, 9), max_size=8))

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drafter.tree import DraftTree
+from drafter.tree import MAX_WEIGHT, Candidates, DraftTree
 from remote.protocol import (
     DIGEST_BYTES,
+    MAX_CANDIDATES,
     MAX_FRAME_BYTES,
     MAX_NODES,
     Card,
@@ -69,7 +70,14 @@ rounds = st.builds(
     base=count,
     digest=digest,
     append=st.lists(token).map(pack_tokens),
-    tree=st.builds(Tree, tokens=st.binary(), parents=st.binary()),
+    tree=st.builds(
+        Tree,
+        tokens=st.binary(),
+        parents=st.binary(),
+        counts=st.binary(),
+        candidates=st.binary(),
+        weights=st.binary(),
+    ),
     sampling=samplings,
     memory_from=st.none() | count,
 )
@@ -111,6 +119,20 @@ def trees(draw: st.DrawFn) -> DraftTree:
     return DraftTree(np.array(tokens, np.int32), np.array(parents, np.int32))
 
 
+@st.composite
+def sampled_trees(draw: st.DrawFn) -> DraftTree:
+    """A tree whose parents each have a list of their children and of other tokens."""
+    tree = draw(trees())
+    candidates = {}
+    for parent, children in tree.children().items():
+        others = draw(st.lists(token.filter(lambda other, own=children: other not in own), max_size=5, unique=True))
+        listed = draw(st.permutations([*children, *others]))
+        weight = st.integers(1, MAX_WEIGHT)
+        weights = draw(st.lists(weight, min_size=len(listed), max_size=len(listed)))
+        candidates[parent] = Candidates(np.array(listed), np.array(weights))
+    return DraftTree(tree.tokens, tree.parents, candidates=candidates)
+
+
 def frames_of(chunks: Sequence[bytes]) -> list[Frame]:
     async def stream() -> AsyncIterator[bytes]:
         for chunk in chunks:
@@ -145,6 +167,30 @@ def test_a_tree_survives_its_bytes(tree: DraftTree) -> None:
     unpacked = Tree.pack(tree).unpack(WIDE)
     assert unpacked.tokens.tolist() == tree.tokens.tolist()
     assert unpacked.parents.tolist() == tree.parents.tolist()
+    assert unpacked.candidates is None
+
+
+@unhurried
+@given(sampled_trees())
+def test_a_sampled_tree_survives_its_bytes(tree: DraftTree) -> None:
+    packed = Tree.pack(tree)
+    unpacked = packed.unpack(WIDE)
+    assert unpacked.tokens.tolist() == tree.tokens.tolist()
+    assert unpacked.parents.tolist() == tree.parents.tolist()
+    assert tree.candidates is not None
+    if not len(tree):
+        assert packed == Tree(tokens=b"", parents=b"") and unpacked.candidates is None
+        return
+    assert unpacked.candidates is not None and unpacked.candidates.keys() == tree.candidates.keys()
+    for parent, candidates in tree.candidates.items():
+        assert unpacked.candidates[parent].tokens.tolist() == candidates.tokens.tolist()
+        assert unpacked.candidates[parent].weights.tolist() == candidates.weights.tolist()
+
+
+def test_a_deterministic_tree_has_the_bytes_it_always_had() -> None:
+    fields = msgspec.msgpack.decode(encode(Tree.pack(DraftTree.chain([1, 2]))))
+    assert fields == {"tokens": b"\1\0\0\0\2\0\0\0", "parents": b"\xff\xff\0\0"}
+    assert Tree.pack(DraftTree.chain([1, 2])).unpack(WIDE).candidates is None
 
 
 @unhurried
@@ -288,6 +334,73 @@ def test_a_tree_whose_parents_would_wrap_is_not_sent() -> None:
     Tree.pack(DraftTree.chain(np.zeros(MAX_NODES))).unpack(WIDE)
     with pytest.raises(ProtocolError, match=f"at most {MAX_NODES}"):
         Tree.pack(DraftTree.chain(np.zeros(MAX_NODES + 1)))
+
+
+SAMPLED = Tree.pack(
+    DraftTree(
+        np.array([5, 7, 8]),
+        np.array([-1, -1, 1]),
+        candidates={-1: Candidates(np.array([5, 6, 7]), np.array([9, 5, 1])), 1: Candidates(np.array([8]), np.ones(1))},
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"counts": b""}, "0 bytes of counts; 2 nodes"),
+        ({"counts": b"\3\0"}, "2 bytes of counts"),
+        ({"counts": b"\3\0\1\0\1\0"}, "6 bytes of counts"),
+        ({"counts": b"\3\0\2\0"}, "5 candidates are announced"),
+        ({"counts": b"\4\0\0\0"}, "not among the candidates"),
+        ({"counts": b"\2\0\2\0"}, "not among the candidates"),
+        ({"counts": b"\1\1\1\0"}, "a list of 257 candidates; at most 256"),
+        ({"counts": b"\xff\xff\xff\xff"}, "at most 256"),
+        ({"candidates": b""}, "0 bytes of candidates"),
+        ({"candidates": SAMPLED.candidates[:-1]}, "15 bytes of candidates"),
+        ({"candidates": pack_tokens([5, 6, 9, 8])}, "not among the candidates"),
+        ({"candidates": pack_tokens([5, 7, 7, 8])}, "listed twice"),
+        ({"candidates": pack_tokens([5, -6, 7, 8])}, "negative candidate -6"),
+        ({"weights": b""}, "0 of weights"),
+        ({"weights": SAMPLED.weights + b"\1"}, "9 of weights"),
+        ({"weights": b"\1\0\0\0\1\0\1\0"}, "between 1 and"),
+        ({"tokens": b"", "parents": b""}, "bytes of counts; 0 nodes"),
+        ({"tokens": b"", "parents": b"", "counts": b""}, "0 candidates are announced"),
+    ],
+)
+def test_malformed_candidates_are_refused(change: dict[str, bytes], why: str) -> None:
+    SAMPLED.unpack(WIDE)
+    with pytest.raises(ProtocolError, match=why):
+        msgspec.structs.replace(SAMPLED, **change).unpack(WIDE)
+
+
+def test_a_list_that_is_too_long_is_not_sent() -> None:
+    for count in (MAX_CANDIDATES, MAX_CANDIDATES + 1):
+        candidates = Candidates(np.arange(count), np.ones(count))
+        tree = DraftTree(np.array([3]), np.array([-1]), candidates={-1: candidates})
+        if count == MAX_CANDIDATES:
+            Tree.pack(tree).unpack(WIDE)
+        else:
+            with pytest.raises(ProtocolError, match="257 candidates; at most 256"):
+                Tree.pack(tree)
+
+
+@unhurried
+@given(
+    counts=st.lists(st.integers(0, 3), max_size=3).map(lambda counts: np.array(counts, "<u2").tobytes()),
+    candidates=st.lists(st.integers(-1, 9), max_size=6).map(lambda tokens: np.array(tokens, "<i4").tobytes()),
+    weights=st.lists(st.integers(0, 2), max_size=6).map(lambda weights: np.array(weights, "<u2").tobytes()),
+)
+def test_any_candidates_unpack_to_a_sound_tree_or_raise_protocol_error(
+    counts: bytes, candidates: bytes, weights: bytes
+) -> None:
+    chain = Tree.pack(DraftTree.chain([1, 2]))
+    try:
+        tree = msgspec.structs.replace(chain, counts=counts, candidates=candidates, weights=weights).unpack(WIDE)
+    except ProtocolError:
+        return
+    for parent, children in tree.children().items():
+        assert tree.candidates is None or set(children) <= set(tree.candidates[parent].tokens.tolist())
 
 
 @pytest.mark.parametrize("data", [b"\x00", b"\x00" * 7, b"\xff\xff\xff\xff"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,12 +11,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers.generation.logits_process import LogitsProcessorList
 
-from drafter.tree import ROOT, DraftTree
+from drafter.multicandidate import DraftSampling, grow_sampled
+from drafter.search import Pace, Proposals
+from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import Walk, chooser, draw, target_distribution, walk, warpers_of
+from remote.verifier.acceptance import (
+    Walk,
+    chooser,
+    draw,
+    recursive_rejection,
+    target_distribution,
+    walk,
+    warpers_of,
+)
 from tests.remote.verifier.tiny import random_tree, tiny_model
 
 NO_STOP: frozenset[int] = frozenset()
+Propose = Callable[[int, int, int], DraftTree]
+"""(number of the round, last token, position after it) -> tree."""
+
+
+def in_turn(*trees: DraftTree) -> Propose:
+    return lambda turn, last, position: trees[turn % len(trees)]
 
 
 class Language:
@@ -27,15 +44,15 @@ class Language:
     def logits(self, root: int, tree: DraftTree) -> torch.Tensor:
         return self.table[[root, *tree.tokens.tolist()]]
 
-    def decode(self, root: int, trees: list[DraftTree], sampling: Sampling, length: int) -> list[int]:
-        """Tokens by rounds that use the trees in turn."""
+    def decode(self, root: int, propose: Propose, sampling: Sampling, length: int) -> list[int]:
+        """Tokens by rounds with the trees that are proposed."""
         tokens: list[int] = []
-        at = 0
+        turn = 0
         while len(tokens) < length:
-            tree = trees[at % len(trees)]
-            at += 1
             last = tokens[-1] if tokens else root
-            choose = chooser(self.logits(last, tree), sampling)
+            tree = propose(turn, last, len(tokens))
+            turn += 1
+            choose = chooser(self.logits(last, tree), sampling, tree)
             step = walk(tree, choose, position=len(tokens), room=length - len(tokens), stop_tokens=NO_STOP)
             tokens += [int(tree.tokens[node]) for node in step.accepted]
             tokens += [] if step.bonus is None else [step.bonus]
@@ -94,8 +111,14 @@ def test_sampled_output_follows_the_targets_distribution(sampling: Sampling, sha
     counts = torch.zeros(vocabulary, vocabulary, dtype=torch.float64)
     for seed in range(seeds):
         sampled = Sampling(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=seed)
-        one, two = language.decode(2, [tree], sampled, 2)
+        one, two = language.decode(2, in_turn(tree), sampled, 2)
         counts[one, two] += 1
+    assert_follows(counts, joint)
+
+
+def assert_follows(counts: torch.Tensor, joint: torch.Tensor) -> None:
+    """A chi-square test that counted pairs follow the `joint` probabilities."""
+    seeds = float(counts.sum())
     assert (counts[joint == 0] == 0).all()
     # Cells of few expected counts are pooled, or the statistic would not follow its distribution.
     expected, observed = joint[joint > 0] * seeds, counts[joint > 0]
@@ -115,11 +138,11 @@ def test_sampled_output_follows_the_targets_distribution(sampling: Sampling, sha
 def test_speculation_on_or_off_gives_the_same_tokens(seed: int, temperature: float, shape: int) -> None:
     language = Language(8, seed=1)
     sampling = Sampling(temperature=temperature, top_k=6, top_p=0.95, seed=seed)
-    off = language.decode(3, [DraftTree.empty()], sampling, 30)
+    off = language.decode(3, in_turn(DraftTree.empty()), sampling, 30)
     rng = random.Random(shape)
-    on = language.decode(3, [random_tree(rng, rng.randrange(12), 8) for _ in range(5)], sampling, 30)
+    on = language.decode(3, in_turn(*(random_tree(rng, rng.randrange(12), 8) for _ in range(5))), sampling, 30)
     assert on == off
-    assert language.decode(3, [DraftTree.chain(off[:5]), random_tree(rng, 9, 8)], sampling, 30) == off
+    assert language.decode(3, in_turn(DraftTree.chain(off[:5]), random_tree(rng, 9, 8)), sampling, 30) == off
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -164,6 +187,151 @@ def test_warping_is_that_of_generate(sampling: Sampling, monkeypatch: pytest.Mon
     with torch.inference_mode():
         logits = model(prompt).logits[0, -1].float()
     torch.testing.assert_close(target_distribution(logits, warpers_of(sampling)), seen[0][0].double().softmax(-1))
+
+
+# ---- recursive rejection ---------------------------------------------------------------------------------------------
+
+
+class Guesser:
+    """A drafter that knows its top list after each token, and draws trees from it."""
+
+    def __init__(self, table: np.ndarray, top: int, pace: Pace, sampling: Sampling) -> None:
+        shares = table - np.log(np.exp(table).sum(1, keepdims=True))
+        order = np.argsort(-shares, axis=1)[:, :top]
+        self.log_probs, self.ids = np.take_along_axis(shares, order, 1).astype(np.float32), order
+        self.pace = pace
+        self.sampling = DraftSampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
+
+    def proposals(self, tokens: np.ndarray) -> Proposals:
+        return self.log_probs[tokens], self.ids[tokens]
+
+    def __call__(self, turn: int, last: int, position: int) -> DraftTree:
+        first = self.proposals(np.array([last]))
+        return grow_sampled(first, lambda tokens, _: self.proposals(tokens), self.pace, self.sampling, position)
+
+
+FEW = Pace(depth=3, breadth=2, nodes=3)
+MANY = Pace(depth=2, breadth=4, nodes=12)
+
+
+@pytest.mark.parametrize(
+    ("drafter", "top", "pace", "sampling"),
+    [
+        ("near", 6, FEW, Sampling(temperature=1.0)),
+        ("near", 3, MANY, Sampling(temperature=1.6, top_p=0.8)),
+        ("constant", 6, MANY, Sampling(temperature=0.7, top_k=4)),
+        ("opposed", 5, FEW, Sampling(temperature=0.9, top_k=5, top_p=0.9)),
+        ("opposed", 6, MANY, Sampling(temperature=1.0)),
+        ("the target", 6, FEW, Sampling(temperature=1.0)),
+    ],
+)
+def test_sampled_trees_follow_the_targets_distribution(drafter: str, top: int, pace: Pace, sampling: Sampling) -> None:
+    vocabulary, seeds = 6, 1500
+    language = Language(vocabulary, seed=3)
+    truth = language.table.numpy().astype(np.float64)
+    table = {
+        "near": truth + np.random.default_rng(8).normal(0, 0.7, truth.shape),
+        "constant": np.zeros_like(truth) + np.array([2.0, 1.0, 0.5, 0.0, 0.0, -1.0]),
+        "opposed": -truth,
+        "the target": truth,
+    }[drafter]
+    warpers = warpers_of(sampling)
+    first = target_distribution(language.table[2], warpers)
+    joint = first[:, None] * torch.stack([target_distribution(row, warpers) for row in language.table])
+    counts = torch.zeros(vocabulary, vocabulary, dtype=torch.float64)
+    for seed in range(seeds):
+        seeded = Sampling(temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=seed)
+        one, two = language.decode(2, Guesser(table, top, pace, seeded), seeded, 2)
+        counts[one, two] += 1
+    assert_follows(counts, joint)
+
+
+@st.composite
+def tries(draw: st.DrawFn) -> tuple[torch.Tensor, Candidates, list[int]]:
+    """A target over 12 tokens, a list of candidates, and tokens tried: nothing was drawn from anything."""
+    weights = draw(st.lists(st.sampled_from([0.0, 1e-300, 1e-17, 1e-9, 0.2, 1.0, 30.0]), min_size=12, max_size=12))
+    target = torch.tensor(weights if any(weights) else [1.0] * 12, dtype=torch.float64)
+    listed = draw(st.lists(st.integers(0, 11), min_size=1, max_size=12, unique=True))
+    share = st.one_of(st.integers(1, MAX_WEIGHT), st.sampled_from([1, MAX_WEIGHT]))
+    shares = draw(st.lists(share, min_size=len(listed), max_size=len(listed)))
+    tried = draw(st.lists(st.sampled_from(listed), min_size=1, max_size=len(listed), unique=True))
+    return target / target.sum(), Candidates(np.array(listed), np.array(shares)), tried
+
+
+tosses = st.lists(
+    st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])), min_size=13, max_size=13
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tries(), tosses)
+def test_a_lying_list_yields_a_token_that_the_target_allows(
+    case: tuple[torch.Tensor, Candidates, list[int]], tossed: list[float]
+) -> None:
+    target, candidates, tried = case
+    before = target.clone()
+    token = recursive_rejection(target, candidates, tried, tossed.__getitem__)
+    assert target[token] > 0
+    assert torch.equal(target, before)
+    assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == token
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tries(), tosses)
+def test_a_refused_token_does_not_come_back(
+    case: tuple[torch.Tensor, Candidates, list[int]], tossed: list[float]
+) -> None:
+    target, candidates, tried = case
+    one = tried[0]
+    draft = torch.zeros(12, dtype=torch.float64)
+    draft[torch.from_numpy(candidates.tokens).long()] = torch.from_numpy(candidates.weights / candidates.weights.sum())
+    if tossed[1] * draft[one] < target[one]:
+        assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == one
+    elif (target > draft).any():  # Else they are the same but for rounding, and nothing is left to draw from.
+        assert recursive_rejection(target, candidates, [one], tossed.__getitem__) != one
+
+
+@given(st.lists(st.integers(1, MAX_WEIGHT), min_size=1, max_size=12), st.integers(0, 11), tosses)
+def test_a_draft_equal_to_the_target_is_taken(weights: list[int], first: int, tossed: list[float]) -> None:
+    candidates = Candidates(np.arange(len(weights)), np.array(weights))
+    target = torch.tensor(weights, dtype=torch.float64) / sum(weights)
+    one = first % len(weights)
+    assert recursive_rejection(target, candidates, [one], tossed.__getitem__) == one
+
+
+def test_a_residual_that_underflows_falls_back_to_the_target() -> None:
+    target = torch.tensor([0.5, 0.5 - 2**-54, 0.0], dtype=torch.float64)
+    candidates = Candidates(np.array([0, 1]), np.array([1, 1]))
+    found = {
+        recursive_rejection(target, candidates, [1, 0], lambda attempt, last=last: 1 - 2**-53 if attempt else last)
+        for last in (0.0, 0.25, 0.75, 1 - 2**-53)
+    }
+    assert found <= {0, 1}
+
+
+def test_greedy_output_is_the_same_for_any_sampled_tree() -> None:
+    language, rng = Language(8, seed=1), random.Random(4)
+    plain = language.decode(3, in_turn(DraftTree.empty()), Sampling(), 40)
+
+    def lying(tree: DraftTree) -> DraftTree:
+        lists = {
+            parent: Candidates(np.arange(8), np.array([rng.randrange(1, MAX_WEIGHT) for _ in range(8)]))
+            for parent in tree.children()
+        }
+        return DraftTree(tree.tokens, tree.parents, candidates=lists)
+
+    for _ in range(20):
+        trees = [lying(random_tree(rng, rng.randrange(1, 12), 8)) for _ in range(5)]
+        assert language.decode(3, in_turn(*trees), Sampling(), 40) == plain
+
+
+def test_without_children_the_coin_is_that_of_plain_decoding() -> None:
+    language, sampling = Language(8, seed=1), Sampling(temperature=1.0, seed=3)
+    tree = DraftTree(np.array([5]), np.array([ROOT]), candidates={ROOT: Candidates(np.array([5]), np.ones(1))})
+    logits = language.logits(2, tree)
+    plain, choose = chooser(logits, sampling), chooser(logits, sampling, tree)
+    assert [choose(1, position) for position in range(200)] == [plain(1, position) for position in range(200)]
+    assert [choose(0, position) for position in range(200)] == [choose(0, position) for position in range(200)]
 
 
 def test_greedy_takes_the_likeliest_child() -> None:

@@ -3,12 +3,13 @@ from __future__ import annotations
 import random
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drafter.memory import unpack_memory
-from drafter.tree import DraftTree
+from drafter.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, digest_of, pack_tokens
 from remote.verifier.engine import Engine
 from remote.verifier.sessions import BadRound, Diverged, OutOfOrder, Reply, Sessions, TooLong
@@ -110,6 +111,53 @@ def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
     assert again.verdict == first.verdict
     assert frames(sessions, again) == memory != []
     assert (sessions.counters.rounds, sessions.counters.replays) == (2, 1)
+
+
+def sampled(tree: DraftTree, seed: int = 0) -> DraftTree:
+    """The tree with lists that nothing was drawn from."""
+    rng = np.random.default_rng(seed)
+    candidates = {
+        parent: Candidates(np.arange(VOCABULARY), rng.integers(1, 1000, VOCABULARY)) for parent in tree.children()
+    }
+    return DraftTree(tree.tokens, tree.parents, candidates=candidates)
+
+
+def test_a_sampled_tree_gets_the_same_verdict_again(target: Engine) -> None:
+    sampling, rng = Sampling(temperature=1.5, seed=11), random.Random(2)
+    sessions, fresh = table(target), table(target)
+    device = Device(sessions)
+    device.play(PROMPT, sampling=sampling)
+    for _ in range(6):
+        message = device.message([], sampled(random_tree(rng, 12)), sampling=sampling)
+        verdict = sessions.round(message).verdict
+        assert sessions.round(message).verdict == verdict
+        # A verifier that lost the session, and takes the round from the first token on, tosses the same coins.
+        restart = msgspec.structs.replace(message, base=0, digest=digest_of([]), append=pack_tokens(device.tokens))
+        again = fresh.round(restart).verdict
+        assert (again.accepted, again.bonus) == (verdict.accepted, verdict.bonus)
+        tree = message.tree.unpack(LIMITS)
+        device.tokens += [*(int(tree.tokens[node]) for node in verdict.accepted), verdict.bonus]
+
+
+def test_greedy_rounds_with_sampled_trees_give_what_generate_gives(target: Engine) -> None:
+    expected = generated(target.model, PROMPT, 30)
+    device, rng = Device(table(target)), random.Random(0)
+    device.play(PROMPT)
+    while len(device.tokens) < len(PROMPT) + 30:
+        ahead = expected[len(device.tokens) - len(PROMPT) :][: rng.randrange(6)]
+        device.play([], sampled(DraftTree.chain(ahead) if rng.random() < 0.5 else random_tree(rng, 12)))
+    assert device.tokens[len(PROMPT) :][:30] == expected
+
+
+def test_a_sampled_tree_is_cut_where_the_room_ends(target: Engine) -> None:
+    prompt = [2 + token % 40 for token in range(LIMITS.max_tokens - 3)]
+    tree = sampled(DraftTree([4, 5, 6, 7, 8, 9], [-1, -1, 0, 2, 3, 1]))
+    for seed in range(8):
+        device = Device(table(target))
+        verdict = device.play(prompt, tree, sampling=Sampling(temperature=1.0, seed=seed)).verdict
+        assert len(prompt) < verdict.length <= LIMITS.max_tokens and len(verdict.accepted) <= 2
+    only_bonus = Device(table(target)).play(prompt + [3, 3], tree, sampling=Sampling(temperature=1.0)).verdict
+    assert only_bonus.accepted == () and only_bonus.finished
 
 
 def test_an_older_round_is_out_of_order(target: Engine) -> None:
@@ -273,6 +321,12 @@ def test_cached_tokens_stay_within_their_bound(target: Engine) -> None:
         {"tree": Tree.pack(DraftTree.chain([2] * 17))},
         {"tree": Tree.pack(DraftTree(list(range(25)), [-1] * 25))},
         {"tree": Tree(tokens=b"\0" * 8, parents=b"\0" * 4)},
+        {"tree": msgspec.structs.replace(Tree.pack(DraftTree.chain([2])), counts=b"\1\0")},
+        {
+            "tree": Tree.pack(
+                DraftTree([2], [-1], candidates={-1: Candidates(np.array([2, VOCABULARY]), np.array([3, 1]))})
+            )
+        },
         {"append": b""},
     ],
 )

@@ -1,0 +1,138 @@
+"""Draft trees by multi-candidate sampling (arXiv 2401.06706): children are drawn without replacement.
+
+The verifier's recursive rejection gives the target's own distribution back if each child really was drawn from the
+distribution that is sent with it, whatever was drawn before it elsewhere. Two things follow.
+
+The drafter's top list is warped, cut and rounded to whole weights *first* and drawn from afterwards, so the few pairs
+(id, weight) that go up are the exact distribution and not an excerpt of it.
+
+And nothing may decide on the value of a child whether that child gets into the tree. So a place in the tree is chosen
+before its token is known: the score of a node's i-th child depends on the distribution that is left when i - 1
+siblings are drawn, never on the token that comes next. Scores fall from sibling to sibling and from parent to child,
+so whether a place makes it into the tree, or into the frontier, depends on places with better scores only, and their
+tokens. That holds for the search in `drafter/search.py`, which is used as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.search import Acceptance, Children, Expand, Pace, Proposals, best_first
+from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class DraftSampling:
+    """How the drafter chooses: the target's own settings, applied to the drafter's top list. Temperature > 0."""
+
+    temperature: float
+    top_k: int = 0
+    """0: off."""
+    top_p: float = 1.0
+    seed: int = 0
+
+    def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Top lists (M, K), best first -> (M, K) whole weights of 0 to `MAX_WEIGHT`; 0: out. The best never is."""
+        logits = log_probs.astype(np.float64) / self.temperature
+        shares = np.exp(logits - logits[:, :1])
+        if self.top_k:
+            shares[:, self.top_k :] = 0.0
+        if self.top_p < 1:
+            better = np.cumsum(shares, axis=1) - shares
+            shares[better >= self.top_p * shares.sum(axis=1, keepdims=True)] = 0.0
+        weights: NDArray[np.int64] = np.rint(shares * MAX_WEIGHT).astype(np.int64)
+        return weights
+
+    def generator(self, position: int) -> np.random.Generator:
+        """The randomness of the draft that begins at `position`.
+
+        It is independent of the target's coin, which `drafter.coin` keys by the same numbers: a draft drawn with the
+        coin that is to judge it would be accepted or refused with its value, and the output would not follow the
+        target. Another personalisation of the hash makes the two unrelated.
+        """
+        key = struct.pack("<QQ", self.seed & _MASK, position & _MASK)
+        digest = hashlib.blake2b(key, digest_size=16, person=b"outrider draft").digest()
+        return np.random.default_rng(int.from_bytes(digest, "little"))
+
+
+def grow_sampled(
+    first: Proposals,
+    expand: Expand,
+    pace: Pace,
+    sampling: DraftSampling,
+    position: int,
+    acceptance: Acceptance | None = None,
+) -> DraftTree:
+    """The sampled tree under a root whose proposals are `first`, each (1, K); `position` is that of its children.
+
+    Siblings stand in the order of their drawing, in which the target tries them.
+    """
+    generator = sampling.generator(position)
+    lists: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # Of the root, then of each node in order of its run.
+
+    def drawn(proposals: Proposals, depth: int) -> Children:
+        weights, tokens = sampling.weights(proposals[0]), proposals[1]
+        lists.extend(zip(tokens, weights))
+        order = draw_order(weights, generator)[:, : pace.breadth]
+        chosen = np.take_along_axis(weights, order, axis=1)
+        chances = sibling_chances(weights, chosen, depth, acceptance)
+        scores = np.log(chances, out=np.full(chances.shape, -np.inf), where=chances > 0)
+        return Children(scores, np.take_along_axis(tokens, order, axis=1), None)
+
+    if pace.empty:
+        return DraftTree.empty()
+    tree, runs = best_first(first, expand, pace, drawn)
+    candidates = {}
+    for parent in np.unique(tree.parents).tolist():
+        tokens, weights = lists[0] if parent == ROOT else lists[1 + runs[parent]]
+        candidates[parent] = Candidates(tokens[weights > 0], weights[weights > 0])
+    return DraftTree(tree.tokens, tree.parents, acceptance=tree.acceptance, candidates=candidates)
+
+
+def draw_order(weights: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """(M, K) weights -> (M, K) indices in the order of drawing one after the other; those of weight 0 come last.
+
+    An exponential race: exponential times divided by weights finish in just that order.
+    """
+    times = generator.standard_exponential(weights.shape)
+    np.divide(times, weights, out=times, where=weights > 0)
+    times[weights == 0] = np.inf
+    return np.argsort(times, axis=1, kind="stable")
+
+
+def confidence(weights: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The expected probability of each draw, before it: lists (M, K) and the weights drawn of them (M, B) -> (M, B).
+
+    That is the sum of squared probabilities in what the draws before have left, and 0 where nothing is left. Whole
+    numbers keep it exact. A target that is sure of one token, the drafter being right about which in proportion to its
+    probabilities, accepts a draw with just this probability; one that hesitates accepts it more often.
+    """
+    rest = weights.sum(axis=1, keepdims=True) - np.cumsum(drawn, axis=1) + drawn
+    squares = (weights**2).sum(axis=1, keepdims=True) - np.cumsum(drawn**2, axis=1) + drawn**2
+    total = rest.astype(np.float64) ** 2
+    expected: NDArray[np.float64] = np.divide(squares, total, out=np.zeros(drawn.shape), where=total > 0)
+    return expected
+
+
+def sibling_chances(
+    weights: NDArray[np.int64], drawn: NDArray[np.int64], depth: int, acceptance: Acceptance | None
+) -> NDArray[np.float64]:
+    """How probable it is that each draw is the child that the target accepts: (M, B), falling, 0 where nothing is left.
+
+    The target comes to the i-th child only if it has refused those before it.
+    """
+    chances = confidence(weights, drawn)
+    if acceptance is not None:
+        logs = np.log(chances, out=np.full(chances.shape, -np.inf), where=chances > 0)
+        chances = np.exp(acceptance(logs, depth, np.arange(1, chances.shape[1] + 1)))
+    refused = np.cumprod(1.0 - chances, axis=1)
+    reached = np.concatenate((np.ones((len(chances), 1)), refused[:, :-1]), axis=1)
+    falling: NDArray[np.float64] = np.minimum.accumulate(reached * chances, axis=1)
+    return falling

@@ -1,0 +1,210 @@
+"""Acceptance as it is learnt: the identity at first, the truth in the end, sound in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter.calibration import Calibration, judged
+from drafter.multicandidate import DraftSampling
+from drafter.search import Pace
+from drafter.tree import ROOT, Candidates, DraftTree
+from tests.drafter.test_multicandidate import sampled
+from tests.drafter.test_search import Table, paces, seeds
+from tests.drafter.test_tree import trees
+
+TEN = np.arange(10)
+
+
+def verdicts(tree, chances, random):
+    """What a target says that accepts one child of each node, or none, with these chances (n,)."""
+    accepted, at, children = [], ROOT, tree.children()
+    while at in children:
+        nodes = list(children[at].values())
+        left = 1 - chances[nodes].sum()
+        assert left > -1e-9
+        taken = random.choice([*nodes, ROOT], p=np.clip([*chances[nodes], left], 0, 1))
+        if taken == ROOT:
+            break
+        accepted.append(int(taken))
+        at = int(taken)
+    return accepted, 10**6  # A token that no node carries.
+
+
+def some_tree(random, width=4, depth=4):
+    """Every node's children have random probabilities; the first is the next parent."""
+    tokens, parents, log_probs, above = [], [], [], ROOT
+    for _ in range(depth):
+        shares = np.sort(random.dirichlet(np.full(width + 1, 0.5))[:width])[::-1]
+        tokens += TEN[:width].tolist()
+        parents += [above] * width
+        log_probs += np.log(np.maximum(shares, 1e-6)).tolist()
+        above = len(tokens) - width
+    return DraftTree(np.array(tokens), np.array(parents), np.array(log_probs, np.float32))
+
+
+def trained(rounds, truth, seed=0):
+    """A calibration that has seen a target whose chances are `truth(log-probabilities, depths)`."""
+    calibration, random = Calibration(), np.random.default_rng(seed)
+    for _ in range(rounds):
+        tree = some_tree(random)
+        calibration.learn(tree, *verdicts(tree, truth(tree.log_probs, tree.depths()), random))
+    return calibration
+
+
+@given(st.lists(st.floats(-30, 0), min_size=1, max_size=9), st.integers(1, 20), st.integers(1, 9))
+def test_it_begins_as_the_identity(log_probs, depth, attempt):
+    assert Calibration()(np.array(log_probs), depth, attempt).tolist() == log_probs
+
+
+@given(seeds, st.integers(0, 30), st.integers(1, 20), st.integers(1, 9), st.booleans())
+def test_it_is_bounded_and_monotone_whatever_it_has_seen(seed, rounds, depth, attempt, hostile):
+    random, calibration = np.random.default_rng(seed), Calibration()
+    for _ in range(rounds):
+        tree = some_tree(random)
+        # The least likely child each time, or whatever comes.
+        leaves = [int(nodes[-1]) for nodes in (list(tree.children()[ROOT].values()),)]
+        outcome = ([leaves[0]], 10**6) if hostile else verdicts(tree, np.exp(tree.log_probs), random)
+        calibration.learn(tree, *outcome)
+    grid = np.concatenate(([-np.inf], np.linspace(-40, 0, 200)))
+    logs = calibration(grid, depth, attempt)
+    assert np.isfinite(calibration.dump()).all()
+    assert logs[0] == -np.inf and (logs <= 0).all() and (np.diff(logs[1:]) >= 0).all()
+
+
+def overconfident(log_probs, depths):
+    """Half of what the drafter says, and less with each level."""
+    return 0.5 * np.exp(log_probs) * 0.9 ** (depths - 1)
+
+
+def honest(log_probs, depths):
+    return np.exp(log_probs)
+
+
+def refusing(log_probs, depths):
+    return np.zeros(len(log_probs))
+
+
+@pytest.mark.parametrize("truth, most", [(overconfident, 0.03), (honest, 0.02), (refusing, 0.01)])
+def test_it_comes_near_the_truth(truth, most):
+    calibration, random = trained(1500, truth), np.random.default_rng(99)
+    errors, untrained = [], []
+    for _ in range(200):
+        tree = some_tree(random)
+        actual = truth(tree.log_probs, tree.depths())
+        errors.append(np.abs(np.exp(calibration(tree.log_probs, tree.depths())) - actual).mean())
+        untrained.append(np.abs(np.exp(tree.log_probs) - actual).mean())
+    assert np.mean(errors) < most
+    assert truth is honest or np.mean(errors) < np.mean(untrained) / 2
+
+
+def test_it_learns_what_an_attempt_is_worth():
+    """Of a list of equal candidates the target takes the first with 0.8, the second of the rest with 0.2."""
+    random, calibration = np.random.default_rng(0), Calibration()
+    lists = {ROOT: Candidates(TEN, np.ones(10))}
+    tree = DraftTree(np.array([3, 5]), np.array([ROOT, ROOT]), candidates=lists)
+    for _ in range(3000):
+        node = 0 if random.random() < 0.8 else 1 if random.random() < 0.2 else ROOT
+        calibration.learn(tree, [] if node == ROOT else [node], 10**6)
+    log_probs = np.log([1 / 10, 1 / 9])
+    np.testing.assert_allclose(np.exp(calibration(log_probs, 1, np.array([1, 2]))), [0.8, 0.2], atol=0.08)
+
+
+def test_recent_verdicts_count_more_than_old_ones():
+    calibration, random = Calibration(), np.random.default_rng(1)
+    tree = DraftTree(TEN[:1], np.array([ROOT]), np.array([-0.7], np.float32))
+    shares = []
+    for share in (0.9, 0.1):
+        for _ in range(1500):
+            calibration.learn(tree, [0] if random.random() < share else [], 10**6)
+        shares.append(float(np.exp(calibration(tree.log_probs, 1))[0]))
+    assert shares[0] == pytest.approx(0.9, abs=0.06) and shares[1] == pytest.approx(0.1, abs=0.12)
+
+
+# ---- what a verdict says ---------------------------------------------------------------------------------------------
+
+
+@given(trees(), st.integers(0, 2**31))
+def test_children_of_accepted_nodes_are_judged_and_no_others(tree, seed):
+    random = np.random.default_rng(seed)
+    accepted = tree.path(int(random.integers(-1, len(tree)))) if len(tree) else []
+    children = tree.children()
+    features, outcomes = judged(tree, accepted, None)
+    assert len(features) == len(outcomes) == sum(len(children[at]) for at in [ROOT, *accepted][: len(accepted)])
+    assert outcomes.sum() == len(accepted)
+    features, outcomes = judged(tree, accepted, 10**6)
+    assert len(features) == len(outcomes) == sum(len(children.get(at, {})) for at in [ROOT, *accepted])
+    assert outcomes.sum() == len(accepted)
+
+
+def test_of_a_sampled_tree_only_what_was_tried_is_judged():
+    lists = {ROOT: Candidates(TEN, np.arange(1, 11)), 1: Candidates(TEN, np.ones(10))}
+    tree = DraftTree(np.array([7, 2, 4, 1, 9]), np.array([ROOT, ROOT, ROOT, 1, 1]), candidates=lists)
+    assert judged(tree, [1], 9)[1].tolist() == [0, 1, 0, 1]  # The room was full, so 9 came as the bonus.
+    assert judged(tree, [1], 6)[1].tolist() == [0, 1, 0, 0]
+    assert judged(tree, [1], None)[1].tolist() == [0, 1]
+    assert judged(tree, [], 3)[1].tolist() == [0, 0, 0]
+
+
+def test_a_tree_that_was_not_drafted_teaches_nothing():
+    calibration = Calibration()
+    calibration.learn(DraftTree.chain([1, 2, 3]), [0, 1], 5)
+    calibration.learn(DraftTree.empty(), [], 5)
+    assert calibration.dump() == Calibration().dump()
+
+
+# ---- in the search ---------------------------------------------------------------------------------------------------
+
+
+@given(seeds, paces)
+def test_untrained_it_leaves_every_tree_as_it_is(seed, pace):
+    plain, calibrated = Table(seed).grow(pace), Table(seed).grow(pace, Calibration())
+    np.testing.assert_allclose(plain.acceptance, calibrated.acceptance, rtol=1e-5)
+    assert plain.tokens.tolist() == calibrated.tokens.tolist()
+    assert plain.parents.tolist() == calibrated.parents.tolist()
+
+
+def test_an_expected_tau_comes_true():
+    truth, pace = trained(800, overconfident), Pace(4, 4, 12)
+    random, gained, expected = np.random.default_rng(5), [], []
+    for seed in range(600):
+        tree = Table(seed).grow(pace, truth)
+        chances = np.exp(truth(tree.log_probs, tree.depths()))
+        accepted, _ = verdicts(tree, chances, random)
+        gained.append(len(accepted) + 1)
+        expected.append(tree.expected_tau)
+    assert np.mean(expected) == pytest.approx(np.mean(gained), rel=0.1)
+    assert all(1 <= tau <= pace.depth + 1 for tau in expected)
+
+
+def test_experience_changes_the_shape():
+    """Of a drafter whose second level is always refused, a tree has none."""
+    calibration = trained(400, lambda log_probs, depths: np.where(depths == 1, np.exp(log_probs), 0.0))
+    before = [Table(seed).grow(Pace(4, 4, 6)).depths().mean() for seed in range(30)]
+    after = [Table(seed).grow(Pace(4, 4, 6), calibration).depths().mean() for seed in range(30)]
+    assert np.mean(after) < np.mean(before)
+    sampled(Table(0), Pace(4, 4, 6), DraftSampling(1.0), acceptance=calibration)
+
+
+# ---- as a few numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 50])
+def test_it_survives_its_numbers(rounds):
+    calibration = trained(rounds, overconfident)
+    again = Calibration.load(calibration.dump())
+    assert again.dump() == calibration.dump() and len(again.dump()) == 14
+    tree = some_tree(np.random.default_rng(3))
+    for one in (calibration, again):
+        one.learn(tree, [0], 10**6)
+    np.testing.assert_allclose(again.dump(), calibration.dump(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "numbers", [[], [0.0] * 14, [0.0, 1.0] + [np.nan] * 12, [0.0, -1.0, *Calibration().dump()[2:]], [1.0] * 15]
+)
+def test_other_numbers_are_refused(numbers):
+    with pytest.raises(ValueError, match="not the numbers"):
+        Calibration.load(numbers)
