@@ -178,6 +178,8 @@ class Wire:
             method, path, content=body, headers=headers, timeout=silence, extensions={"trace": trace}
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
+        if self._http.is_closed:  # Whoever owns the connection gave it up, maybe while this round was on its way.
+            raise LinkDown(f"the connection to {self.host} was given up; it is made again as soon as it answers")
         with _translated(self.host):
             response = await self._http.send(request, stream=True)
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)

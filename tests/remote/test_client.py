@@ -212,6 +212,13 @@ async def test_a_restarted_verifier_costs_one_more_exchange(toy: ToyVerifier, cl
     assert [(message.round, message.base) for message in toy.rounds] == [(1, 0), (2, 4), (2, 0)]
 
 
+async def test_a_round_on_a_connection_that_was_given_up_is_a_line_that_is_down(client: VerifierClient) -> None:
+    session = client.session()
+    await client.close()
+    with pytest.raises(LinkDown, match="given up"):
+        await session.round(PROMPT, DraftTree.empty(), Sampling(), memory_from=None, deadline=PATIENCE)
+
+
 async def test_the_longest_prefix_that_matches_is_kept(toy: ToyVerifier, client: VerifierClient) -> None:
     session, tokens = client.session(), [token % 50 for token in range(60)]
     await (await ask(session, tokens)).aclose()
