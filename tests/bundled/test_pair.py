@@ -68,10 +68,10 @@ def test_tau_on_held_out_pages(engine: Engine, drafter: Drafter) -> None:
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     tally = measure(engine, drafter, prompts, "moa")
     tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))
-    assert tau > 4.5  # 5.72 on 200 prompts.
+    assert tau > 4.5  # 5.55 on 200 prompts.
 
 
 def test_everyday_questions(engine: Engine, drafter: Drafter) -> None:
     questions = read_questions()[::4]
     right = sum(question.right(answer(engine, drafter, question.prompt)) for question in questions)
-    assert right / len(questions) > 0.6  # 0.70 on all 120.
+    assert right / len(questions) > 0.75  # 0.85 on all 120.
