@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drafter.config import read_config
+from drafter.memory import memory_bytes
 from storage import Store
 
 MEGABYTE = 1 << 20
@@ -55,7 +56,7 @@ def train(
         built = build(loaded.model, target, loaded.name, questions, work, out, plan)
     except (ServeError, TooFewPrompts, UnsupportedTarget) as error:
         raise TrainingFailed(str(error)) from error
-    write_card(out, built, plan, [])
+    write_card(out, built, plan)
     print(f"int8 against float: {built.parity}", file=sys.stderr)
     print(out)
 
@@ -66,12 +67,11 @@ def info(folder: Path) -> None:
     read_config(folder, verify=tuple(config.files))
     sizes = {name: (folder / name).stat().st_size / MEGABYTE for name in sorted(config.files)}
     drafted = len(config.draft_vocabulary) or config.vocabulary
-    wire = sum(heads * (2 * size + 4) for heads, size in config.memory_layers)
     for name, value in (
         ("target", f"{config.target}, {config.target_layers} layers of {config.hidden}"),
         ("draft layers", f"self- and cross-attention, N = {config.inference_layers}"),
         ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
-        ("memory", f"{wire:,} bytes a token, {config.memory}"),
+        ("memory", f"{memory_bytes(1, config.memory_layers):,} bytes a token, {config.memory}"),
         ("tokenizer", config.tokenizer),
         ("files", ", ".join(f"{name} {size:.1f} MB" for name, size in sizes.items()) + "; checksums match"),
     ):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -55,6 +56,31 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
         scores = scores + mask.unsqueeze(-3)
     mixed = torch.softmax(scores, dim=-1).flatten(-3, -2) @ values
     return mixed.reshape(*batch, heads, count, size)
+
+
+class LayerShape(Protocol):
+    """What a config says of the layers that a drafter learns; `DrafterConfig` does, and those of the baselines."""
+
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_size(self) -> int: ...
+    @property
+    def ffn(self) -> int: ...
+    @property
+    def rope_theta(self) -> float: ...
+    @property
+    def norm_eps(self) -> float: ...
+
+
+def layer_shape(config: LayerShape) -> tuple[int, int, int, int, int, float, float]:
+    """The positional arguments of a layer."""
+    sizes = config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn
+    return (*sizes, config.rope_theta, config.norm_eps)
 
 
 class Norm(nn.Module):
@@ -263,15 +289,7 @@ class DraftModel(nn.Module):
     def __init__(self, config: DrafterConfig) -> None:
         super().__init__()
         self.config = config
-        shape = (
-            config.hidden,
-            config.heads,
-            config.kv_heads,
-            config.head_size,
-            config.ffn,
-            config.rope_theta,
-            config.norm_eps,
-        )
+        shape = layer_shape(config)
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.self_attention = SelfAttentionLayer(*shape)
         self.cross_attention = CrossAttentionLayer(*shape, blind=not config.cross_attention)

@@ -168,8 +168,8 @@ def _inputs(folder: Path, config: DrafterConfig, data: Sequence[Conversation]) -
     return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]
 
 
-def write_card(out: Path, built: Built, plan: Plan, figures: Sequence[tuple[str, str]]) -> None:
-    """The model card: what it is, for which target, how it was made, what was measured (`figures`: name, value)."""
+def write_card(out: Path, built: Built, plan: Plan) -> None:
+    """The model card: what it is, for which target, how it was made."""
     config, recipe = built.config, asdict(plan.recipe)
     lines = [
         f"# Outrider drafter for {config.target}",
@@ -185,7 +185,6 @@ def write_card(out: Path, built: Built, plan: Plan, figures: Sequence[tuple[str,
         f"| trained parameters | {built.trained_parameters / 1e6:.1f}M |",
         f"| draft vocabulary | {len(config.draft_vocabulary):,} tokens, {built.covered:.2%} of the answers |",
         f"| int8 against float | {built.parity} |",
-        *(f"| {name} | {value} |" for name, value in figures),
         "",
         "Training: " + ", ".join(f"{name} {value}" for name, value in recipe.items()) + ".",
         "",

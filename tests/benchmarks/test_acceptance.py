@@ -12,30 +12,11 @@ from hypothesis import strategies as st
 from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes
-from drafter.model import MemoryEncoder
-from drafter.runtime import Drafter
 from drafter.training.baselines import baseline_config, build, save_baseline
 from drafter.tree import ROOT, DraftTree
-from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
 
 DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture(scope="module")
-def prompts(drafter) -> list[list[int]]:
-    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
 
 
 def answer(engine, prompt, propose, tally=None, stops=frozenset()) -> list[list[int]]:

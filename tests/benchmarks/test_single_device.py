@@ -5,26 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.single_device import MOST_TOKENS, Different, Timed, by_transformers, row, run, with_drafts
-from drafter.model import MemoryEncoder
-from drafter.runtime import Drafter
 from drafter.search import Pace
-from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_pair) -> Engine:
-    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture(scope="module")
-def prompts(drafter) -> list[list[int]]:
-    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
 
 
 def test_all_ways_answer_alike(engine, drafter, prompts):

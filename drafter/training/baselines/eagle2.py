@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.model import KeysValues, SelfAttentionLayer
+from drafter.model import KeysValues, SelfAttentionLayer, layer_shape
 from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline, borrow_ends, shifted
 from drafter.training.baselines.recipe import BaselineRecipe
@@ -33,15 +33,7 @@ class Eagle2(Baseline):
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
         self.fuse = nn.Linear(2 * config.hidden, config.hidden)
-        self.layer = SelfAttentionLayer(
-            config.hidden,
-            config.heads,
-            config.kv_heads,
-            config.head_size,
-            config.ffn,
-            config.rope_theta,
-            config.norm_eps,
-        )
+        self.layer = SelfAttentionLayer(*layer_shape(config))
         self.embedding.requires_grad_(False)
         self.head.requires_grad_(config.own_head)
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.model import KeysValues, Norm, SelfAttentionLayer
+from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline, borrow_ends, shifted
 from drafter.training.baselines.recipe import BaselineRecipe
@@ -52,15 +52,7 @@ class Eagle3(Baseline):
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
         self.fuse = nn.Linear(len(config.features) * config.hidden, config.hidden, bias=False)
-        self.layer = FusedLayer(
-            config.hidden,
-            config.heads,
-            config.kv_heads,
-            config.head_size,
-            config.ffn,
-            config.rope_theta,
-            config.norm_eps,
-        )
+        self.layer = FusedLayer(*layer_shape(config))
         self.norm = Norm(config.hidden, config.norm_eps)
         self.embedding.requires_grad_(False)
         self.head.requires_grad_(config.own_head)

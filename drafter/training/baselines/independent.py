@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from drafter.model import KeysValues, Norm, SelfAttentionLayer
+from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline
 from drafter.training.baselines.recipe import BaselineRecipe
@@ -28,18 +28,7 @@ class Independent(Baseline):
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
-        self.layers = nn.ModuleList(
-            SelfAttentionLayer(
-                config.hidden,
-                config.heads,
-                config.kv_heads,
-                config.head_size,
-                config.ffn,
-                config.rope_theta,
-                config.norm_eps,
-            )
-            for _ in range(config.layers)
-        )
+        self.layers = nn.ModuleList(SelfAttentionLayer(*layer_shape(config)) for _ in range(config.layers))
         self.norm = Norm(config.hidden, config.norm_eps)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.head.weight = self.embedding.weight

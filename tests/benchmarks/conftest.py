@@ -1,0 +1,25 @@
+"""The tiny pair, opened the way the benchmarks open theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair) -> Engine:
+    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def prompts(drafter) -> list[list[int]]:
+    return [drafter.text.render([("user", question)]) for question in ("list all files", "unpack a tar archive")]
