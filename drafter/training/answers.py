@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+AT_ONCE = 512
+"""Prompts that are continued together at most."""
+STRETCH = 16
+"""Tokens that they go on for before those that are done leave them."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +55,41 @@ def _continue(
     prompts: list[list[int]],
     new_tokens: int,
     temperature: float,
+    half: bool,
 ) -> list[list[int]]:
-    """The target's continuation of each prompt, up to and with its stop token."""
+    """The target's continuation of each prompt, up to and with its stop token.
+
+    Answers that are done leave the batch every `STRETCH` tokens: the longest is many times as long as most.
+    """
     width = max(map(len, prompts))
+    stops = model.generation_config.eos_token_id
+    stops = set(stops) if isinstance(stops, list) else {stops}
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
     sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
-    out = model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=new_tokens, pad_token_id=pad, **sampling)
-    stops = model.generation_config.eos_token_id
-    stops = set(stops) if isinstance(stops, list) else {stops}
-    answers = []
-    for row in out[:, width:].tolist():
-        end = next((i + 1 for i, token in enumerate(row) if token in stops), len(row))
-        answers.append(row[:end])
+    answers: list[list[int]] = [[] for _ in prompts]
+    active, cache = list(range(len(prompts))), DynamicCache()
+    while active and (room := width + new_tokens - ids.shape[1]) > 0:
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
+            said = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                past_key_values=cache,
+                max_new_tokens=min(STRETCH, room),
+                pad_token_id=pad,
+                **sampling,
+            )
+        going = []
+        for place, (row, new) in enumerate(zip(active, said[:, ids.shape[1] :].tolist())):
+            end = next((i + 1 for i, token in enumerate(new) if token in stops), None)
+            answers[row] += new[:end]
+            if end is None:
+                going.append(place)
+        rest = torch.tensor(going, dtype=torch.long, device=model.device)
+        cache.batch_select_indices(rest)
+        mask = nn.functional.pad(mask[rest], (0, said.shape[1] - ids.shape[1]), value=1)
+        active, ids = [active[place] for place in going], said[rest]
     return answers
 
 
@@ -92,13 +119,15 @@ def generate_answers(
     questions: Sequence[Sequence[str]],
     out: Path,
     *,
-    batch: int = 96,
+    batch: int = 1024,
     new_tokens: int = 200,
-    temperatures: Sequence[float] = (0.0, 0.0, 0.0, 0.8),
+    temperatures: Sequence[float] = (0.0, 0.8),
+    half: bool = False,
 ) -> None:
     """Let the target answer every conversation's questions in turn and append the lines to `out`.
 
-    A file that is there already is continued after its last whole line. `temperatures` are used batch by batch in turn.
+    A file that is there already is continued after its last whole batch of conversations. `temperatures` are used in
+    turn, one conversation each. `half`: compute in bfloat16 where the model's weights have more bits.
     """
     done = 0
     if out.exists():
@@ -111,22 +140,28 @@ def generate_answers(
     with out.open("a") as file:
         for at in range(done, len(questions), batch):
             chosen = list(questions[at : at + batch])
-            temperature = temperatures[at // batch % len(temperatures)]
             torch.manual_seed(at)
             ids: list[list[int]] = [[] for _ in chosen]
             learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
             for turn in range(max(map(len, chosen))):
-                active = [i for i, conversation in enumerate(chosen) if turn < len(conversation)]
-                prompts = [
-                    ids[i] + _next(tokenizer, chosen[i][turn], ids[i][-1])
+                prompts = {
+                    i: ids[i] + _next(tokenizer, conversation[turn], ids[i][-1])
                     if turn
-                    else _opening(tokenizer, chosen[i][turn])
-                    for i in active
-                ]
-                answers = _continue(model, tokenizer, prompts, new_tokens, temperature)
-                for i, prompt, answer in zip(active, prompts, answers):
-                    learn[i].append((len(prompt), len(prompt) + len(answer)))
-                    ids[i] = prompt + answer
+                    else _opening(tokenizer, conversation[turn])
+                    for i, conversation in enumerate(chosen)
+                    if turn < len(conversation)
+                }
+                for first, temperature in enumerate(temperatures):
+                    # Prompts of about one length together, so that little of a batch is padding.
+                    asked = sorted(
+                        (i for i in prompts if i % len(temperatures) == first), key=lambda i: len(prompts[i])
+                    )
+                    for begin in range(0, len(asked), AT_ONCE):
+                        some = asked[begin : begin + AT_ONCE]
+                        answers = _continue(model, tokenizer, [prompts[i] for i in some], new_tokens, temperature, half)
+                        for i, answer in zip(some, answers):
+                            learn[i].append((len(prompts[i]), len(prompts[i]) + len(answer)))
+                            ids[i] = prompts[i] + answer
             for tokens, spans in zip(ids, learn):
                 file.write(json.dumps({"ids": tokens, "learn": spans}) + "\n")
             file.flush()
