@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.everyday import Need, fill, normalise, read_everyday
-from recipes.shell_guide.pages import read_pages
-from recipes.shell_guide.slots import SLOT, renumber
+from recipes.shell_guide.pages import Example, Page, read_pages
+from recipes.shell_guide.slots import SLOT, renumber, stem
 
 Turn = tuple[str, str]
 """(question, answer)"""
@@ -38,10 +39,12 @@ def evaluation_questions(path: Path = EVALUATION) -> set[str]:
 class Conversations:
     """An endless, indexable source of training conversations.
 
-    `mix` gives the share of each of `KINDS`. Held-out pages and evaluation questions are left out.
+    `mix` gives the share of each of `KINDS`. Held-out pages and evaluation questions are left out. `strange` is the
+    share of pages whose program is renamed and whose task is mixed with another's: nobody knows the answer, but a
+    target gives one, and a drafter that met only what its target has learnt by heart guesses badly where it has not.
     """
 
-    def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX) -> None:
+    def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX, strange: float = 0.0) -> None:
         self._excluded = evaluation_questions()
         self.needs = read_everyday(EVERYDAY, self._excluded)
         self.needs_with_followups = [n for n in self.needs if any(f.questions for f in n.followups)]
@@ -52,6 +55,7 @@ class Conversations:
         self._page_weights = np.cumsum(weights / weights.sum())
         self._mix = np.cumsum(np.array(mix) / np.sum(mix))
         self._seed = seed
+        self._strange = strange
 
     def draw(self, index: int) -> list[Turn]:
         """The conversation number `index`: one episode, or several about unrelated things, one after the other."""
@@ -76,6 +80,8 @@ class Conversations:
         at = int(np.searchsorted(self._page_weights, rng.random()))
         page, popular = self.pages[at], bool(self._popular[at])
         example = page.examples[int(rng.integers(len(page.examples)))]
+        if self._strange and rng.random() < self._strange:
+            page, example = self._mix_up(page, example, rng)
         if kind == "what-is":
             return [(phrasing.ask_what_is(page, rng), phrasing.answer_what_is(page))]
         if kind == "examples":
@@ -90,6 +96,15 @@ class Conversations:
             first = (phrasing.ask_what_is(page, rng), phrasing.answer_what_is(page))
         after = page.examples[int(rng.integers(len(page.examples)))]
         return [first, (phrasing.ask_next(after, rng), phrasing.answer(page.name, after.task, after.command))]
+
+    def _mix_up(self, page: Page, example: Example, rng: np.random.Generator) -> tuple[Page, Example]:
+        """A page of a program that is not, and what it might be asked."""
+        other = self.pages[int(rng.integers(len(self.pages)))]
+        name = other.name if rng.random() < 0.5 else stem(rng)
+        if rng.random() < 0.7:
+            task = other.examples[int(rng.integers(len(other.examples)))].task
+            example = replace(example, task=phrasing.splice(example.task, task, rng))
+        return replace(page, name=name), example
 
     def _everyday(self, need: Need, rng: np.random.Generator, values: dict[str, str]) -> Turn:
         # Twice the weight for a question that names the thing: its answer has to copy it.

@@ -171,6 +171,12 @@ def ask(page: Page, example: Example, rng: np.random.Generator, name_chance: flo
     return surface(frame.format(task), rng)
 
 
+def splice(task: str, other: str, rng: np.random.Generator) -> str:
+    """The beginning of one task and the end of another: `list all files` -> `list all branches by date`."""
+    head, tail = task.split(), other.split()
+    return " ".join(head[: int(rng.integers(1, len(head) + 1))] + tail[int(rng.integers(len(tail))) :])
+
+
 def answer(name: str, task: str, command: str) -> str:
     """The one form of a how-to answer; naming program and task first lets the model settle them before the command."""
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
