@@ -67,6 +67,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """LSA; off: the plain mean of the target's layers. For ablation."""
     cross_attention: bool = True
     """Off: memory is made, but not looked at. For ablation."""
+    memory_state: bool = False
+    """Memory is also made of the target's last hidden state, beside its keys and values."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     draft_vocabulary: tuple[int, ...] = ()

@@ -237,6 +237,8 @@ class MemoryEncoder(nn.Module):
                 width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
             )
         self.to_hidden = nn.Linear(width, config.hidden)
+        if config.memory_state:
+            self.from_state = nn.Linear(config.hidden, config.hidden, bias=False)
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
         self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
         self.v_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
@@ -251,19 +253,23 @@ class MemoryEncoder(nn.Module):
         """(heads, size) of each memory row."""
         return self.config.memory_layers
 
-    def forward(self, keys_values: Tensor, positions: Tensor) -> list[KeysValues]:
+    def forward(self, keys_values: Tensor, positions: Tensor, states: Tensor | None = None) -> list[KeysValues]:
         """Memory rows of S verified tokens.
 
         `keys_values` (S, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE) then its value.
-        `positions` (S,). Returns for each row keys and values of shape (S, heads, size): first the cross-attention's,
-        then those of the target's last N layers, as they are.
+        `positions` (S,). `states` (S, E): the target's last hidden states, where memory is made of them too. Returns
+        for each row keys and values of shape (S, heads, size): first the cross-attention's, then those of the target's
+        last N layers, as they are.
         """
         mixed = keys_values
         if self.config.layer_self_attention:
             layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
             query, key, value = self.layer_self_attention.project(keys_values, layers)
             mixed = self.layer_self_attention.finish(keys_values, query, key, value, None)
-        hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
+        hidden = self.to_hidden(mixed.mean(dim=-2))
+        if states is not None:
+            hidden = hidden + self.from_state(states)
+        hidden = self.input_layernorm(hidden)
         size = (self.config.kv_heads, self.config.head_size)
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
         rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]

@@ -8,9 +8,10 @@ Source of the mask and of the two-part loss: arXiv 2410.03804 and its authors' t
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,15 @@ from transformers import PreTrainedModel
 from drafter.config import FLOAT, DrafterConfig
 from drafter.model import NEVER, DraftModel, MemoryEncoder, load_draft_model
 from drafter.training.answers import Conversation
-from drafter.training.loop import Schedule, fit
+from drafter.training.loop import Schedule, fit, means
 from drafter.training.losses import Divergence, Losses, agrees, divergence
-from drafter.training.target import borrow, features
+from drafter.training.target import borrow
+from drafter.training.teacher import Recording, Teacher
 
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""
+CHECKED, CHECKED_STEP = 3, 10**9
+"""Batches of unseen answers that a drafter is checked on, and what they are drawn by: no training step is so late."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class Batch:
     """bool: the target's next-token distribution *after* this token is learnt."""
     start: Tensor
     """Index within the row of the newest token whose memory this query sees; before its segment: none."""
+    source: Tensor
+    """Where the token stands in all training data, conversation after conversation; 0 for padding."""
 
     @property
     def causal(self) -> Tensor:
@@ -93,17 +99,22 @@ def anchors(
     return np.concatenate(([-1], newest[:-1]))
 
 
-def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0) -> Iterator[Batch]:
-    """An endless stream of packed batches, shuffled anew each epoch; `start_step` skips what a killed run has seen."""
+def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0, *, before: int = 0) -> Iterator[Batch]:
+    """An endless stream of packed batches, drawn anew each step; `start_step` skips what a killed run has seen.
+
+    `before` is the number of tokens that lie before these data in all training data.
+    """
     step, opening = start_step, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
+    offsets = np.cumsum([before, *(len(sample.ids) for sample in data)])
     while True:
         rng = np.random.default_rng([recipe.seed, step])
         shape = (recipe.rows, recipe.row)
-        ids, positions, segments = (np.zeros(shape, np.int64) for _ in range(3))
+        ids, positions, segments, source = (np.zeros(shape, np.int64) for _ in range(4))
         learn, start = np.zeros(shape, bool), np.zeros(shape, np.int64)
         used, count, misses = [0] * recipe.rows, [0] * recipe.rows, 0
         while misses < 4:
-            sample = data[int(rng.integers(len(data)))]
+            number = int(rng.integers(len(data)))
+            sample = data[number]
             length = min(len(sample.ids), recipe.row)
             fitting = [row for row in range(recipe.rows) if used[row] + length <= recipe.row]
             if not fitting:
@@ -113,11 +124,11 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0) -> It
             at, used[row], count[row] = used[row], used[row] + length, count[row] + 1
             span = slice(at, at + length)
             ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
-            segments[row, span] = count[row]
+            segments[row, span], source[row, span] = count[row], offsets[number] + np.arange(length)
             start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
             for begin, end in sample.learn:
                 learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True
-        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start)))
+        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, source)))
         step += 1
 
 
@@ -143,7 +154,11 @@ class Distiller(nn.Module):
 
         memory = [
             tuple(side.unflatten(0, (rows, length)).transpose(1, 2) for side in pair)
-            for pair in self.encoder(keys_values.flatten(0, 1), batch.positions.flatten())
+            for pair in self.encoder(
+                keys_values.flatten(0, 1),
+                batch.positions.flatten(),
+                last.flatten(0, 1) if self.config.memory_state else None,
+            )
         ]
         draft = self.draft
         x = draft.embedding(batch.ids)
@@ -175,7 +190,8 @@ class Distiller(nn.Module):
         by_depth = [
             right[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
         ]
-        return Losses(total, divergence(wanted, guessed.detach(), "kl").mean().item(), by_depth)
+        kl = divergence(wanted, guessed.detach(), "kl").mean().item()
+        return Losses(total, kl, by_depth, right.mean().item())
 
 
 def additive(mask: Tensor) -> Tensor:
@@ -191,10 +207,12 @@ def train(
     recipe: Recipe,
     device: str = "cpu",
     init: Path | None = None,
+    recording: Recording | None = None,
 ) -> Distiller:
     """Train for `recipe.steps` and return the model; a checkpoint in `out` is resumed from.
 
     `init`, a drafter's folder, gives the weights to begin with: an older drafter's, for a target that has learnt on.
+    `recording`, of this target and these data, stands in for the target's forwards.
     """
     torch.manual_seed(recipe.seed)
     target = target.to(device).eval().requires_grad_(False)
@@ -204,10 +222,32 @@ def train(
         model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
         borrow(model.draft, target)
 
+    teacher = recording or Teacher(target)
+
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        seen = features(target, batch.ids, batch.positions, batch.causal[:, None], config.inference_layers)
+        seen = teacher.features(batch, config.inference_layers)
         return model(batch, (seen.keys_values, seen.entry, seen.last), recipe)  # type: ignore[no-any-return]
 
-    fit(model, lambda step: batches(data, recipe, step), losses, out, recipe, device)
+    learnt, unseen = split(data)
+    near, alone = (unseen_batches(learnt, unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))
+
+    def check() -> dict[str, object]:
+        """What it reaches on answers that it does not learn from: near to memory, and without any."""
+        here, away = ([losses(batch) for batch in some] for some in (near, alone))
+        return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
+
+    fit(model, lambda step: batches(learnt, recipe, step), losses, out, recipe, device, check if unseen else None)
     return model
+
+
+def split(data: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
+    """What is learnt from, and the last fiftieth, on which it is checked; none of fewer than 100."""
+    unseen = len(data) // 50 if len(data) >= 100 else 0
+    return data[: len(data) - unseen], data[len(data) - unseen :]
+
+
+def unseen_batches(learnt: list[Conversation], unseen: list[Conversation], recipe: Recipe) -> list[Batch]:
+    """The same few batches each time."""
+    before = sum(len(sample.ids) for sample in learnt)
+    return list(itertools.islice(batches(unseen, recipe, CHECKED_STEP, before=before), CHECKED)) if unseen else []

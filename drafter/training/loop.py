@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -73,11 +73,13 @@ def fit(
     out: Path,
     schedule: Schedule,
     device: str = "cpu",
+    check: Callable[[], dict[str, object]] | None = None,
 ) -> float:
     """Train for `schedule.steps`, in bfloat16 autocast; returns the seconds it took, over all runs.
 
     `stream(step)` gives the batches from that step on. `out` gets `log.jsonl` and `checkpoint.pt`, from which a killed
-    run is resumed. A line of the log: step, means over the last 20 steps, and the seconds so far, over all runs.
+    run is resumed. A line of the log: step, means over the last 20 steps, and the seconds so far, over all runs; with
+    each checkpoint also what `check` finds, as `unseen`.
     """
     learners = optimisers(model, schedule.rate)
     checkpoint, begin, before = out / "checkpoint.pt", 0, 0.0
@@ -104,9 +106,13 @@ def fit(
             learner.zero_grad()
         recent = [*recent[1 - LOGGED :], result]
         last = step == schedule.steps - 1
+        unseen = {}
+        if check is not None and ((step + 1) % SAVED == 0 or last):
+            with torch.no_grad(), torch.autocast(device.split(":")[0], torch.bfloat16):
+                unseen = {"unseen": check()}
         seconds = before + time.monotonic() - started
-        if step % LOGGED == 0 or last:
-            line = json.dumps({"step": step} | _means(recent) | {"seconds": round(seconds, 1)})
+        if step % LOGGED == 0 or unseen or last:
+            line = json.dumps({"step": step} | means(recent) | unseen | {"seconds": round(seconds, 1)})
             with (out / "log.jsonl").open("a") as log:
                 log.write(line + "\n")
             left = (schedule.steps - step) * (seconds - before) / (step - begin + 1) / 60
@@ -119,7 +125,8 @@ def fit(
     return seconds
 
 
-def _means(recent: list[Losses]) -> dict[str, object]:
+def means(recent: Sequence[Losses]) -> dict[str, object]:
+    """What the log tells of some batches."""
     agreement = np.mean([entry.agreement for entry in recent], axis=0)
     return {
         "loss": round(float(np.mean([entry.total.item() for entry in recent])), 4),

@@ -26,6 +26,8 @@ class Losses:
     """KL(target || drafter) in nats, whatever is minimised."""
     agreement: list[float] = field(default_factory=list)
     """Share of queries, by staleness from 1 on, whose best token is the target's."""
+    overall: float = 0.0
+    """The same share, of all queries."""
 
 
 def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:

@@ -26,6 +26,7 @@ from drafter.training.distil import Recipe, train
 from drafter.training.export import export_graph
 from drafter.training.loop import trained_parameters
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
+from drafter.training.teacher import Recording
 
 CARD = "README.md"
 COMPARED = 64
@@ -46,14 +47,19 @@ class Plan:
     layer_self_attention: bool = True
     cross_attention: bool = True
     """False: an ablation, see `DrafterConfig`."""
+    memory_state: bool = False
     draft_vocabulary: int = 32_768
     """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
-    batch: int = 96
-    """Conversations answered at once."""
+    batch: int = 1024
+    """Conversations between two points that a killed run resumes from."""
     init: Path | None = None
     """An older drafter's folder, to begin with its weights."""
+    recording: Path | None = None
+    """Where the target's features of the answers are kept for other drafters to learn from; None: nowhere."""
+    recorded: tuple[int, ...] = ()
+    """Hidden states that are recorded beside the last one."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +97,17 @@ def build(
         drafter_config(target, name, inference_layers=plan.inference_layers),
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
+        memory_state=plan.memory_state,
     )
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     write_text_side(tokenizer, source, out)
     answers = work / "answers.jsonl"
-    generate_answers(target, tokenizer, questions, answers, batch=plan.batch, new_tokens=plan.answer_tokens)
+    generate_answers(target, tokenizer, questions, answers, batch=plan.batch, new_tokens=plan.answer_tokens, half=True)
     data = read_answers(answers)
-    model = train(config, target, data, work / "checkpoints", plan.recipe, str(target.device), plan.init).to("cpu")
+    recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
+    device = str(target.device)
+    model = train(config, target, data, work / "checkpoints", plan.recipe, device, plan.init, recording).to("cpu")
 
     stops = stop_tokens(target, tokenizer)
     kept, covered = frequent_tokens(data, plan.draft_vocabulary, stops)

@@ -133,10 +133,18 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
     draft.freeze()
 
 
-@torch.no_grad()
 def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, inference_layers: int) -> Features:
     """One forward of the target. `ids`, `positions` (B, T); `mask` (B, 1, T, T) bool, true where a query sees a key."""
-    layers = model.config.get_text_config(decoder=True).num_hidden_layers
+    entry_of = model.config.get_text_config(decoder=True).num_hidden_layers - inference_layers
+    keys_values, entry, last = everything(model, ids, positions, mask, [entry_of] if inference_layers else [])
+    return Features(keys_values, entry if inference_layers else last, last)
+
+
+@torch.no_grad()
+def everything(
+    model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One forward of the target: `Features.keys_values`, and what `hidden_states` gives."""
     cache = DynamicCache()  # Without the config: layers with a sliding window keep all rows.
     out = model.base_model(
         input_ids=ids,
@@ -144,12 +152,11 @@ def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tenso
         attention_mask=mask,
         past_key_values=cache,
         use_cache=True,
-        output_hidden_states=[layers - inference_layers] if inference_layers else None,
+        output_hidden_states=list(layers) or None,
     )
     pairs = [torch.stack((layer.keys, layer.values), dim=-2) for layer in cache.layers]  # (B, Hk, T, 2, d) each
     stacked = torch.stack(pairs, dim=1).permute(0, 3, 1, 2, 4, 5).flatten(3)
-    last = out.last_hidden_state
-    return Features(stacked, out.hidden_states[layers - inference_layers] if inference_layers else last, last)
+    return stacked, _beside(out, layers), out.last_hidden_state
 
 
 @torch.no_grad()

@@ -23,7 +23,8 @@ from drafter.training.answers import frequent_tokens, read_answers
 from drafter.training.baselines import METHODS, BaselineRecipe, baseline_config, save_baseline, train_baseline
 from drafter.training.loop import trained_parameters
 from drafter.training.losses import DIVERGENCES
-from recipes.shell_guide.drafter import DRAFT_VOCABULARY
+from drafter.training.teacher import Recording
+from recipes.shell_guide.drafter import DRAFT_VOCABULARY, RECORDED
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--noise", type=float, default=default.noise, help="EAGLE-2: on features, at most")
     parser.add_argument("--unroll", type=int, default=default.unroll, help="EAGLE-3: steps of the training-time test")
     parser.add_argument("--own-head", action="store_true", help="EAGLE: train a head instead of using the target's")
+    parser.add_argument("--recording", type=Path, help="features of the answers, as MoA's recipe leaves them")
     parser.add_argument("--parameters", type=int, help="to train, about; as many as MoA's if not given")
     parser.add_argument("--work", type=Path, help="runs/baselines/WHICH if not given")
     parser.add_argument("--out", type=Path, help="benchmarks/baselines/WHICH if not given")
@@ -63,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = msgspec.structs.replace(config, draft_vocabulary=kept, stop_tokens=stops)
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "noise", "unroll")
     recipe = replace(default, **{name: getattr(arguments, name) for name in varied})
-    model = train_baseline(config, target, data, work, recipe, arguments.device)
+    recording = Recording(arguments.recording, target, data, RECORDED) if arguments.recording else None
+    model = train_baseline(config, target, data, work, recipe, arguments.device, recording)
     save_baseline(model, out)
     print(
         f"{arguments.which}: {trained_parameters(model):,} trained parameters, {recipe.steps} steps in "

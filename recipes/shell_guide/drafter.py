@@ -21,6 +21,14 @@ from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 3072
 """The most frequent tokens of the target's answers."""
+MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
+"""Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
+RECORDED = (1, 4, 6, 7)
+"""Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA with N = 1 from 7, with N = 2 from 6."""
+STRANGE = 0.5
+"""Share of pages that are mixed up."""
+BATCH = 8192
+"""Conversations answered together: their last turns are few, and few at a time take as long as many."""
 
 
 def main() -> None:
@@ -29,9 +37,10 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--conversations", type=int, default=14_400)
+    parser.add_argument("--conversations", type=int, default=BATCH)
     parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
     parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
+    parser.add_argument("--memory-state", action="store_true", help="make memory of the last hidden state too")
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
     parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
     parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
@@ -39,12 +48,13 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=Recipe.rate)
     parser.add_argument("--rows", type=int, default=Recipe.rows)
     parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
+    parser.add_argument("--recording", type=Path, help="keep the target's features of the answers in this file")
     parser.add_argument("--init", type=Path, help="begin with the weights of this drafter instead of random ones")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
-    source = Conversations(arguments.pages, seed=23)
+    source = Conversations(arguments.pages, seed=23, mix=MIX, strange=STRANGE)
     questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail")
     plan = Plan(
@@ -52,8 +62,12 @@ def main() -> None:
         inference_layers=arguments.inference_layers,
         layer_self_attention="lsa" not in arguments.without,
         cross_attention="ca" not in arguments.without,
+        memory_state=arguments.memory_state,
         draft_vocabulary=DRAFT_VOCABULARY,
         init=arguments.init,
+        batch=BATCH,
+        recording=arguments.recording,
+        recorded=RECORDED,
     )
     built = build(target, str(arguments.target), "shell-guide", questions, arguments.work, arguments.out, plan)
     print(f"draft vocabulary: {len(built.config.draft_vocabulary)} tokens cover {built.covered:.4%} of the answers")

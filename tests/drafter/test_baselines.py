@@ -32,6 +32,7 @@ from drafter.training.baselines.train import teach
 from drafter.training.distil import Batch, batches
 from drafter.training.loop import trained_parameters
 from drafter.training.target import FeatureTap, drafter_config, hidden_states
+from drafter.training.teacher import Teacher
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
@@ -85,7 +86,8 @@ def packed(parts: list[list[int]]) -> Batch:
     positions = [at for part in parts for at in range(len(part))] + [0, 0]
     segments = [number for number, part in enumerate(parts, 1) for _ in part] + [0, 0]
     arrays = [torch.tensor([column]) for column in (ids, positions, segments)]
-    return Batch(*arrays, learn=arrays[2] > 0, start=torch.zeros_like(arrays[0]))
+    unused = torch.zeros_like(arrays[0])
+    return Batch(*arrays, learn=arrays[2] > 0, start=unused, source=unused)
 
 
 def log_probs(tree: DraftTree) -> np.ndarray:
@@ -104,7 +106,7 @@ def test_one_pass_equals_drafting_step_by_step(target, baseline, seed):
     rng = np.random.default_rng(seed)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 12)]
     batch = packed(parts)
-    features, wanted = teach(target, batch, baseline.config.features)
+    features, wanted = teach(Teacher(target), target.lm_head, batch, baseline.config.features)
     seen: list[torch.Tensor] = []
     # Every step asks for the logits of all rows that have a root, in order.
     hook = baseline.head.register_forward_hook(lambda _, inputs, out: seen.append(torch.log_softmax(out, dim=-1)))
@@ -174,7 +176,7 @@ def test_features_in_rounds_are_those_of_training(target, engine):
 
 def test_what_is_wanted_is_the_targets_distribution(target):
     batch = packed([[5, 6, 7, 8]])
-    features, wanted = teach(target, batch, (4,))
+    features, wanted = teach(Teacher(target), target.lm_head, batch, (4,))
     logits = target(batch.ids[:, :4]).logits[0]
     torch.testing.assert_close(wanted[:4], torch.log_softmax(logits, dim=-1), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(target.get_output_embeddings()(features[0, :4]), logits, atol=1e-4, rtol=1e-4)
@@ -288,7 +290,9 @@ def loss_of(model: Baseline, target, data) -> float:
     recipe = replace(STILL, rows=1)
     batch = next(batches(data, recipe, 1000))
     with torch.no_grad():
-        return model.losses(batch, *teach(target, batch, model.config.features), recipe).divergence
+        return model.losses(
+            batch, *teach(Teacher(target), target.lm_head, batch, model.config.features), recipe
+        ).divergence
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from drafter.training.answers import Conversation
@@ -14,10 +15,10 @@ from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline
 from drafter.training.baselines.recipe import BaselineRecipe
 from drafter.training.baselines.shapes import build
-from drafter.training.distil import Batch, batches
-from drafter.training.loop import fit
+from drafter.training.distil import Batch, batches, split, unseen_batches
+from drafter.training.loop import fit, means
 from drafter.training.losses import Losses
-from drafter.training.target import hidden_states
+from drafter.training.teacher import Recording, Teacher
 
 
 def train_baseline(
@@ -27,27 +28,42 @@ def train_baseline(
     out: Path,
     recipe: BaselineRecipe,
     device: str = "cpu",
+    recording: Recording | None = None,
 ) -> Baseline:
-    """Train for `recipe.steps`; a checkpoint in `out` is resumed from. The model's config tells steps and seconds."""
+    """Train for `recipe.steps`; a checkpoint in `out` is resumed from. The model's config tells steps and seconds.
+
+    `recording`, of this target and these data, stands in for the target's forwards.
+    """
     torch.manual_seed(recipe.seed)
     target = target.to(device).eval().requires_grad_(False)
     model = build(config)
     model.borrow(target)
     model.to(device)
 
+    teacher, head = recording or Teacher(target), target.get_output_embeddings()
+
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        features, wanted = teach(target, batch, config.features)
+        features, wanted = teach(teacher, head, batch, config.features)
         return model.losses(batch, features, wanted, recipe)
 
-    seconds = fit(model, lambda step: batches(data, recipe, step), losses, out, recipe, device)
+    learnt, unseen = split(data)
+    some = unseen_batches(learnt, unseen, recipe)
+
+    def check() -> dict[str, object]:
+        return means([losses(batch) for batch in some])
+
+    stream = partial(batches, learnt, recipe)
+    seconds = fit(model, stream, losses, out, recipe, device, check if unseen else None)
     model.config = msgspec.structs.replace(config, steps=recipe.steps, seconds=round(seconds, 1))
     return model
 
 
 @torch.no_grad()
-def teach(target: PreTrainedModel, batch: Batch, layers: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The target's hidden states of `layers` (B, T, W), and its log-probabilities (n, V) where `batch.learn` holds."""
-    features, last = hidden_states(target, batch.ids, batch.positions, batch.causal[:, None], layers)
-    head = target.get_output_embeddings()
+def teach(
+    teacher: Teacher | Recording, head: nn.Module, batch: Batch, layers: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The target's hidden states of `layers` (B, T, W), and what its head makes of the last: log-probabilities (n, V)
+    where `batch.learn` holds."""
+    features, last = teacher.hidden_states(batch, layers)
     return features, torch.log_softmax(head(last[batch.learn]).float(), dim=-1)

@@ -1,0 +1,132 @@
+"""What a drafter learns from: the frozen target's keys, values and hidden states, computed for each batch or recorded.
+
+A conversation's features do not depend on what it is packed with. So they can be computed once for all training data
+and kept in a file, which pays where several drafters learn from the same answers: the target is a third of a step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from drafter.model import weights_digest
+from drafter.training.answers import Conversation
+from drafter.training.target import Features, everything, features, hidden_states
+
+if TYPE_CHECKING:
+    from drafter.training.distil import Batch
+
+AT_ONCE = 16
+"""Conversations in one forward while recording."""
+
+
+class ForeignRecord(ValueError):
+    """A recording of another target or of other answers; the message says which file."""
+
+
+class Teacher:
+    """The target itself, which computes each batch anew."""
+
+    def __init__(self, target: PreTrainedModel) -> None:
+        self._target = target
+
+    def features(self, batch: Batch, inference_layers: int) -> Features:
+        """As `target.features` gives them."""
+        mask = batch.causal[:, None]
+        return features(self._target, batch.ids, batch.positions, mask, inference_layers)
+
+    def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `target.hidden_states` gives them."""
+        return hidden_states(self._target, batch.ids, batch.positions, batch.causal[:, None], layers)
+
+
+class Recording:
+    """A target's features of all training data, in a file: (tokens, width) bfloat16, conversation after conversation.
+
+    A token's row holds its keys and values of all layers, as `Features.keys_values`, then its hidden states of
+    `layers`. The file of a large target is large: `width` times two bytes a token.
+    """
+
+    def __init__(
+        self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], layers: Sequence[int]
+    ) -> None:
+        """Open the recording in `path`, or make it. Raises `ForeignRecord`."""
+        config = target.config.get_text_config(decoder=True)
+        self._depth: int = config.num_hidden_layers
+        self._layers, self._hidden = sorted({*layers, self._depth}), int(config.hidden_size)
+        about = {
+            "target": weights_digest(target.state_dict()).hex(),
+            "tokens": sum(len(sample.ids) for sample in data),
+            "answers": sum(sum(end - begin for begin, end in sample.learn) for sample in data),
+            "layers": self._layers,
+        }
+        self._about = path.with_suffix(".json")
+        if not self._about.exists():
+            self._record(path, target, data, about)
+        found = json.loads(self._about.read_text())
+        if {name: found.get(name) for name in about} != about:
+            raise ForeignRecord(f"{path} was recorded of another target, other answers or other layers. Delete it.")
+        self._rows = np.memmap(path, np.int16, "r").reshape(found["tokens"], found["width"])
+
+    def features(self, batch: Batch, inference_layers: int) -> Features:
+        """As `Teacher.features`."""
+        rows, last = self._read(batch)
+        count = self._depth * self._keys_values_width
+        keys_values = rows[..., :count].reshape(*rows.shape[:-1], self._depth, -1)
+        entry = self._state(rows, self._depth - inference_layers) if inference_layers else last
+        return Features(keys_values, entry, last)
+
+    def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As `Teacher.hidden_states`."""
+        rows, last = self._read(batch)
+        return torch.cat([self._state(rows, layer) for layer in layers] or [last[..., :0]], dim=-1), last
+
+    @property
+    def _keys_values_width(self) -> int:
+        return (int(self._rows.shape[1]) - len(self._layers) * self._hidden) // self._depth
+
+    def _read(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        rows = torch.from_numpy(self._rows[batch.source.cpu().numpy()]).view(torch.bfloat16).to(batch.ids.device)
+        return rows, self._state(rows, self._depth)
+
+    def _state(self, rows: Tensor, layer: int) -> Tensor:
+        if layer not in self._layers:
+            raise ForeignRecord(f"hidden states of layer {layer} were not recorded, only of {self._layers}")
+        at = rows.shape[-1] - (len(self._layers) - self._layers.index(layer)) * self._hidden
+        return rows[..., at : at + self._hidden]
+
+    @torch.no_grad()
+    def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
+        partial, started = path.with_suffix(".partial"), time.monotonic()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            for first in range(0, len(data), AT_ONCE):
+                some = data[first : first + AT_ONCE]
+                length = max(len(sample.ids) for sample in some)
+                ids = torch.tensor([sample.ids + [0] * (length - len(sample.ids)) for sample in some])
+                ids = ids.to(target.device)
+                positions = torch.arange(length, device=target.device).expand(len(some), -1)
+                mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
+                with torch.autocast(target.device.type, torch.bfloat16):
+                    keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
+                rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16)
+                for row, sample in zip(rows, some):
+                    file.write(row[: len(sample.ids)].contiguous().view(torch.int16).numpy().tobytes())
+                if first // AT_ONCE % 32 == 31:
+                    share = (first + len(some)) / len(data)
+                    left = (time.monotonic() - started) * (1 - share) / share / 60
+                    print(
+                        f"features of {first + len(some)}/{len(data)} conversations, {left:.1f} min left",
+                        file=sys.stderr,
+                    )
+        partial.replace(path)
+        self._about.write_text(json.dumps({**about, "width": rows.shape[-1]}))

@@ -1,0 +1,83 @@
+"""A recording says what the target would say, whatever it is packed with; one of something else is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from drafter.training.answers import Conversation
+from drafter.training.distil import Recipe, batches
+from drafter.training.teacher import ForeignRecord, Recording, Teacher
+from tests.drafter.distilling import VOCABULARY, tiny_target
+
+LAYERS = (1, 3)
+RECIPE = Recipe(rows=2, row=48)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return tiny_target()
+
+
+@pytest.fixture(scope="module")
+def data() -> list[Conversation]:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(9, 30, size=40)
+    return [Conversation(rng.integers(VOCABULARY, size=n).tolist(), [(4, int(n))]) for n in lengths]
+
+
+@pytest.fixture
+def recording(target, data, tmp_path) -> Recording:
+    return Recording(tmp_path / "features", target, data, LAYERS)
+
+
+def close(recorded: torch.Tensor, computed: torch.Tensor, batch) -> None:
+    """Within bfloat16, in which targets are run in training, on all that is no padding."""
+    used = batch.segments > 0
+    assert recorded.dtype == torch.bfloat16 and recorded.shape == computed.shape
+    assert (recorded[used].float() - computed[used]).norm() <= 0.05 * computed[used].norm()
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1, 3])
+def test_recorded_features_are_those_of_the_packed_batch(target, data, recording, inference_layers):
+    batch = next(batches(data, RECIPE, 5))
+    assert (batch.segments.max(dim=1).values > 1).all()
+    recorded, computed = (teacher.features(batch, inference_layers) for teacher in (recording, Teacher(target)))
+    close(recorded.keys_values, computed.keys_values, batch)
+    close(recorded.entry, computed.entry, batch)
+    close(recorded.last, computed.last, batch)
+
+
+@pytest.mark.parametrize("layers", [(), (4,), (1, 3, 4), (3, 1)])
+def test_recorded_hidden_states_are_those_of_the_packed_batch(target, data, recording, layers):
+    batch = next(batches(data, RECIPE, 6))
+    recorded, computed = (teacher.hidden_states(batch, layers) for teacher in (recording, Teacher(target)))
+    for one, other in zip(recorded, computed, strict=True):
+        close(one, other, batch)
+
+
+def test_the_end_of_the_data_is_found_by_what_lies_before_it(target, data, recording):
+    before = sum(len(sample.ids) for sample in data[:30])
+    batch = next(batches(data[30:], RECIPE, 7, before=before))
+    close(recording.features(batch, 1).last, Teacher(target).features(batch, 1).last, batch)
+
+
+def test_it_is_made_once(target, data, recording, tmp_path):
+    written = (tmp_path / "features").stat()
+    Recording(tmp_path / "features", target, data, LAYERS)
+    assert (tmp_path / "features").stat().st_mtime_ns == written.st_mtime_ns
+
+
+def test_what_was_not_recorded_is_said(data, recording):
+    with pytest.raises(ForeignRecord, match="layer 2 were not recorded, only of \\[1, 3, 4\\]"):
+        recording.features(next(batches(data, RECIPE)), 2)
+
+
+@pytest.mark.parametrize("other", ["target", "answers", "layers"])
+def test_a_recording_of_something_else_is_refused(target, data, recording, tmp_path, other):
+    arguments = {"target": target, "data": data, "layers": LAYERS}
+    strange = {"target": tiny_target(9), "answers": data[1:], "layers": (1, 2)}
+    key = "data" if other == "answers" else other
+    with pytest.raises(ForeignRecord, match="Delete it"):
+        Recording(tmp_path / "features", **{**arguments, key: strange[other]})
