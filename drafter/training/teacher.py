@@ -108,25 +108,29 @@ class Recording:
     def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
         partial, started = path.with_suffix(".partial"), time.monotonic()
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            for first in range(0, len(data), AT_ONCE):
-                some = data[first : first + AT_ONCE]
-                length = max(len(sample.ids) for sample in some)
-                ids = torch.tensor([sample.ids + [0] * (length - len(sample.ids)) for sample in some])
-                ids = ids.to(target.device)
-                positions = torch.arange(length, device=target.device).expand(len(some), -1)
-                mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
-                with torch.autocast(target.device.type, torch.bfloat16):
-                    keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
-                rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16)
-                for row, sample in zip(rows, some):
-                    file.write(row[: len(sample.ids)].contiguous().view(torch.int16).numpy().tobytes())
-                if first // AT_ONCE % 32 == 31:
-                    share = (first + len(some)) / len(data)
-                    left = (time.monotonic() - started) * (1 - share) / share / 60
-                    print(
-                        f"features of {first + len(some)}/{len(data)} conversations, {left:.1f} min left",
-                        file=sys.stderr,
-                    )
+        offsets = np.cumsum([0, *(len(sample.ids) for sample in data)])
+        # Conversations of about one length together, so that little of a forward is padding.
+        order = sorted(range(len(data)), key=lambda number: len(data[number].ids))
+        written = None
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            length = len(data[some[-1]].ids)
+            ids = torch.tensor([data[number].ids + [0] * (length - len(data[number].ids)) for number in some])
+            ids = ids.to(target.device)
+            positions = torch.arange(length, device=target.device).expand(len(some), -1)
+            mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
+            with torch.autocast(target.device.type, torch.bfloat16):
+                keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
+            rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16).view(torch.int16)
+            if written is None:
+                written = np.memmap(partial, np.int16, "w+", shape=(about["tokens"], rows.shape[-1]))
+            for row, number in zip(rows.numpy(), some):
+                written[offsets[number] : offsets[number + 1]] = row[: len(data[number].ids)]
+            if first // AT_ONCE % 32 == 31:
+                share = sum(len(data[number].ids) for number in order[: first + AT_ONCE]) / about["tokens"]
+                left = (time.monotonic() - started) * (1 - share) / share / 60
+                print(f"features: {share:.0%} recorded, {left:.1f} min left", file=sys.stderr, flush=True)
+        assert written is not None
+        written.flush()
         partial.replace(path)
-        self._about.write_text(json.dumps({**about, "width": rows.shape[-1]}))
+        self._about.write_text(json.dumps({**about, "width": written.shape[1]}))
