@@ -1,7 +1,8 @@
 """One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its caches.
 
 A step takes M tokens and whatever rows they may see, and gives the likeliest next tokens of each and their own new
-cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text.
+cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text. `DraftStep` is what every
+runtime offers; the other one is `drafter/torch_step.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import platform
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ Floats = NDArray[np.float32]
 
 KeysValues = tuple[Floats, Floats]
 """Keys, already rotated, and values: (heads, rows, size) each."""
+
+Rows = tuple[Any, Any]
+"""The same in a runtime's own arrays: numpy's, or tensors that stay on the GPU. A step and its slabs take both."""
 
 NEVER = np.float32(-1e9)
 """Additive mask of a row that a token may not see."""
@@ -36,12 +40,63 @@ class Step(NamedTuple):
     """(M, K), falling"""
     ids: NDArray[np.int64]
     """(M, K)"""
-    rows: list[KeysValues]
+    rows: list[Rows]
     """M new rows of the self-attention, then of each inferred target layer."""
 
 
+class RowStore(Protocol):
+    """Keys and values of consecutive rows of one layer, which grow as they are written."""
+
+    def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
+        """Put `rows` at the slots from `at` on, or at the slots listed in it."""
+
+    def rows(self, slots: int | NDArray[np.int64]) -> Rows:
+        """The first `slots` rows, to be used before the next write, or a copy of those listed."""
+        ...
+
+
+class DraftStep(Protocol):
+    """What drafting needs of a runtime; safe to share between threads."""
+
+    @property
+    def runtime(self) -> str:
+        """The library, the device and the kind of numbers, for people."""
+        ...
+
+    @property
+    def cache_shapes(self) -> list[tuple[int, int]]:
+        """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
+        ...
+
+    @property
+    def independent_rows(self) -> bool:
+        """Whether a token's result is the same, bit for bit, whatever tokens run beside it."""
+        ...
+
+    def slab(self, heads: int, size: int) -> RowStore:
+        """An empty store of rows, where the runtime reads them best."""
+        ...
+
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[Rows],
+        memory: Rows,
+    ) -> Step:
+        """Run M tokens.
+
+        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
+        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
+        """
+        ...
+
+
 class StepGraph:
-    """The step graph of an artefact, as a function. Safe to share between threads."""
+    """The step graph of an artefact, as a function: a `DraftStep`."""
+
+    runtime = "ONNX Runtime on cpu"
 
     def __init__(self, path: Path, config: DrafterConfig) -> None:
         """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
@@ -57,10 +112,7 @@ class StepGraph:
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # The runtime's errors have no common class below this one.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
-        self.cache_shapes = [
-            (config.kv_heads, config.head_size),
-            *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
-        ]
+        self.cache_shapes = cache_shapes(config)
         layers = [name for i in range(config.inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
         self._cached = ["self_keys", "self_values", *layers]
         self._outputs = ["log_probs", "ids", *(f"new_{name}" for name in self._cached)]
@@ -76,6 +128,9 @@ class StepGraph:
         """The graph of an artefact folder. Raises `DrafterCorrupt`."""
         return cls(folder / GRAPH, config)
 
+    def slab(self, heads: int, size: int) -> Slab:
+        return Slab(heads, size)
+
     def __call__(
         self,
         tokens: NDArray[np.int64],
@@ -84,11 +139,7 @@ class StepGraph:
         past: Sequence[KeysValues],
         memory: KeysValues,
     ) -> Step:
-        """Run M tokens.
-
-        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
-        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
-        """
+        """Run M tokens; see `DraftStep`."""
         feed = {"tokens": tokens, "positions": positions, "mask": mask}
         feed |= {"memory_keys": memory[0], "memory_values": memory[1]}
         feed |= zip(self._cached, (array for pair in past for array in pair))
@@ -100,40 +151,48 @@ class StepGraph:
         """Whether a token's result is the same, bit for bit, whatever tokens run beside it.
 
         It is not where all rows of a step are quantised with one scale, nor where this machine's kernels add up in an
-        order that depends on the number of rows. So it is tried, once, on five steps of random rows.
+        order that depends on the number of rows. So it is tried, once.
         """
-        random = np.random.default_rng(0)
-        cached, rows = 300, 17  # More than one block of the kernels' sums; as many rows as the second stage runs.
+        return rows_are_independent(self, self._vocabulary)
 
-        def pair(shape: tuple[int, int], count: int) -> KeysValues:
-            keys, values = random.normal(size=(2, shape[0], count, shape[1])).astype(np.float32)
-            return keys, values
 
-        tokens = random.integers(self._vocabulary, size=rows)
-        memory = pair(self.cache_shapes[0], 64)
-        past = [pair(shape, cached + rows) for shape in self.cache_shapes]
+def cache_shapes(config: DrafterConfig) -> list[tuple[int, int]]:
+    """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
+    target = (config.target_kv_heads, config.target_head_size)
+    return [(config.kv_heads, config.head_size), *[target] * config.inference_layers]
 
-        def run(first: int, count: int) -> Step:
-            seen = cached + first
-            mask = np.triu(np.full((count, seen + count), NEVER), k=seen + 1)
-            before = [
-                (np.ascontiguousarray(keys[:, :seen]), np.ascontiguousarray(values[:, :seen])) for keys, values in past
-            ]
-            return self(tokens[first : first + count], np.arange(seen, seen + count), mask, before, memory)
 
-        whole = run(0, rows)
-        for (keys, values), (new_keys, new_values) in zip(past, whole.rows):
-            keys[:, cached:], values[:, cached:] = new_keys, new_values
-        for first, count in ((0, 1), (rows - 1, 1), (0, 2), (3, 6)):
-            part, same = run(first, count), slice(first, first + count)
-            pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [
-                (part.log_probs, whole.log_probs[same]),
-                (part.ids, whole.ids[same]),
-            ]
-            pairs += [(new[i], all_new[i][:, same]) for new, all_new in zip(part.rows, whole.rows) for i in (0, 1)]
-            if not all(np.array_equal(one, other) for one, other in pairs):
-                return False
-        return True
+def rows_are_independent(step: DraftStep, vocabulary: int) -> bool:
+    """Whether five steps of random rows give each token the same, bit for bit, beside others as alone."""
+    random = np.random.default_rng(0)
+    cached, rows = 300, 17  # More than one block of the kernels' sums; as many rows as the second stage runs.
+
+    def filled(shape: tuple[int, int], count: int) -> RowStore:
+        keys, values = random.normal(size=(2, shape[0], count, shape[1])).astype(np.float32)
+        slab = step.slab(*shape)
+        slab.write(0, (keys, values))
+        return slab
+
+    tokens = random.integers(vocabulary, size=rows)
+    memory = filled(step.cache_shapes[0], 64).rows(64)
+    slabs = [filled(shape, cached) for shape in step.cache_shapes]
+
+    def run(first: int, count: int) -> Step:
+        seen = cached + first
+        mask = np.triu(np.full((count, seen + count), NEVER), k=seen + 1)
+        past = [slab.rows(seen) for slab in slabs]
+        return step(tokens[first : first + count], np.arange(seen, seen + count), mask, past, memory)
+
+    whole = run(0, rows)
+    for slab, new in zip(slabs, whole.rows):
+        slab.write(cached, new)
+    for first, count in ((0, 1), (rows - 1, 1), (0, 2), (3, 6)):
+        part, same = run(first, count), slice(first, first + count)
+        pairs: list[tuple[Any, Any]] = [(part.log_probs, whole.log_probs[same]), (part.ids, whole.ids[same])]
+        pairs += [(new[i], all_new[i][:, same]) for new, all_new in zip(part.rows, whole.rows) for i in (0, 1)]
+        if not all(bool((one == other).all()) for one, other in pairs):
+            return False
+    return True
 
 
 class Slab:
