@@ -25,7 +25,8 @@ KeysValues = tuple[Floats, Floats]
 """Keys, already rotated, and values: (heads, rows, size) each."""
 
 Rows = tuple[Any, Any]
-"""The same in a runtime's own arrays: numpy's, or tensors that stay on the GPU. A step and its slabs take both."""
+"""The same in a runtime's own arrays, as its slabs give them: numpy's, or tensors that stay on the GPU. What comes from
+elsewhere is numpy's, which every step and slab takes."""
 
 NEVER = np.float32(-1e9)
 """Additive mask of a row that a token may not see."""
@@ -151,48 +152,46 @@ class StepGraph:
         """Whether a token's result is the same, bit for bit, whatever tokens run beside it.
 
         It is not where all rows of a step are quantised with one scale, nor where this machine's kernels add up in an
-        order that depends on the number of rows. So it is tried, once.
+        order that depends on the number of rows. So it is tried, once, on five steps of random rows.
         """
-        return rows_are_independent(self, self._vocabulary)
+        random = np.random.default_rng(0)
+        cached, rows = 300, 17  # More than one block of the kernels' sums; as many rows as the second stage runs.
+
+        def pair(shape: tuple[int, int], count: int) -> KeysValues:
+            keys, values = random.normal(size=(2, shape[0], count, shape[1])).astype(np.float32)
+            return keys, values
+
+        tokens = random.integers(self._vocabulary, size=rows)
+        memory = pair(self.cache_shapes[0], 64)
+        past = [pair(shape, cached + rows) for shape in self.cache_shapes]
+
+        def run(first: int, count: int) -> Step:
+            seen = cached + first
+            mask = np.triu(np.full((count, seen + count), NEVER), k=seen + 1)
+            before = [
+                (np.ascontiguousarray(keys[:, :seen]), np.ascontiguousarray(values[:, :seen])) for keys, values in past
+            ]
+            return self(tokens[first : first + count], np.arange(seen, seen + count), mask, before, memory)
+
+        whole = run(0, rows)
+        for (keys, values), (new_keys, new_values) in zip(past, whole.rows):
+            keys[:, cached:], values[:, cached:] = new_keys, new_values
+        for first, count in ((0, 1), (rows - 1, 1), (0, 2), (3, 6)):
+            part, same = run(first, count), slice(first, first + count)
+            pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [
+                (part.log_probs, whole.log_probs[same]),
+                (part.ids, whole.ids[same]),
+            ]
+            pairs += [(new[i], all_new[i][:, same]) for new, all_new in zip(part.rows, whole.rows) for i in (0, 1)]
+            if not all(np.array_equal(one, other) for one, other in pairs):
+                return False
+        return True
 
 
 def cache_shapes(config: DrafterConfig) -> list[tuple[int, int]]:
     """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
     target = (config.target_kv_heads, config.target_head_size)
     return [(config.kv_heads, config.head_size), *[target] * config.inference_layers]
-
-
-def rows_are_independent(step: DraftStep, vocabulary: int) -> bool:
-    """Whether five steps of random rows give each token the same, bit for bit, beside others as alone."""
-    random = np.random.default_rng(0)
-    cached, rows = 300, 17  # More than one block of the kernels' sums; as many rows as the second stage runs.
-
-    def filled(shape: tuple[int, int], count: int) -> RowStore:
-        keys, values = random.normal(size=(2, shape[0], count, shape[1])).astype(np.float32)
-        slab = step.slab(*shape)
-        slab.write(0, (keys, values))
-        return slab
-
-    tokens = random.integers(vocabulary, size=rows)
-    memory = filled(step.cache_shapes[0], 64).rows(64)
-    slabs = [filled(shape, cached) for shape in step.cache_shapes]
-
-    def run(first: int, count: int) -> Step:
-        seen = cached + first
-        mask = np.triu(np.full((count, seen + count), NEVER), k=seen + 1)
-        past = [slab.rows(seen) for slab in slabs]
-        return step(tokens[first : first + count], np.arange(seen, seen + count), mask, past, memory)
-
-    whole = run(0, rows)
-    for slab, new in zip(slabs, whole.rows):
-        slab.write(cached, new)
-    for first, count in ((0, 1), (rows - 1, 1), (0, 2), (3, 6)):
-        part, same = run(first, count), slice(first, first + count)
-        pairs: list[tuple[Any, Any]] = [(part.log_probs, whole.log_probs[same]), (part.ids, whole.ids[same])]
-        pairs += [(new[i], all_new[i][:, same]) for new, all_new in zip(part.rows, whole.rows) for i in (0, 1)]
-        if not all(bool((one == other).all()) for one, other in pairs):
-            return False
-    return True
 
 
 class Slab:

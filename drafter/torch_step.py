@@ -8,7 +8,6 @@ under `no_grad`, not under `inference_mode`, in which quanto's int4 weights cann
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from drafter.config import FLOAT, DrafterCorrupt, DrafterError
 from drafter.model import DraftModel, load_draft_model
-from drafter.step import Floats, Rows, Step, cache_shapes, rows_are_independent
+from drafter.step import Floats, Rows, Step, cache_shapes
 from drafter.training.export import StepGraph
 
 Bits = Literal[8, 4]
@@ -29,6 +28,9 @@ Bits = Literal[8, 4]
 
 class TorchStep:
     """The step of a draft model as a function: a `DraftStep`."""
+
+    independent_rows = False
+    """The libraries choose a product's kernel, and so the order of its sums, by its shape: no trial vouches for all."""
 
     def __init__(
         self,
@@ -42,7 +44,6 @@ class TorchStep:
         `dtype` of all else; None: bfloat16 on CUDA, else float32.
         """
         self.cache_shapes = cache_shapes(model.config)
-        self._vocabulary = model.config.vocabulary
         self._device = device
         self._dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
         step = StepGraph(model)
@@ -84,14 +85,6 @@ class TorchStep:
         floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in cached)
         best, kept, *new = self._step(*ids, *floats)
         return Step(best.float().cpu().numpy(), kept.cpu().numpy(), list(zip(new[::2], new[1::2])))
-
-    @cached_property
-    def independent_rows(self) -> bool:
-        """Whether a token's result is the same, bit for bit, whatever tokens run beside it.
-
-        Libraries choose a matrix product's kernel, and so the order of its sums, by its shape: it is tried, once.
-        """
-        return rows_are_independent(self, self._vocabulary)
 
 
 class TensorSlab:
