@@ -64,7 +64,8 @@ class TorchStep:
         try:
             model = load_draft_model(folder, folder / FLOAT)
         except (SafetensorError, RuntimeError) as error:
-            raise DrafterCorrupt(f"{folder / FLOAT} cannot be loaded ({error}). Reinstall the drafter.") from None
+            reason = _first_line(error)
+            raise DrafterCorrupt(f"{folder / FLOAT} cannot be loaded ({reason}). Reinstall the drafter.") from None
         return cls(model, place, bits)
 
     def slab(self, heads: int, size: int) -> TensorSlab:
@@ -128,8 +129,12 @@ def _device(name: str | None) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:  # The second where PyTorch was built without CUDA.
-        reason = str(error).partition("\n")[0]
+        reason = _first_line(error)
         raise DrafterError(f"PyTorch cannot use the device {name} ({reason}). Choose another one.") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _quantise(step: nn.Module, bits: Bits) -> None:
