@@ -22,6 +22,8 @@ BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guid
 
 ChosenMode = Literal["auto", "edge", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
+DrafterRuntime = Literal["onnx", "torch"]
+CHOICES = {"mode": ChosenMode, "tree": TreeRule, "drafter_runtime": DrafterRuntime}
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -64,6 +66,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the drafter and verified by recursive rejection; the answer follows the same distribution, but not the seed."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
+    drafter_runtime: DrafterRuntime = "onnx"
+    """What runs the drafter. onnx: ONNX Runtime, on the CPU. torch: PyTorch, on a GPU where there is one; needs the
+    extra `server`."""
     target: str = str(BUNDLED_TARGET)
     """Folder or name of the model that the bundled verifier runs."""
 
@@ -130,7 +135,7 @@ def _explain(error: msgspec.ValidationError) -> str:
     if "'^https?://[^/]'" in sentence:
         return "remote is not an address; it starts with http:// or https://"
     if "enum" in sentence:
-        choices = get_args(TreeRule if name == "tree" else ChosenMode)
+        choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"
     plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number")
     plain = plain.replace("'bool'", "true or false").replace("'str", "'text")

@@ -13,7 +13,7 @@ from app.config import ConfigError, Folders, Settings, load_settings
 from app.connection import SourceFailed
 from app.opening import source_of
 from drafter.config import DrafterError, read_config
-from drafter.runtime import Drafter
+from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.tree import DraftTree
 from remote import RemoteError, VerifierClient
@@ -56,10 +56,10 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
         yield Finding("broken", "settings", str(error))
         settings = Settings()
     yield _database(folders)
-    if importlib.util.find_spec("onnxruntime") is None:
+    if settings.drafter_runtime == "onnx" and importlib.util.find_spec("onnxruntime") is None:
         yield Finding("broken", "drafter", "onnxruntime is missing: pip install onnxruntime")
         return
-    drafter, finding = _drafter(Path(settings.drafter))
+    drafter, finding = _drafter(Path(settings.drafter), settings.drafter_runtime)
     yield finding
     if settings.remote is None:
         yield _torch()
@@ -77,12 +77,12 @@ def _database(folders: Folders) -> Finding:
     return Finding("ok", "database", f"{folders.database}, {count} conversations")
 
 
-def _drafter(folder: Path) -> tuple[Drafter | None, Finding]:
+def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
     """Opened, checked against all its checksums, and tried on one draft."""
     try:
         config = read_config(folder)
         read_config(folder, verify=tuple(config.files))
-        drafter = Drafter.load(folder)
+        drafter = Drafter.load(folder, runtime)
         context = drafter.context()
         context.commit(drafter.text.render([("user", "hello")]))
         next(context.generate(0.0, 0))  # The prompt is read, so that only the draft is timed.
@@ -91,7 +91,8 @@ def _drafter(folder: Path) -> tuple[Drafter | None, Finding]:
         milliseconds = 1000 * (time.perf_counter() - begun)
     except DrafterError as error:
         return None, Finding("broken", "drafter", str(error))
-    return drafter, Finding("ok", "drafter", f"{folder}, for {config.target}; a draft takes {milliseconds:.1f} ms")
+    text = f"{folder}, for {config.target}; with {drafter.runtime} a draft takes {milliseconds:.1f} ms"
+    return drafter, Finding("ok", "drafter", text)
 
 
 def _torch() -> Finding:

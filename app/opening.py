@@ -24,7 +24,7 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
     source = source_of(settings)
     store = Store.open(folders.database)
     try:
-        drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter))
+        drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
         async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
             yield assistant
     finally:

@@ -20,7 +20,7 @@ from drafter.memory import MalformedMemory, MemoryRow, dequantise
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import SecondStage
-from drafter.step import NEVER, KeysValues, Slab, StepGraph
+from drafter.step import NEVER, DraftStep, Rows
 from drafter.tree import ROOT, DraftTree
 
 CHUNK = 256
@@ -57,7 +57,7 @@ class DraftContext:
 
     def __init__(
         self,
-        step: StepGraph,
+        step: DraftStep,
         vocabulary: int,
         memory_layers: Sequence[tuple[int, int]],
         second_stage: SecondStage | None = None,
@@ -67,15 +67,15 @@ class DraftContext:
         self.second_stage = second_stage
         self._step = step
         self._vocabulary = vocabulary
-        self._slabs = [Slab(*shape) for shape in step.cache_shapes]
+        self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
         self._cached = 0
         """Tokens from 0 on whose rows are in the slabs."""
         self._drafted = _NOTHING
         self._memory_layers = list(memory_layers)
-        self._memory = Slab(*memory_layers[0])
+        self._memory = step.slab(*memory_layers[0])
         self._known = np.zeros(0, bool)
         """Per token: its memory is here."""
-        self._visible: KeysValues | None = None
+        self._visible: Rows | None = None
         """All known memory, contiguous; None after a change."""
 
     # ---- what has been said ------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class DraftContext:
             end = start + int(turns[0]) + 1 if turns.size else end
         return end
 
-    def _memory_rows(self) -> KeysValues:
+    def _memory_rows(self) -> Rows:
         if self._visible is None:
             self._visible = self._memory.rows(np.flatnonzero(self._known))
         return self._visible

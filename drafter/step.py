@@ -1,7 +1,8 @@
 """One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its caches.
 
 A step takes M tokens and whatever rows they may see, and gives the likeliest next tokens of each and their own new
-cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text.
+cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text. `DraftStep` is what every
+runtime offers; the other one is `drafter/torch_step.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import platform
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,10 @@ Floats = NDArray[np.float32]
 
 KeysValues = tuple[Floats, Floats]
 """Keys, already rotated, and values: (heads, rows, size) each."""
+
+Rows = tuple[Any, Any]
+"""The same in a runtime's own arrays, as its slabs give them: numpy's, or tensors that stay on the GPU. What comes from
+elsewhere is numpy's, which every step and slab takes."""
 
 NEVER = np.float32(-1e9)
 """Additive mask of a row that a token may not see."""
@@ -36,12 +41,63 @@ class Step(NamedTuple):
     """(M, K), falling"""
     ids: NDArray[np.int64]
     """(M, K)"""
-    rows: list[KeysValues]
+    rows: list[Rows]
     """M new rows of the self-attention, then of each inferred target layer."""
 
 
+class RowStore(Protocol):
+    """Keys and values of consecutive rows of one layer, which grow as they are written."""
+
+    def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
+        """Put `rows` at the slots from `at` on, or at the slots listed in it."""
+
+    def rows(self, slots: int | NDArray[np.int64]) -> Rows:
+        """The first `slots` rows, to be used before the next write, or a copy of those listed."""
+        ...
+
+
+class DraftStep(Protocol):
+    """What drafting needs of a runtime; safe to share between threads."""
+
+    @property
+    def runtime(self) -> str:
+        """The library, the device and the kind of numbers, for people."""
+        ...
+
+    @property
+    def cache_shapes(self) -> list[tuple[int, int]]:
+        """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
+        ...
+
+    @property
+    def independent_rows(self) -> bool:
+        """Whether a token's result is the same, bit for bit, whatever tokens run beside it."""
+        ...
+
+    def slab(self, heads: int, size: int) -> RowStore:
+        """An empty store of rows, where the runtime reads them best."""
+        ...
+
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[Rows],
+        memory: Rows,
+    ) -> Step:
+        """Run M tokens.
+
+        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
+        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
+        """
+        ...
+
+
 class StepGraph:
-    """The step graph of an artefact, as a function. Safe to share between threads."""
+    """The step graph of an artefact, as a function: a `DraftStep`."""
+
+    runtime = "ONNX Runtime on cpu"
 
     def __init__(self, path: Path, config: DrafterConfig) -> None:
         """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
@@ -57,10 +113,7 @@ class StepGraph:
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # The runtime's errors have no common class below this one.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
-        self.cache_shapes = [
-            (config.kv_heads, config.head_size),
-            *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
-        ]
+        self.cache_shapes = cache_shapes(config)
         layers = [name for i in range(config.inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
         self._cached = ["self_keys", "self_values", *layers]
         self._outputs = ["log_probs", "ids", *(f"new_{name}" for name in self._cached)]
@@ -76,6 +129,9 @@ class StepGraph:
         """The graph of an artefact folder. Raises `DrafterCorrupt`."""
         return cls(folder / GRAPH, config)
 
+    def slab(self, heads: int, size: int) -> Slab:
+        return Slab(heads, size)
+
     def __call__(
         self,
         tokens: NDArray[np.int64],
@@ -84,11 +140,7 @@ class StepGraph:
         past: Sequence[KeysValues],
         memory: KeysValues,
     ) -> Step:
-        """Run M tokens.
-
-        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
-        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
-        """
+        """Run M tokens; see `DraftStep`."""
         feed = {"tokens": tokens, "positions": positions, "mask": mask}
         feed |= {"memory_keys": memory[0], "memory_values": memory[1]}
         feed |= zip(self._cached, (array for pair in past for array in pair))
@@ -134,6 +186,12 @@ class StepGraph:
             if not all(np.array_equal(one, other) for one, other in pairs):
                 return False
         return True
+
+
+def cache_shapes(config: DrafterConfig) -> list[tuple[int, int]]:
+    """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
+    target = (config.target_kv_heads, config.target_head_size)
+    return [(config.kv_heads, config.head_size), *[target] * config.inference_layers]
 
 
 class Slab:

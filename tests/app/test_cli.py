@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from drafter.config import GRAPH
 from storage import Store
 from tests.app.commands import Outrider, runner
 from tests.serving import REPOSITORY, VerifierProcess
@@ -197,6 +200,23 @@ def test_doctor(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, m
     assert unreachable.code == 1 and "✗ verifier" in unreachable.out
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
     assert "✗ drafter" in outrider("doctor", "--remote", verifier.url).out
+
+
+def test_the_setting_chooses_what_runs_the_drafter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    outrider = runner(monkeypatch, capsys, home, folder)
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    assert "with ONNX Runtime on cpu a draft takes" in outrider("doctor").out
+    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
+    assert re.search(r"✓ drafter .* with PyTorch on \w+, int8 a draft takes", outrider("doctor").out)
+    (folder / GRAPH).unlink()  # Only PyTorch can do without.
+    asked = outrider("ask", "list files", "--max-tokens", "5")
+    assert asked.code == 0 and asked.out.strip()
+    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "onnx")
+    asked = outrider("ask", "list files", "--max-tokens", "5")
+    assert asked.code == 1 and "drafter.onnx is missing" in asked.err
 
 
 def test_serve_explains_what_it_cannot_load(outrider: Outrider, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode is auto or edge or offline, not 'cloud'"),
         ('tree = "random"', "tree is deterministic or sampled, not 'random'"),
+        ('drafter_runtime = "tpu"', "drafter_runtime is onnx or torch, not 'tpu'"),
         ("max_tokens = 0", "max_tokens"),
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "example.org"', "http://"),

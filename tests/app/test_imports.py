@@ -30,7 +30,13 @@ FORBIDDEN = {
     "remote": {"app", "storage", "textual"},
     "app": {"torch", "transformers"},
 }
-TORCH_ROOMS = ("drafter/model.py", "drafter/quantise.py", "drafter/training/", "remote/verifier/")
+TORCH_ROOMS = (
+    "drafter/model.py",
+    "drafter/quantise.py",
+    "drafter/torch_step.py",
+    "drafter/training/",
+    "remote/verifier/",
+)
 
 
 def loaded_by(modules: list[str]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, quantise_row
 from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
+
+if TYPE_CHECKING:
+    from drafter.model import DraftModel
 
 VOCABULARY = 61
 
@@ -45,12 +49,26 @@ class Tiny:
         return [quantise_row(*random.normal(size=(2, count, *shape))) for shape in self.config.memory_layers]
 
 
-@pytest.fixture(scope="session", params=[0, 1], ids=["N=0", "N=1"])
-def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    import torch  # Seconds; the tests that need no drafter run without.
+def draft_model(config: DrafterConfig) -> DraftModel:
+    """The float weights, the same each time."""
+    import torch
 
     from drafter.model import DraftModel
-    from drafter.training.export import export_graph
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = DraftModel(config).eval().requires_grad_(False)
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "null" not in name:
+                torch.nn.init.normal_(weight, std=0.3)
+        # Without a norm before the head, its inputs are large; this makes the likeliest token about as likely.
+        model.head.weight *= 1.0 if config.inference_layers else 0.15
+    return model
+
+
+@pytest.fixture(scope="session", params=[0, 1], ids=["N=0", "N=1"])
+def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    from drafter.training.export import export_graph  # torch takes seconds; the tests that need no drafter run without.
 
     config = DrafterConfig(
         target="tiny",
@@ -72,14 +90,6 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         top=16,
         draft_vocabulary=tuple(range(0, VOCABULARY, 2)),
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = DraftModel(config).eval().requires_grad_(False)
-        for name, weight in model.named_parameters():
-            if weight.ndim > 1 and "null" not in name:
-                torch.nn.init.normal_(weight, std=0.3)
-        # Without a norm before the head, its inputs are large; this makes the likeliest token about as likely.
-        model.head.weight *= 1.0 if request.param else 0.15
     path = tmp_path_factory.mktemp(f"step{request.param}") / GRAPH
-    export_graph(model, path)
+    export_graph(draft_model(config), path)
     return Tiny(config, path, StepGraph(path, config))

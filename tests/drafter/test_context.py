@@ -42,7 +42,7 @@ class Watched:
     """A real step graph that notes how many tokens each call runs."""
 
     def __init__(self, step: StepGraph) -> None:
-        self.step, self.cache_shapes, self.calls = step, step.cache_shapes, []
+        self.step, self.cache_shapes, self.slab, self.calls = step, step.cache_shapes, step.slab, []
 
     def __call__(self, tokens, *rest):
         self.calls.append(len(tokens))
