@@ -67,8 +67,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """LSA; off: the plain mean of the target's layers. For ablation."""
     cross_attention: bool = True
     """Off: memory is made, but not looked at. For ablation."""
-    memory_state: bool = False
-    """Memory is also made of the target's last hidden state, beside its keys and values."""
+    exit_norm: bool = False
+    """The cross-attention's result is brought to where the target's hidden states lie."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     draft_vocabulary: tuple[int, ...] = ()

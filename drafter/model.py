@@ -237,8 +237,6 @@ class MemoryEncoder(nn.Module):
                 width, heads, heads, width // heads, config.encoder_ffn, 10_000.0, config.norm_eps
             )
         self.to_hidden = nn.Linear(width, config.hidden)
-        if config.memory_state:
-            self.from_state = nn.Linear(config.hidden, config.hidden, bias=False)
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
         self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
         self.v_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
@@ -253,23 +251,19 @@ class MemoryEncoder(nn.Module):
         """(heads, size) of each memory row."""
         return self.config.memory_layers
 
-    def forward(self, keys_values: Tensor, positions: Tensor, states: Tensor | None = None) -> list[KeysValues]:
+    def forward(self, keys_values: Tensor, positions: Tensor) -> list[KeysValues]:
         """Memory rows of S verified tokens.
 
         `keys_values` (S, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE) then its value.
-        `positions` (S,). `states` (S, E): the target's last hidden states, where memory is made of them too. Returns
-        for each row keys and values of shape (S, heads, size): first the cross-attention's, then those of the target's
-        last N layers, as they are.
+        `positions` (S,). Returns for each row keys and values of shape (S, heads, size): first the cross-attention's,
+        then those of the target's last N layers, as they are.
         """
         mixed = keys_values
         if self.config.layer_self_attention:
-            layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
-            query, key, value = self.layer_self_attention.project(keys_values, layers)
-            mixed = self.layer_self_attention.finish(keys_values, query, key, value, None)
-        hidden = self.to_hidden(mixed.mean(dim=-2))
-        if states is not None:
-            hidden = hidden + self.from_state(states)
-        hidden = self.input_layernorm(hidden)
+            layers = torch.arange(mixed.shape[1], device=mixed.device).expand(len(mixed), -1)
+            query, key, value = self.layer_self_attention.project(mixed, layers)
+            mixed = self.layer_self_attention.finish(mixed, query, key, value, None)
+        hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
         size = (self.config.kv_heads, self.config.head_size)
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
         rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]
@@ -286,6 +280,28 @@ class MemoryEncoder(nn.Module):
         return encoder.eval().requires_grad_(False)
 
 
+class Exit(nn.Module):
+    """Brings the drafter's stream to where the target's hidden states lie: a root-mean-square norm, scale and shift.
+
+    Between a target's layers these can be a hundred times as large as its embeddings, from which the drafter's stream
+    grows: too small a stream drowns in what the target's own layers add to it.
+    """
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.norm = Norm(size, eps)
+        self.shift = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x) + self.shift  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def fit(self, states: Tensor) -> None:
+        """Begin with the mean and the spread of the target's hidden states (n, E)."""
+        self.norm.weight.copy_(states.std(dim=0))
+        self.shift.copy_(states.mean(dim=0))
+
+
 class DraftModel(nn.Module):
     """The device's half: embedding, self-attention, cross-attention, the target's last N layers, norm and head.
 
@@ -299,6 +315,7 @@ class DraftModel(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.self_attention = SelfAttentionLayer(*shape)
         self.cross_attention = CrossAttentionLayer(*shape, blind=not config.cross_attention)
+        self.exit = Exit(config.hidden, config.norm_eps) if config.exit_norm else nn.Identity()
         target = (
             config.hidden,
             config.target_heads,
@@ -335,7 +352,7 @@ class DraftModel(nn.Module):
         mask = mask.unsqueeze(-3)
         x, new = self.self_attention(self.embedding(tokens), positions, past[0], mask)
         rows = [new]
-        x = self.cross_attention(x, positions, memory, None)
+        x = self.exit(self.cross_attention(x, positions, memory, None))
         for layer, cached in zip(self.target_layers, past[1:]):
             x, new = layer(x, positions, cached, mask)
             rows.append(new)

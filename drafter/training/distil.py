@@ -20,13 +20,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from drafter.config import FLOAT, DrafterConfig
-from drafter.model import NEVER, DraftModel, MemoryEncoder, load_draft_model
+from drafter.model import NEVER, DraftModel, Exit, MemoryEncoder, load_draft_model
 from drafter.training.answers import Conversation
 from drafter.training.loop import Schedule, fit, means
 from drafter.training.losses import Divergence, Losses, agrees, divergence
 from drafter.training.target import borrow
 from drafter.training.teacher import Recording, Teacher
 
+OVERLAP = 3
+"""Tokens before the anchor that a self-attention sees which sees little."""
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""
 CHECKED, CHECKED_STEP = 3, 10**9
@@ -42,7 +44,7 @@ class Recipe(Schedule):
     """Tokens a row; what a conversation has beyond them is cut."""
     loss: Divergence = "kl"
     """Distance from the target's distribution."""
-    feature_weight: float = 0.1
+    feature_weight: float = 1.0
     """Weight of the SmoothL1 feature loss beside it."""
     gaps: tuple[int, int] = (5, 11)
     """Anchors lie this many tokens apart, uniformly."""
@@ -50,6 +52,9 @@ class Recipe(Schedule):
     """Share of conversations whose gaps are 12 .. 256 tokens, log-uniformly."""
     blank: float = 0.06
     """Share of conversations whose last turn, question included, is drafted without memory of it."""
+    local: float = 0.5
+    """Share of the steps over which conversations whose self-attention sees little before the anchor fade out: one that
+    sees all tokens at once learns to do without memory."""
     discount: float = 0.9
     """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
 
@@ -65,6 +70,8 @@ class Batch:
     """bool: the target's next-token distribution *after* this token is learnt."""
     start: Tensor
     """Index within the row of the newest token whose memory this query sees; before its segment: none."""
+    near: Tensor
+    """Index of the first token that the self-attention sees."""
     source: Tensor
     """Where the token stands in all training data, conversation after conversation; 0 for padding."""
 
@@ -109,7 +116,7 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0, *, be
     while True:
         rng = np.random.default_rng([recipe.seed, step])
         shape = (recipe.rows, recipe.row)
-        ids, positions, segments, source = (np.zeros(shape, np.int64) for _ in range(4))
+        ids, positions, segments, source, near = (np.zeros(shape, np.int64) for _ in range(5))
         learn, start = np.zeros(shape, bool), np.zeros(shape, np.int64)
         used, count, misses = [0] * recipe.rows, [0] * recipe.rows, 0
         while misses < 4:
@@ -126,9 +133,11 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0, *, be
             ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
             segments[row, span], source[row, span] = count[row], offsets[number] + np.arange(length)
             start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
+            if rng.random() < 1 - step / max(1.0, recipe.local * recipe.steps):
+                near[row, span] = np.maximum(start[row, span] - OVERLAP, 0)
             for begin, end in sample.learn:
                 learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True
-        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, source)))
+        yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, near, source)))
         step += 1
 
 
@@ -141,6 +150,9 @@ class Distiller(nn.Module):
         self.encoder = MemoryEncoder(config)
         self.draft = DraftModel(config)
         borrow(self.draft, target)
+        self.spread: Tensor
+        self.register_buffer("spread", torch.ones(config.hidden))
+        """Of the target's hidden states where the drafter leaves off, by dimension."""
         if not config.cross_attention:
             self.encoder.requires_grad_(False)
 
@@ -157,14 +169,14 @@ class Distiller(nn.Module):
             for pair in self.encoder(
                 keys_values.flatten(0, 1),
                 batch.positions.flatten(),
-                last.flatten(0, 1) if self.config.memory_state else None,
             )
         ]
         draft = self.draft
         x = draft.embedding(batch.ids)
         query, key, value = draft.self_attention.project(x, batch.positions)
-        x = draft.self_attention.finish(x, query, key, value, additive(causal))
-        x = draft.cross_attention(x, batch.positions, memory[0], additive(remembered))
+        seen = causal & (index[None, None, :] >= batch.near[:, :, None])
+        x = draft.self_attention.finish(x, query, key, value, additive(seen))
+        x = draft.exit(draft.cross_attention(x, batch.positions, memory[0], additive(remembered)))
         guessed_entry = x
         # A query sees the target's own rows up to its anchor, and rows made from the drafter's guesses after it.
         both = additive(torch.cat((remembered, causal & ~remembered), dim=-1))
@@ -183,7 +195,7 @@ class Distiller(nn.Module):
         away = divergence(wanted, guessed, recipe.loss)
         distance = nn.functional.smooth_l1_loss(hidden[learn].float(), last[learn].float(), reduction="none").mean(-1)
         if self.config.inference_layers:
-            entries = (guessed_entry[learn].float(), entry[learn].float())
+            entries = (guessed_entry[learn].float() / self.spread, entry[learn].float() / self.spread)
             distance = (distance + nn.functional.smooth_l1_loss(*entries, reduction="none").mean(-1)) / 2
         total = ((away + recipe.feature_weight * distance) * weight).sum() / weight.sum()
         right = agrees(wanted, guessed)
@@ -223,6 +235,13 @@ def train(
         borrow(model.draft, target)
 
     teacher = recording or Teacher(target)
+
+    with torch.autocast(device.split(":")[0], torch.bfloat16):
+        first = next(batches(data, recipe)).to(device)
+        entry = teacher.features(first, config.inference_layers).entry[first.segments > 0].float()
+    model.spread.copy_(entry.std(dim=0).clamp(min=1e-6))
+    if init is None and isinstance(model.draft.exit, Exit):
+        model.draft.exit.fit(entry)
 
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)

@@ -47,7 +47,6 @@ class Plan:
     layer_self_attention: bool = True
     cross_attention: bool = True
     """False: an ablation, see `DrafterConfig`."""
-    memory_state: bool = False
     draft_vocabulary: int = 32_768
     """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
     answer_tokens: int = 200
@@ -97,7 +96,6 @@ def build(
         drafter_config(target, name, inference_layers=plan.inference_layers),
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
-        memory_state=plan.memory_state,
     )
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)

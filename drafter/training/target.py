@@ -88,6 +88,7 @@ def drafter_config(
         target_qk_norm=layers.qk_norm,
         rope_theta=float(rope.get("rope_theta", 10_000.0)),
         norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
+        exit_norm=True,
     )
 
 

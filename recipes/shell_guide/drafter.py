@@ -40,9 +40,10 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=BATCH)
     parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
     parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
-    parser.add_argument("--memory-state", action="store_true", help="make memory of the last hidden state too")
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
     parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
+    parser.add_argument("--gaps", type=int, nargs=2, default=Recipe.gaps, help="tokens between anchors, uniformly")
+    parser.add_argument("--blank", type=float, default=Recipe.blank, help="share of last turns without memory")
     parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
     parser.add_argument("--rate", type=float, default=Recipe.rate)
@@ -56,13 +57,12 @@ def main() -> None:
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     source = Conversations(arguments.pages, seed=23, mix=MIX, strange=STRANGE)
     questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
-    varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail")
+    varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail", "blank")
     plan = Plan(
-        recipe=replace(Recipe(), **{name: getattr(arguments, name) for name in varied}),
+        recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),
         inference_layers=arguments.inference_layers,
         layer_self_attention="lsa" not in arguments.without,
         cross_attention="ca" not in arguments.without,
-        memory_state=arguments.memory_state,
         draft_vocabulary=DRAFT_VOCABULARY,
         init=arguments.init,
         batch=BATCH,

@@ -87,7 +87,7 @@ def packed(parts: list[list[int]]) -> Batch:
     segments = [number for number, part in enumerate(parts, 1) for _ in part] + [0, 0]
     arrays = [torch.tensor([column]) for column in (ids, positions, segments)]
     unused = torch.zeros_like(arrays[0])
-    return Batch(*arrays, learn=arrays[2] > 0, start=unused, source=unused)
+    return Batch(*arrays, learn=arrays[2] > 0, start=unused, near=unused, source=unused)
 
 
 def log_probs(tree: DraftTree) -> np.ndarray:

@@ -78,7 +78,8 @@ def pack(conversations: list[Conversation], rng: np.random.Generator, opening: i
         segments += [number] * len(sample.ids)
     arrays = [torch.tensor([[*column, 0, 0, 0]]) for column in (ids, positions, segments, start)]
     learn = arrays[2] > 0
-    return Batch(arrays[0], arrays[1], arrays[2], learn, arrays[3], torch.zeros_like(arrays[0]))
+    unused = torch.zeros_like(arrays[0])
+    return Batch(arrays[0], arrays[1], arrays[2], learn, arrays[3], unused, unused)
 
 
 @pytest.mark.parametrize("inference_layers", [0, 1, 2])
