@@ -7,8 +7,6 @@ and kept in a file, which pays where several drafters learn from the same answer
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,8 @@ from transformers import PreTrainedModel
 
 from drafter.model import weights_digest
 from drafter.training.answers import Conversation
+from drafter.training.processes import processes
+from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ class Recording:
             "layers": self._layers,
         }
         self._about = path.with_suffix(".json")
-        if not self._about.exists():
-            self._record(path, target, data, about)
+        with processes(target.device.type).main_process_first():  # It alone finds nothing there.
+            if not self._about.exists():
+                self._record(path, target, data, about)
         found = json.loads(self._about.read_text())
         if {name: found.get(name) for name in about} != about:
             raise ForeignRecord(f"{path} was recorded of another target, other answers or other layers. Delete it.")
@@ -106,9 +107,9 @@ class Recording:
 
     @torch.no_grad()
     def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
-        partial, started = path.with_suffix(".partial"), time.monotonic()
+        partial = path.with_suffix(".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        with partial.open("wb") as file, stage("features", len(data)) as progress:
             for first in range(0, len(data), AT_ONCE):
                 some = data[first : first + AT_ONCE]
                 length = max(len(sample.ids) for sample in some)
@@ -121,12 +122,6 @@ class Recording:
                 rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16)
                 for row, sample in zip(rows, some):
                     file.write(row[: len(sample.ids)].contiguous().view(torch.int16).numpy().tobytes())
-                if first // AT_ONCE % 32 == 31:
-                    share = (first + len(some)) / len(data)
-                    left = (time.monotonic() - started) * (1 - share) / share / 60
-                    print(
-                        f"features of {first + len(some)}/{len(data)} conversations, {left:.1f} min left",
-                        file=sys.stderr,
-                    )
+                progress.advance(len(some))
         partial.replace(path)
         self._about.write_text(json.dumps({**about, "width": rows.shape[-1]}))
