@@ -25,6 +25,7 @@ from drafter.training.progress import stage
 
 B = TypeVar("B")
 
+LOG = "log.jsonl"
 LOGGED, SAVED = 20, 100
 """Steps between two lines of the log, and between two checkpoints."""
 
@@ -129,7 +130,7 @@ def fit(
             if step % LOGGED == 0 or unseen or last:
                 told = means(recent)
                 line = json.dumps({"step": step} | told | unseen | {"seconds": round(seconds, 1)})
-                with (out / "log.jsonl").open("a") as log:
+                with (out / LOG).open("a") as log:
                     log.write(line + "\n")
                 progress.tell(f"loss {told['loss']}, chain tau {told['chain_tau']}", line)
             if (step + 1) % SAVED == 0 or last:
