@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -73,8 +74,7 @@ def train(
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = Plan(recipe=recipe, inference_layers=inference_layers, init=init)
         plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
-        with together.main_process_first():
-            learnt, held = hold_out(questions, work)
+        learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:
             evaluation = _evaluate(Engine(loaded.model, _encoder(out)), built, held, work, out, plan)
@@ -145,8 +145,6 @@ def evaluate(
     if out is not None and not out.parent.is_dir():
         raise DrafterFailed(f"{out} cannot be written: there is no folder {out.parent}.")
     try:
-        import torch
-
         from drafter.runtime import Drafter
         from drafter.training.progress import track
         from remote.verifier.engine import Engine, EngineError
@@ -197,7 +195,7 @@ def evaluate(
             "max_tokens": most,
             "pace": asdict(TREE),
         }
-        machine = {"platform": platform.platform(), "processor": platform.processor(), "torch": torch.__version__}
+        machine = {"platform": platform.platform(), "processor": platform.processor(), "torch": version("torch")}
         try:
             out.write_text(json.dumps({"machine": machine, "rows": [row]}, indent=1) + "\n", encoding="utf-8")
         except OSError as error:

@@ -136,7 +136,7 @@ def generate_answers(
     processes each answers every n-th batch, and the main one writes: the lines are those that one alone would write.
     """
     together = processes(model.device.type)
-    done = broadcast_object_list([_whole_batches(out, batch) if together.is_main_process else 0])[0]
+    done = broadcast_object_list([_kept(out, batch, len(questions)) if together.is_main_process else 0])[0]
     asked = sum(map(len, questions))
     answered = sum(map(len, questions[:done]))
     with stage("answers", asked, answered, shown=together.is_main_process) as progress:
@@ -154,14 +154,14 @@ def generate_answers(
     together.wait_for_everyone()
 
 
-def _whole_batches(out: Path, batch: int) -> int:
-    """How many conversations of a file stand in whole batches; what follows them is cut off."""
+def _kept(out: Path, batch: int, total: int) -> int:
+    """How many conversations of a file stand: all if there are all, else those in whole batches; the rest is cut."""
     if not out.exists():
         return 0
     lines = out.read_bytes().splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):
         lines.pop()
-    done = len(lines) // batch * batch
+    done = total if len(lines) == total else len(lines) // batch * batch
     out.write_bytes(b"".join(lines[:done]))
     return done
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from drafter.training.processes import processes
+
 ANSWERS, HELD_OUT = "answers.jsonl", "held_out.jsonl"
 """Files of the work folder."""
 MOST, SHARE = 64, 10
@@ -21,20 +23,19 @@ FEWEST = 8
 def hold_out(questions: Sequence[Sequence[str]], work: Path) -> tuple[list[Sequence[str]], list[str]]:
     """The conversations that may be learnt from, and the first questions of those that are set aside.
 
-    Only questions that are asked once are, and they are spread evenly. None is where `work` has answers already, since
-    any may have been learnt from.
+    Only questions that are asked once are, and they are spread evenly. Once `work` has answers the choice stands, since
+    any other question may have been learnt from. Of several processes the main one writes.
     """
     path = work / HELD_OUT
-    if path.exists():
-        held = [json.loads(line)["prompt"] for line in path.read_text(encoding="utf-8").splitlines()]
-    elif (work / ANSWERS).exists():
-        held = []
+    if (work / ANSWERS).exists():
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        held = [json.loads(line)["prompt"] for line in lines]
     else:
         held = _choose(questions)
-        work.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in held), encoding="utf-8")
-        partial.replace(path)
+        if processes().is_main_process:
+            work.mkdir(parents=True, exist_ok=True)
+            text = "".join(json.dumps({"prompt": question}) + "\n" for question in held)
+            path.write_text(text, encoding="utf-8")
     aside = {_plain(question) for question in held}
     return [turns for turns in questions if aside.isdisjoint(map(_plain, turns))], held
 

@@ -114,7 +114,8 @@ def build(
     if together.is_main_process:
         write_text_side(tokenizer, source, out)
     answers = work / ANSWERS
-    generate_answers(target, tokenizer, questions, answers, batch=plan.batch, new_tokens=plan.answer_tokens, half=True)
+    batch = min(plan.batch, -(-len(questions) // together.num_processes))  # So that all have something to answer.
+    generate_answers(target, tokenizer, questions, answers, batch=batch, new_tokens=plan.answer_tokens, half=True)
     data = read_answers(answers)
     recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
     device, checkpoints = str(target.device), work / "checkpoints"

@@ -26,7 +26,10 @@ def test_at_most_a_tenth_is_set_aside_and_spread_evenly(tmp_path):
 def test_of_few_none_is_set_aside(tmp_path):
     asked = conversations(FEWEST * SHARE - 1)
     assert hold_out(asked, tmp_path) == (asked, [])
-    # Nor later: by then they have been learnt from.
+    assert len(hold_out(conversations(500), tmp_path)[1]) == 50
+    # Nor of more, once those few may have been learnt from.
+    hold_out(asked, tmp_path)
+    (tmp_path / ANSWERS).write_text("")
     more = conversations(500)
     assert hold_out(more, tmp_path) == (more, [])
 
@@ -40,6 +43,7 @@ def test_a_question_that_is_asked_again_is_not_set_aside(tmp_path):
 
 def test_it_stays_when_there_are_more_questions(tmp_path):
     first, held = hold_out(conversations(100), tmp_path)
+    (tmp_path / ANSWERS).write_text("")
     again = [*conversations(300), [held[3].upper()], ["new", f" {held[5]}"]]
     learnt, still = hold_out(again, tmp_path)
     assert still == held
