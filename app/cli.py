@@ -217,21 +217,20 @@ def train_drafter(
     work: Annotated[
         Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=2, help="Longest answer that is learnt from.")
+    ] = None,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="auto: CUDA, else MPS, else the CPU.")
+    ] = "auto",
 ) -> None:
-    """Train a drafter on the target's own answers; run again after an interruption, it goes on."""
-    from app.drafters import stored_questions, train
-    from app.prompts import read_prompts
-    from storage import Store
+    """Train a drafter on the target's own answers; run again after an interruption, it goes on.
 
-    if prompts is not None:
-        questions = [list(prompt.turns) for prompt in read_prompts(prompts)]
-    else:
-        _, folders = _settings()
-        store = Store.open(folders.database)
-        try:
-            questions = stored_questions(store)
-        finally:
-            store.close()
+    For several GPUs: accelerate launch -m app.cli drafter train ...
+    """
+    from app.drafters import train
+
+    questions = _asked(prompts)
     train(
         target,
         questions,
@@ -240,10 +239,44 @@ def train_drafter(
         steps=steps,
         inference_layers=inference_layers,
         init=init,
+        max_tokens=max_tokens,
+        device=device,
     )
 
 
 Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the one that is used.")]
+
+
+@drafter_commands.command("eval")
+def evaluate_drafter(
+    target: Annotated[
+        str | None, typer.Option("--target", help="Folder, or name on the hub. Default: bundled.")
+    ] = None,
+    drafter: Annotated[
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the one that is used.")
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="First questions are asked. Default: those you asked."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most questions, evenly spread over the file.")] = 200,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=2, help="Longest answer. Default: 160")] = None,
+    temperature: Annotated[float, typer.Option("--temperature", min=0.0, help="0: the likeliest token.")] = 0.0,
+    json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write the figures there too.")] = None,
+) -> None:
+    """How many tokens a drafter gains per round on a target, and how often its guesses are accepted."""
+    from app.drafters import evaluate
+
+    settings, _ = _settings()
+    evaluate(
+        target or settings.target,
+        drafter or Path(settings.drafter),
+        [turns[0] for turns in _asked(prompts)],
+        limit=limit,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        out=json,
+    )
 
 
 @drafter_commands.command("info")
@@ -273,7 +306,7 @@ def main() -> None:
         sys.exit(FAILED)
     except Exception as error:
         from app.config import ConfigError
-        from app.drafters import TrainingFailed
+        from app.drafters import DrafterFailed
         from app.prompts import PromptsError
         from drafter.config import DrafterError
         from remote import Misconfigured
@@ -282,7 +315,7 @@ def main() -> None:
         if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
             _complain(str(error))
             sys.exit(USAGE)
-        if isinstance(error, (DrafterError, StorageError, TrainingFailed)):
+        if isinstance(error, (DrafterError, StorageError, DrafterFailed)):
             _complain(str(error))
             sys.exit(FAILED)
         raise
@@ -295,6 +328,22 @@ def _settings(**options: object) -> tuple[Settings, Folders]:
     folders = Folders.locate()
     given = {name: value for name, value in options.items() if value is not None}
     return load_settings(folders).replaced(given, "the command line"), folders
+
+
+def _asked(prompts: Path | None) -> list[list[str]]:
+    """The questions of each conversation of a prompt file, or of all stored ones. Raises `PromptsError`."""
+    from app.drafters import stored_questions
+    from app.prompts import read_prompts
+    from storage import Store
+
+    if prompts is not None:
+        return [list(prompt.turns) for prompt in read_prompts(prompts)]
+    _, folders = _settings()
+    store = Store.open(folders.database)
+    try:
+        return stored_questions(store)
+    finally:
+        store.close()
 
 
 def _piped() -> str:

@@ -22,12 +22,10 @@ import itertools
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from app.config import TreeRule
@@ -35,18 +33,29 @@ from app.prompts import read_prompts
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.context import DraftContext
-from drafter.memory import memory_bytes, unpack_memory
+from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
-from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
-from drafter.search import Pace
 from drafter.training.baselines import METHODS, Baseline, BaselineContext, load_baseline
 from drafter.training.baselines.shapes import moa_parameters, own_parameters
 from drafter.training.target import FeatureTap
-from drafter.tree import ROOT, DraftTree
+from drafter.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Context, Engine
+from remote.verifier.measure import (
+    CHAIN,
+    MOST_TOKENS,
+    TREE,
+    PromptLookup,
+    Round,
+    Tally,
+    Tell,
+    evenly,
+    memory_telling,
+    rounds,
+)
+from remote.verifier.measure import agreement_by_staleness as agreement_of
+from remote.verifier.measure import measure as measure_moa
 from remote.verifier.serve import load_target
 
 REPOSITORY = Path(__file__).parents[1]
@@ -56,125 +65,31 @@ DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"
 BASELINES = REPOSITORY / "benchmarks/baselines"
 
 LOOKUP = "prompt-lookup"
-PACES = {"moa": Pace(depth=8, breadth=8, nodes=60), "moa-chain-7": Pace(depth=7, breadth=1, nodes=7)}
+PACES = {"moa": TREE, "moa-chain-7": CHAIN}
 """Baselines draft at the pace of the first."""
 ROWS = {"moa": "moa", "chain": "moa-chain-7"} | {name: name for name in (*METHODS, LOOKUP)}
 """What `--drafter` takes -> the row it makes."""
-STALENESS = (1, 8, 16, 32, 64, 128)
-
-
-@dataclass
-class Tally:
-    """Rounds of one drafter."""
-
-    gained: list[list[int]] = field(default_factory=list)
-    """Per prompt, tokens gained in each of its rounds."""
-    offered: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
-    accepted: np.ndarray = field(default_factory=lambda: np.zeros(16, int))
-    expected: list[float] = field(default_factory=list)
-    """Per round, tau as the drafter expected it; empty where it says nothing."""
-
-    def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
-        """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
-
-        Nothing was judged after a stop token, nor where the answer was full.
-        """
-        self.offered[: len(accepted)] += 1
-        self.accepted[: len(accepted)] += 1
-        children = tree.children().get(accepted[-1] if accepted else ROOT, {})
-        if children and len(new) > len(accepted) and new[-1] not in children:
-            self.offered[len(accepted)] += 1
-
-    def row(self, name: str) -> dict[str, object]:
-        """tau with a 95 % interval, by a bootstrap over prompts."""
-        rounds = np.array([len(prompt) for prompt in self.gained])
-        tokens = np.array([sum(prompt) for prompt in self.gained])
-        picks = np.random.default_rng(0).integers(len(rounds), size=(2000, len(rounds)))
-        taus = tokens[picks].sum(1) / rounds[picks].sum(1)
-        depths = self.offered > 0
-        return {
-            "drafter": name,
-            "tau": round(tokens.sum() / rounds.sum(), 3),
-            "ci95": [round(float(bound), 3) for bound in np.quantile(taus, (0.025, 0.975))],
-            "by_depth": [round(float(a / o), 3) for a, o in zip(self.accepted[depths], self.offered[depths])],
-            "prompts": len(rounds),
-            "rounds": int(rounds.sum()),
-            "expected_tau": round(float(np.mean(self.expected)), 3) if self.expected else None,
-        }
-
-
-class PromptLookup:
-    """The continuation of the longest recent n-gram, as a chain; knows only the tokens so far."""
-
-    def __init__(self, longest: int = 3, length: int = 7) -> None:
-        self.longest, self.length = longest, length
-
-    def __call__(self, tokens: list[int]) -> DraftTree:
-        for size in range(self.longest, 0, -1):
-            suffix = tokens[-size:]
-            for start in range(len(tokens) - size - 1, -1, -1):
-                if tokens[start : start + size] == suffix:
-                    return DraftTree.chain(tokens[start + size : start + size + self.length])
-        return DraftTree.empty()
-
-
-Tell = Callable[[Context, DraftTree, tuple[int, ...]], None]
-"""Hand over what came of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
 
 
 @contextmanager
 def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | BaselineContext) -> Iterator[Tell]:
     """What a conversation's drafter gets from the target after each of its rounds, in its wire form."""
-    if isinstance(drafter, Baseline):
-        assert isinstance(draft, BaselineContext)
-        if not drafter.config.features:
-            yield lambda *_: None
-            return
-        with FeatureTap(engine.model, drafter.config.features) as tap:
-
-            @torch.no_grad()
-            def features(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
-                draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
-
-            yield features
-    else:
+    if isinstance(drafter, Drafter):
         assert isinstance(draft, DraftContext)
-        start = 0
+        with memory_telling(engine, drafter, draft) as tell:
+            yield tell
+        return
+    assert isinstance(draft, BaselineContext)
+    if not drafter.config.features:
+        yield lambda *_: None
+        return
+    with FeatureTap(engine.model, drafter.config.features) as tap:
 
-        def memory(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
-            nonlocal start
-            if (end := context.computed) > start:
-                rows = unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers)
-                draft.remember(start, rows)
-                start = end
+        @torch.no_grad()
+        def features(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+            draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
 
-        yield memory
-
-
-def rounds(
-    engine: Engine,
-    prompt: list[int],
-    propose: Callable[[list[int]], DraftTree],
-    stops: frozenset[int],
-    most: int,
-    sampling: Sampling | None = None,
-) -> Iterator[tuple[Context, DraftTree, tuple[int, ...], list[int]]]:
-    """Rounds of one answer, greedy ones by default: (context, tree, accepted nodes, new tokens)."""
-    sampling = sampling or Sampling()
-    context = engine.context()
-    context.assign(0, prompt)
-    # The first round carries the prompt and no draft: the drafter has no memory before it.
-    tree = DraftTree.empty()
-    while True:
-        logits = engine.verify(context, tree)
-        room = len(prompt) + most - len(context.tokens)
-        choose = chooser(logits, sampling, tree)
-        outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
-        new = context.commit(tree, outcome.accepted, outcome.bonus)
-        yield context, tree, outcome.accepted, new
-        if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
-            return
-        tree = propose(context.tokens)
+        yield features
 
 
 def measure(
@@ -182,81 +97,51 @@ def measure(
     drafter: Drafter | Baseline,
     prompts: Iterable[list[int]],
     name: str,
-    most: int = 160,
+    most: int = MOST_TOKENS,
     *,
     temperature: float = 0.0,
     tree_rule: TreeRule = "deterministic",
     calibration: Calibration | None = None,
 ) -> Tally:
-    """All prompts with one way of drafting. The opening round, which no drafter can serve, does not count.
-
-    `calibration` learns from each verdict and takes part in the choice of the next tree.
-    """
-    tally, stops = Tally(), frozenset(drafter.config.stop_tokens)
-    lookup = PromptLookup()
+    """All prompts with the way of drafting that a row of the table names; see `remote.verifier.measure`."""
+    if isinstance(drafter, Drafter) and name in PACES:
+        return measure_moa(
+            engine,
+            drafter,
+            prompts,
+            PACES[name],
+            most,
+            temperature=temperature,
+            sampled=tree_rule == "sampled",
+            calibration=calibration,
+        )
+    tally = Tally()
     for seed, prompt in enumerate(prompts):
-        draft = drafter.context()
-        draft.commit(prompt)
-        pace = None if name == LOOKUP else PACES.get(name, PACES["moa"])
-        sampling = Sampling(temperature=temperature, seed=seed)
-        drawn = DraftSampling(temperature, seed=seed) if tree_rule == "sampled" else None
-        propose = lookup if pace is None else _drafts(draft, pace, drawn, calibration)
-        gained: list[int] = []
-        opening = True
-        with telling(engine, drafter, draft) as tell:
-            for context, tree, accepted, new in rounds(engine, prompt, propose, stops, most, sampling):
-                draft.commit(new)
-                if calibration is not None:
-                    calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
-                if pace is not None:
-                    tell(context, tree, accepted)
-                if opening:
-                    opening = False
-                    continue
-                gained.append(len(new))
-                tally.judge(tree, accepted, new)
-                if pace is not None and tree.expected_tau is not None:
-                    tally.expected.append(tree.expected_tau)
-        if gained:
-            tally.gained.append(gained)
+        tally.add(_drafted(engine, drafter, prompt, name, most, Sampling(temperature=temperature, seed=seed)))
     return tally
 
 
-def _drafts(
-    draft: DraftContext | BaselineContext,
-    pace: Pace,
-    sampling: DraftSampling | None,
-    calibration: Calibration | None,
-) -> Callable[[list[int]], DraftTree]:
-    if isinstance(draft, BaselineContext):
-        return lambda tokens: draft.draft(pace)
-    return lambda tokens: draft.draft(pace, sampling, calibration)
+def _drafted(
+    engine: Engine, drafter: Drafter | Baseline, prompt: list[int], name: str, most: int, sampling: Sampling
+) -> Iterator[Round]:
+    stops = frozenset(drafter.config.stop_tokens)
+    if name == LOOKUP:
+        yield from rounds(engine, prompt, PromptLookup(), stops, most, sampling)
+        return
+    draft = drafter.context()
+    draft.commit(prompt)
+    with telling(engine, drafter, draft) as tell:
+        for round in rounds(engine, prompt, lambda _: draft.draft(PACES["moa"]), stops, most, sampling):
+            draft.commit(round.new)
+            tell(round.context, round.tree, round.accepted)
+            yield round
 
 
 def agreement_by_staleness(
-    engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = 160
+    engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = MOST_TOKENS
 ) -> dict[str, float]:
-    """Share of the target's tokens that are the drafter's first choice, by tokens since it last heard of the target."""
-    hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
-    stops, empty = frozenset(drafter.config.stop_tokens), DraftTree.empty()
-    one = Pace(depth=1, breadth=1, nodes=1)
-    for prompt in prompts:
-        draft = drafter.context()
-        draft.commit(prompt)
-        answer = [token for *_, new in rounds(engine, prompt, lambda _: empty, stops, most) for token in new]
-        context = engine.context()
-        context.assign(0, prompt)
-        with telling(engine, drafter, draft) as tell:
-            engine.verify(context, empty)
-            tell(context, empty, ())
-        # The token that the target gives with this memory is the first whose own memory is not here.
-        draft.commit(answer[:1])
-        for stale, token in enumerate(answer[1:], 1):
-            bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1
-            hits[bucket] += int(draft.draft(one).tokens[0]) == token
-            counts[bucket] += 1
-            draft.commit([token])
-    return {str(edge): round(float(h / c), 3) for edge, h, c in zip(STALENESS, hits, counts) if c}
+    """As `remote.verifier.measure` has it, for baselines too."""
+    return agreement_of(engine, drafter, prompts, most, telling)
 
 
 def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
@@ -312,8 +197,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except DrafterError as error:
         parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
-    chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
-    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    prompts = [drafter.text.render([("user", question)]) for question in evenly(asked, arguments.limit)]
     rows, most = [], arguments.max_tokens
     rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
     for temperature, (name, one), rule in itertools.product(arguments.temperature, drafters.items(), rules):

@@ -1,22 +1,24 @@
 """Training data: the answers that the target itself gives, generated in batches, resumable.
 
 Each line of the file is one conversation as `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the
-spans of tokens that the target generated.
+spans of tokens that the target generated. Processes that train together answer together.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+from drafter.training.processes import processes
+from drafter.training.progress import Progress, stage
 
 AT_ONCE = 512
 """Prompts that are continued together at most."""
@@ -56,8 +58,9 @@ def _continue(
     new_tokens: int,
     temperature: float,
     half: bool,
+    progress: Progress,
 ) -> list[list[int]]:
-    """The target's continuation of each prompt, up to and with its stop token.
+    """The target's continuation of each prompt, up to and with its stop token; each counts in `progress` when it ends.
 
     Answers that are done leave the batch every `STRETCH` tokens: the longest is many times as long as most.
     """
@@ -86,10 +89,12 @@ def _continue(
             answers[row] += new[:end]
             if end is None:
                 going.append(place)
+        progress.advance(len(active) - len(going))
         rest = torch.tensor(going, dtype=torch.long, device=model.device)
         cache.batch_select_indices(rest)
         mask = nn.functional.pad(mask[rest], (0, said.shape[1] - ids.shape[1]), value=1)
         active, ids = [active[place] for place in going], said[rest]
+    progress.advance(len(active))
     return answers
 
 
@@ -127,46 +132,70 @@ def generate_answers(
     """Let the target answer every conversation's questions in turn and append the lines to `out`.
 
     A file that is there already is continued after its last whole batch of conversations. `temperatures` are used in
-    turn, one conversation each. `half`: compute in bfloat16 where the model's weights have more bits.
+    turn, one conversation each. `half`: compute in bfloat16 where the model's weights have more bits. Of several
+    processes each answers every n-th batch, and the main one writes: the lines are those that one alone would write.
     """
-    done = 0
-    if out.exists():
-        lines = out.read_bytes().splitlines(keepends=True)
-        if lines and not lines[-1].endswith(b"\n"):
-            lines.pop()
-        done = len(lines) // batch * batch
-        out.write_bytes(b"".join(lines[:done]))
-    started = time.monotonic()
-    with out.open("a") as file:
-        for at in range(done, len(questions), batch):
-            chosen = list(questions[at : at + batch])
-            torch.manual_seed(at)
-            ids: list[list[int]] = [[] for _ in chosen]
-            learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
-            for turn in range(max(map(len, chosen))):
-                prompts = {
-                    i: ids[i] + _next(tokenizer, conversation[turn], ids[i][-1])
-                    if turn
-                    else _opening(tokenizer, conversation[turn])
-                    for i, conversation in enumerate(chosen)
-                    if turn < len(conversation)
-                }
-                for first, temperature in enumerate(temperatures):
-                    # Prompts of about one length together, so that little of a batch is padding.
-                    asked = sorted(
-                        (i for i in prompts if i % len(temperatures) == first), key=lambda i: len(prompts[i])
-                    )
-                    for begin in range(0, len(asked), AT_ONCE):
-                        some = asked[begin : begin + AT_ONCE]
-                        answers = _continue(model, tokenizer, [prompts[i] for i in some], new_tokens, temperature, half)
-                        for i, answer in zip(some, answers):
-                            learn[i].append((len(prompts[i]), len(prompts[i]) + len(answer)))
-                            ids[i] = prompts[i] + answer
-            for tokens, spans in zip(ids, learn):
-                file.write(json.dumps({"ids": tokens, "learn": spans}) + "\n")
-            file.flush()
-            part = (at + len(chosen) - done) / max(1, len(questions) - done)
-            left = (time.monotonic() - started) * (1 - part) / part / 60
-            print(
-                f"{at + len(chosen)}/{len(questions)} conversations, {left:.1f} min left", file=sys.stderr, flush=True
-            )
+    together = processes(model.device.type)
+    done = broadcast_object_list([_kept(out, batch, len(questions)) if together.is_main_process else 0])[0]
+    asked = sum(map(len, questions))
+    answered = sum(map(len, questions[:done]))
+    with stage("answers", asked, answered, shown=together.is_main_process) as progress:
+        for first in range(done, len(questions), batch * together.num_processes):
+            at = first + batch * together.process_index
+            lines = []
+            if chosen := questions[at : at + batch]:
+                lines = _answer(model, tokenizer, chosen, at, new_tokens, temperatures, half, progress)
+            lines = gather_object(lines)
+            if together.is_main_process:
+                with out.open("a") as file:
+                    file.writelines(lines)
+                others = questions[first + batch : first + batch * together.num_processes]
+                progress.advance(sum(map(len, others)))
+    together.wait_for_everyone()
+
+
+def _kept(out: Path, batch: int, total: int) -> int:
+    """How many conversations of a file stand: all if there are all, else those in whole batches; the rest is cut."""
+    if not out.exists():
+        return 0
+    lines = out.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    done = total if len(lines) == total else len(lines) // batch * batch
+    out.write_bytes(b"".join(lines[:done]))
+    return done
+
+
+def _answer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    chosen: Sequence[Sequence[str]],
+    seed: int,
+    new_tokens: int,
+    temperatures: Sequence[float],
+    half: bool,
+    progress: Progress,
+) -> list[str]:
+    """The lines of one batch of conversations."""
+    torch.manual_seed(seed)
+    ids: list[list[int]] = [[] for _ in chosen]
+    learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
+    for turn in range(max(map(len, chosen))):
+        prompts = {
+            i: ids[i] + _next(tokenizer, conversation[turn], ids[i][-1])
+            if turn
+            else _opening(tokenizer, conversation[turn])
+            for i, conversation in enumerate(chosen)
+            if turn < len(conversation)
+        }
+        for first, temperature in enumerate(temperatures):
+            # Prompts of about one length together, so that little of a batch is padding.
+            asked = sorted((i for i in prompts if i % len(temperatures) == first), key=lambda i: len(prompts[i]))
+            for begin in range(0, len(asked), AT_ONCE):
+                some = asked[begin : begin + AT_ONCE]
+                continued = [prompts[i] for i in some]
+                answers = _continue(model, tokenizer, continued, new_tokens, temperature, half, progress)
+                for i, answer in zip(some, answers):
+                    learn[i].append((len(prompts[i]), len(prompts[i]) + len(answer)))
+                    ids[i] = prompts[i] + answer
+    return [json.dumps({"ids": tokens, "learn": spans}) + "\n" for tokens, spans in zip(ids, learn)]

@@ -12,6 +12,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ OVERLAP = 3
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""
 CHECKED, CHECKED_STEP = 3, 10**9
-"""Batches of unseen answers that a drafter is checked on, and what they are drawn by: no training step is so late."""
+"""Batches of unseen answers that a drafter is checked on, and the number of the first: training never gets so far."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,15 @@ def anchors(
     return np.concatenate(([-1], newest[:-1]))
 
 
-def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0, *, before: int = 0) -> Iterator[Batch]:
-    """An endless stream of packed batches, drawn anew each step; `start_step` skips what a killed run has seen.
+def batches(
+    data: list[Conversation], recipe: Recipe, first: int = 0, stride: int = 1, *, before: int = 0
+) -> Iterator[Batch]:
+    """An endless stream of packed batches, each a function of its number: first, first + stride, ...
 
-    `before` is the number of tokens that lie before these data in all training data.
+    So a killed run skips what it has seen, and processes that train together learn from different ones. `before` is
+    the number of tokens that lie before these data in all training data.
     """
-    step, opening = start_step, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
+    step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
     offsets = np.cumsum([before, *(len(sample.ids) for sample in data)])
     while True:
         rng = np.random.default_rng([recipe.seed, step])
@@ -133,12 +137,12 @@ def batches(data: list[Conversation], recipe: Recipe, start_step: int = 0, *, be
             ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
             segments[row, span], source[row, span] = count[row], offsets[number] + np.arange(length)
             start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
-            if rng.random() < 1 - step / max(1.0, recipe.local * recipe.steps):
+            if rng.random() < 1 - step // stride / max(1.0, recipe.local * recipe.steps):
                 near[row, span] = np.maximum(start[row, span] - OVERLAP, 0)
             for begin, end in sample.learn:
                 learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True
         yield Batch(*(torch.from_numpy(array) for array in (ids, positions, segments, learn, start, near, source)))
-        step += 1
+        step += stride
 
 
 class Distiller(nn.Module):
@@ -256,7 +260,7 @@ def train(
         here, away = ([losses(batch) for batch in some] for some in (near, alone))
         return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
 
-    fit(model, lambda step: batches(learnt, recipe, step), losses, out, recipe, device, check if unseen else None)
+    fit(model, partial(batches, learnt, recipe), losses, out, recipe, device, check if unseen else None)
     return model
 
 

@@ -1,7 +1,8 @@
 """The training loop that every drafter here goes through: schedule, optimisers, log, checkpoints.
 
 A killed run continues at its last checkpoint as if it had never stopped: batches are a function of the step, and so
-is whatever a model draws. Knows nothing of what is learnt.
+is whatever a model draws. Where several processes train together, each has batches of its own and all step by the mean
+of their gradients, so that their weights stay the same. Knows nothing of what is learnt.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ import torch
 from torch import nn
 
 from drafter.training.losses import Losses, chain_tau
+from drafter.training.processes import average_gradients, processes
+from drafter.training.progress import stage
 
 B = TypeVar("B")
 
+LOG = "log.jsonl"
 LOGGED, SAVED = 20, 100
 """Steps between two lines of the log, and between two checkpoints."""
 
@@ -68,7 +72,7 @@ def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
 
 def fit(
     model: nn.Module,
-    stream: Callable[[int], Iterator[B]],
+    stream: Callable[[int, int], Iterator[B]],
     losses: Callable[[B], Losses],
     out: Path,
     schedule: Schedule,
@@ -77,11 +81,15 @@ def fit(
 ) -> float:
     """Train for `schedule.steps`, in bfloat16 autocast; returns the seconds it took, over all runs.
 
-    `stream(step)` gives the batches from that step on. `out` gets `log.jsonl` and `checkpoint.pt`, from which a killed
-    run is resumed. A line of the log: step, means over the last 20 steps, and the seconds so far, over all runs; with
-    each checkpoint also what `check` finds, as `unseen`.
+    `stream(first, stride)` gives the batches number first, first + stride, ...: of n processes the i-th learns from
+    number n*s + i in step s. The main process fills `out` with `log.jsonl` and `checkpoint.pt`, from which a killed run
+    is resumed. A line of the log: step, means over the last 20 batches of the main process, and the seconds so far,
+    over all runs; with each checkpoint also what `check` finds, as `unseen`.
     """
+    together = processes(device)
+    count, number = together.num_processes, together.process_index
     learners = optimisers(model, schedule.rate)
+    learnt = [weight for weight in model.parameters() if weight.requires_grad]
     checkpoint, begin, before = out / "checkpoint.pt", 0, 0.0
     out.mkdir(parents=True, exist_ok=True)
     if checkpoint.exists():
@@ -90,38 +98,46 @@ def fit(
         for learner, saved in zip(learners, state["learners"]):
             learner.load_state_dict(saved)
         begin, before = state["step"], state.get("seconds", 0.0)
+    together.wait_for_everyone()  # The main process must not write a checkpoint that another has yet to read.
     started, seconds = time.monotonic(), before
     recent: list[Losses] = []
-    for step, batch in zip(range(begin, schedule.steps), stream(begin)):
-        torch.manual_seed(schedule.seed * 1_000_003 + step)
-        for learner in learners:
-            for group in learner.param_groups:
-                group["lr"] = schedule.rate_at(step)
-        with torch.autocast(device.split(":")[0], torch.bfloat16):
-            result = losses(batch)
-        result.total.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
-        for learner in learners:
-            learner.step()
-            learner.zero_grad()
-        recent = [*recent[1 - LOGGED :], result]
-        last = step == schedule.steps - 1
-        unseen = {}
-        if check is not None and ((step + 1) % SAVED == 0 or last):
-            with torch.no_grad(), torch.autocast(device.split(":")[0], torch.bfloat16):
-                unseen = {"unseen": check()}
-        seconds = before + time.monotonic() - started
-        if step % LOGGED == 0 or unseen or last:
-            line = json.dumps({"step": step} | means(recent) | unseen | {"seconds": round(seconds, 1)})
-            with (out / "log.jsonl").open("a") as log:
-                log.write(line + "\n")
-            left = (schedule.steps - step) * (seconds - before) / (step - begin + 1) / 60
-            print(f"{line} {left:.0f} min left", flush=True)
-        if (step + 1) % SAVED == 0 or last:
-            states = {"model": model.state_dict(), "learners": [learner.state_dict() for learner in learners]}
-            partial = checkpoint.with_suffix(".partial")
-            torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
-            os.replace(partial, checkpoint)
+    steps = zip(range(begin, schedule.steps), stream(begin * count + number, count))
+    with stage("training", schedule.steps, begin, shown=together.is_main_process) as progress:
+        for step, batch in steps:
+            torch.manual_seed((schedule.seed * 1_000_003 + step) * count + number)
+            for learner in learners:
+                for group in learner.param_groups:
+                    group["lr"] = schedule.rate_at(step)
+            with torch.autocast(device.split(":")[0], torch.bfloat16):
+                result = losses(batch)
+            result.total.backward()  # type: ignore[no-untyped-call]
+            average_gradients(learnt, together)
+            nn.utils.clip_grad_norm_(learnt, 1.0)
+            for learner in learners:
+                learner.step()
+                learner.zero_grad()
+            progress.advance()
+            seconds = before + time.monotonic() - started
+            if not together.is_main_process:
+                continue
+            recent = [*recent[1 - LOGGED :], result]
+            last = step == schedule.steps - 1
+            unseen = {}
+            if check is not None and ((step + 1) % SAVED == 0 or last):
+                with torch.no_grad(), torch.autocast(device.split(":")[0], torch.bfloat16):
+                    unseen = {"unseen": check()}
+                seconds = before + time.monotonic() - started
+            if step % LOGGED == 0 or unseen or last:
+                told = means(recent)
+                line = json.dumps({"step": step} | told | unseen | {"seconds": round(seconds, 1)})
+                with (out / LOG).open("a") as log:
+                    log.write(line + "\n")
+                progress.tell(f"loss {told['loss']}, chain tau {told['chain_tau']}", line)
+            if (step + 1) % SAVED == 0 or last:
+                states = {"model": model.state_dict(), "learners": [learner.state_dict() for learner in learners]}
+                partial = checkpoint.with_suffix(".partial")
+                torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
+                os.replace(partial, checkpoint)
     return seconds
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -22,13 +22,17 @@ from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
 from drafter.training.answers import Conversation, frequent_tokens, generate_answers, read_answers
+from drafter.training.card import Unseen, read_unseen
 from drafter.training.distil import Recipe, train
 from drafter.training.export import export_graph
-from drafter.training.loop import trained_parameters
+from drafter.training.heldout import ANSWERS
+from drafter.training.loop import LOG, trained_parameters
+from drafter.training.processes import processes
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
 from drafter.training.teacher import Recording
 
-CARD = "README.md"
+FLOAT_GRAPH = "float.onnx"
+"""In the work folder: the step graph before it is quantised."""
 COMPARED = 64
 """Answers on which the quantised graph is compared with the float one."""
 
@@ -72,6 +76,10 @@ class Built:
     covered: float
     """Share of the answers' tokens that the draft vocabulary holds."""
     trained_parameters: int
+    processes: int
+    """That trained together: each step learnt from as many batches."""
+    unseen: Unseen | None
+    """On answers that were kept from learning; None where there were too few for that."""
 
 
 def build(
@@ -82,12 +90,14 @@ def build(
     work: Path,
     out: Path,
     plan: Plan,
-) -> Built:
+) -> Built | None:
     """Make a drafter for `target` on the device it is on.
 
-    `source`, its folder or name on the hub, has its tokenizer; `questions` holds those of each conversation.
+    `source`, its folder or name on the hub, has its tokenizer; `questions` holds those of each conversation. Of several
+    processes all answer and train; the main one makes the artefact, and the others get None.
     Raises `UnsupportedTarget` or `TooFewPrompts` before anything is computed.
     """
+    together = processes(target.device.type)
     if len(questions) < 2:
         raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
     check_head(target)
@@ -99,13 +109,17 @@ def build(
     )
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
-    write_text_side(tokenizer, source, out)
-    answers = work / "answers.jsonl"
-    generate_answers(target, tokenizer, questions, answers, batch=plan.batch, new_tokens=plan.answer_tokens, half=True)
+    if together.is_main_process:
+        write_text_side(tokenizer, source, out)
+    answers = work / ANSWERS
+    batch = min(plan.batch, -(-len(questions) // together.num_processes))  # So that all have something to answer.
+    generate_answers(target, tokenizer, questions, answers, batch=batch, new_tokens=plan.answer_tokens, half=True)
     data = read_answers(answers)
     recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
-    device = str(target.device)
-    model = train(config, target, data, work / "checkpoints", plan.recipe, device, plan.init, recording).to("cpu")
+    device, checkpoints = str(target.device), work / "checkpoints"
+    model = train(config, target, data, checkpoints, plan.recipe, device, plan.init, recording).to("cpu")
+    if not together.is_main_process:
+        return None
 
     stops = stop_tokens(target, tokenizer)
     kept, covered = frequent_tokens(data, plan.draft_vocabulary, stops)
@@ -119,14 +133,23 @@ def build(
     model.draft.config = model.encoder.config = config
     save_weights(model.encoder, out / ENCODER)
     save_weights(model.draft, out / FLOAT)
-    export_graph(model.draft.eval(), work / "float.onnx")
-    quantise_graph(work / "float.onnx", out / GRAPH)
+    export_graph(model.draft.eval(), work / FLOAT_GRAPH)
+    quantise_graph(work / FLOAT_GRAPH, out / GRAPH)
     config = write_config(out, config)
     digest = ChatText.load(out).digest.hex()
     config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
-    parity = compare(StepGraph(work / "float.onnx", config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
+    parity = compare(StepGraph(work / FLOAT_GRAPH, config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
     lengths = [end - begin for sample in data for begin, end in sample.learn]
-    return Built(config, parity, len(lengths), sum(lengths), covered, trained_parameters(model))
+    return Built(
+        config,
+        parity,
+        len(lengths),
+        sum(lengths),
+        covered,
+        trained_parameters(model),
+        together.num_processes,
+        read_unseen(checkpoints / LOG),
+    )
 
 
 def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
@@ -173,28 +196,3 @@ def requantise(folder: Path) -> Parity:
 def _inputs(folder: Path, config: DrafterConfig, data: Sequence[Conversation]) -> list[StepInputs]:
     step = StepGraph.load(folder, config)
     return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]
-
-
-def write_card(out: Path, built: Built, plan: Plan) -> None:
-    """The model card: what it is, for which target, how it was made."""
-    config, recipe = built.config, asdict(plan.recipe)
-    lines = [
-        f"# Outrider drafter for {config.target}",
-        "",
-        f"A Mixture-of-Attentions drafter (arXiv 2410.03804), target layer inference N = {config.inference_layers},",
-        f"distilled from {config.target} on {built.answers:,} of its own answers ({built.answer_tokens:,} tokens).",
-        "It only guesses: with a verifier, every token that counts is the target's own.",
-        "",
-        f"    outrider serve --model {config.target} --drafter {out.name}",
-        "",
-        "| | |",
-        "|---|---|",
-        f"| trained parameters | {built.trained_parameters / 1e6:.1f}M |",
-        f"| draft vocabulary | {len(config.draft_vocabulary):,} tokens, {built.covered:.2%} of the answers |",
-        f"| int8 against float | {built.parity} |",
-        "",
-        "Training: " + ", ".join(f"{name} {value}" for name, value in recipe.items()) + ".",
-        "",
-    ]
-    (out / CARD).write_text("\n".join(lines), encoding="utf-8")
-    write_config(out, config)

@@ -7,8 +7,6 @@ and kept in a file, which pays where several drafters learn from the same answer
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,8 @@ from transformers import PreTrainedModel
 
 from drafter.model import weights_digest
 from drafter.training.answers import Conversation
+from drafter.training.processes import processes
+from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ class Recording:
             "layers": self._layers,
         }
         self._about = path.with_suffix(".json")
-        if not self._about.exists():
-            self._record(path, target, data, about)
+        with processes(target.device.type).main_process_first():  # It alone finds nothing there.
+            if not self._about.exists():
+                self._record(path, target, data, about)
         found = json.loads(self._about.read_text())
         if {name: found.get(name) for name in about} != about:
             raise ForeignRecord(f"{path} was recorded of another target, other answers or other layers. Delete it.")
@@ -106,30 +107,28 @@ class Recording:
 
     @torch.no_grad()
     def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
-        partial, started = path.with_suffix(".partial"), time.monotonic()
+        partial = path.with_suffix(".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         offsets = np.cumsum([0, *(len(sample.ids) for sample in data)])
         # Conversations of about one length together, so that little of a forward is padding.
         order = sorted(range(len(data)), key=lambda number: len(data[number].ids))
         written = None
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            length = len(data[some[-1]].ids)
-            ids = torch.tensor([data[number].ids + [0] * (length - len(data[number].ids)) for number in some])
-            ids = ids.to(target.device)
-            positions = torch.arange(length, device=target.device).expand(len(some), -1)
-            mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
-            with torch.autocast(target.device.type, torch.bfloat16):
-                keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
-            rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16).view(torch.int16)
-            if written is None:
-                written = np.memmap(partial, np.int16, "w+", shape=(about["tokens"], rows.shape[-1]))
-            for row, number in zip(rows.numpy(), some):
-                written[offsets[number] : offsets[number + 1]] = row[: len(data[number].ids)]
-            if first // AT_ONCE % 32 == 31:
-                share = sum(len(data[number].ids) for number in order[: first + AT_ONCE]) / about["tokens"]
-                left = (time.monotonic() - started) * (1 - share) / share / 60
-                print(f"features: {share:.0%} recorded, {left:.1f} min left", file=sys.stderr, flush=True)
+        with stage("features", len(order)) as progress:
+            for first in range(0, len(order), AT_ONCE):
+                some = order[first : first + AT_ONCE]
+                length = len(data[some[-1]].ids)
+                ids = torch.tensor([data[number].ids + [0] * (length - len(data[number].ids)) for number in some])
+                ids = ids.to(target.device)
+                positions = torch.arange(length, device=target.device).expand(len(some), -1)
+                mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
+                with torch.autocast(target.device.type, torch.bfloat16):
+                    keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
+                rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16).view(torch.int16)
+                if written is None:
+                    written = np.memmap(partial, np.int16, "w+", shape=(about["tokens"], rows.shape[-1]))
+                for row, number in zip(rows.numpy(), some):
+                    written[offsets[number] : offsets[number + 1]] = row[: len(data[number].ids)]
+                progress.advance(len(some))
         assert written is not None
         written.flush()
         partial.replace(path)

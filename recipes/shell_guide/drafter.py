@@ -70,6 +70,8 @@ def main() -> None:
         recorded=RECORDED,
     )
     built = build(target, str(arguments.target), "shell-guide", questions, arguments.work, arguments.out, plan)
+    if built is None:
+        return
     print(f"draft vocabulary: {len(built.config.draft_vocabulary)} tokens cover {built.covered:.4%} of the answers")
     print(f"int8 against float: {built.parity}")
 

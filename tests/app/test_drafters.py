@@ -49,6 +49,7 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     assert (config.target, config.inference_layers) == ("target", 1)
     card = (out / "README.md").read_text()
     assert "distilled from target on 4 of its own answers" in card and "top-1 agreement" in card
+    assert "It was not evaluated" in card and "takes 80 of them" in trained.err
     drafter = Drafter.load(out)
     context = drafter.context()
     context.commit(drafter.text.render([("user", "list files")]))
@@ -61,6 +62,64 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     before = {path.name: sha256(path) for path in out.iterdir()}
     assert outrider(*command, "--steps", "2").code == 0
     assert {path.name: sha256(path) for path in out.iterdir()} == before
+
+
+def test_it_is_measured_on_questions_that_it_did_not_learn_from(
+    outrider: Outrider, tiny_pair: Path, tmp_path: Path
+) -> None:
+    prompts, out, target = tmp_path / "many.jsonl", tmp_path / "mine", str(tiny_pair / "target")
+    asked = [f"list {number} files" for number in range(90)]
+    prompts.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in asked))
+    made = ("drafter", "train", "--target", target, "--prompts", str(prompts), "--out", str(out), "--max-tokens", "12")
+    trained = outrider(*made, "--steps", "1", "--device", "cpu")
+    assert trained.code == 0, trained.err
+    held = [json.loads(line)["prompt"] for line in (tmp_path / "mine.work/held_out.jsonl").read_text().splitlines()]
+    drafter = Drafter.load(out)
+    answers = [json.loads(line)["ids"] for line in (tmp_path / "mine.work/answers.jsonl").read_text().splitlines()]
+    learnt = [drafter.text.decode(ids) for ids in answers]
+    assert len(held) == 9 and len(learnt) == 81
+    assert not [question for question in held if any(question in text for text in learnt)]
+    assert all(any(question in text for text in learnt) for question in asked if question not in held)
+
+    # The card's own command, run where the drafter and its work folder lie, finds the card's own figure.
+    card = (out / "README.md").read_text()
+    command = next(line.split() for line in card.splitlines() if line.strip().startswith("outrider drafter eval"))
+    places = {
+        "target": target,
+        "mine": str(out),
+        "mine.work/held_out.jsonl": str(tmp_path / "mine.work/held_out.jsonl"),
+    }
+    figures = tmp_path / "figures.json"
+    shown = outrider(*(places.get(word, word) for word in command[1:]), "--json", str(figures))
+    assert shown.code == 0, shown.err
+    row = json.loads(figures.read_text())["rows"][0]
+    low, high = row["ci95"]
+    told = f"{row['tau']:.2f} (95 %: {low:.2f} to {high:.2f})"
+    assert f"| {told} |" in card and f"tau: {told}" in trained.err
+    assert "9 questions" in card and "so int8 costs" in card and "accepted at depth" in card
+    assert row["prompts"] == 9 and row["max_tokens"] == 12 and 1 <= low <= row["tau"] <= high
+    assert f"{row['tau']:.2f} tokens a round" in shown.out and "9 questions" in shown.out
+    assert set(row["by_staleness"]) == {"1", "8"} and "tokens since memory" in shown.out
+    assert "tau: 9/9" in shown.err and "tau: 9/9" in trained.err
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Path:
+    """A pair of the same shape as the tiny one, with other weights."""
+    from tests.tiny import build_pair
+
+    return build_pair(tmp_path / "stranger", seed=7)
+
+
+def test_a_drafter_of_other_weights_is_refused(
+    outrider: Outrider, questions: Path, tiny_pair: Path, stranger: Path
+) -> None:
+    command = ("drafter", "eval", "--prompts", str(questions), "--max-tokens", "4", "--temperature", "0.8")
+    own = outrider(*command, "--target", str(stranger / "target"), "--drafter", str(stranger / "drafter"))
+    assert own.code == 0 and "temperature 0.8" in own.out and "tokens since memory" not in own.out, own.err
+    refused = outrider(*command, "--target", str(stranger / "target"), "--drafter", str(tiny_pair / "drafter"))
+    assert (refused.code, refused.out) == (1, "")
+    assert "made for other weights" in refused.err
 
 
 def test_without_a_file_the_stored_questions_are_asked(outrider: Outrider, tmp_path: Path, tiny_pair: Path) -> None:
@@ -98,6 +157,16 @@ def test_quantising_again_gives_the_same_graph(outrider: Outrider, tiny_pair: Pa
             1,
             "the target has 3 layers",
         ),
+        (
+            ("train", "--target", "TARGET", "--out", "x", "--prompts", "QUESTIONS", "--device", "mps"),
+            1,
+            "PyTorch finds no mps device here",
+        ),
+        (("eval", "--target", "/nowhere", "--prompts", "QUESTIONS"), 1, "There is no folder /nowhere"),
+        (("eval", "--target", "TARGET", "--prompts", "/nowhere"), 2, "/nowhere cannot be read"),
+        (("eval", "--target", "TARGET"), 1, "no question is stored yet"),
+        (("eval", "--target", "TARGET", "--drafter", "/nowhere", "--prompts", "QUESTIONS"), 1, "No drafter in"),
+        (("eval", "--target", "TARGET", "--prompts", "QUESTIONS", "--json", "/no/where"), 1, "there is no folder /no"),
         (("info", "/nowhere"), 1, "No drafter in /nowhere"),
         (("quantise", "/nowhere"), 1, "No drafter in /nowhere"),
     ],

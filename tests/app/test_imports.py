@@ -12,7 +12,7 @@ import pytest
 
 from tests.serving import REPOSITORY
 
-HEAVY = {"torch", "transformers", "optimum", "starlette", "uvicorn"}
+HEAVY = {"torch", "transformers", "optimum", "accelerate", "starlette", "uvicorn"}
 CLIENT_PATH = [
     "app.ask",
     "app.assistant",

@@ -1,0 +1,112 @@
+"""How far a long stage is and how long it still takes: a bar on a terminal, a line now and then elsewhere.
+
+Both go to stderr. What an earlier run has done counts as done, and not as speed: the time left is computed from what
+this run did.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+T = TypeVar("T")
+
+EVERY = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class Progress(Protocol):
+    """A stage that is running."""
+
+    def advance(self, count: int = 1) -> None:
+        """So much more is done."""
+
+    def tell(self, brief: str, line: str) -> None:
+        """What is known by now: `brief` stands beside a bar; without one, `line` is written with the time left."""
+
+
+@contextmanager
+def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterator[Progress]:
+    """Show a stage of `total` steps while the block runs, `done` of which an earlier run did.
+
+    Of processes that work together only one should have it `shown`. A stage with nothing left to do shows nothing.
+    """
+    console = Console(stderr=True)
+    if not shown or done >= total:
+        yield _Silent()
+    elif console.is_terminal:
+        with _bars(console) as bars:
+            yield _Bar(bars, name, total, done)
+    else:
+        yield _Lines(name, total, done)
+
+
+def track(name: str, items: Sequence[T]) -> Iterable[T]:
+    """The items, with progress shown as they are used up."""
+    with stage(name, len(items)) as progress:
+        for item in items:
+            yield item
+            progress.advance()
+
+
+class _Silent:
+    def advance(self, count: int = 1) -> None:
+        pass
+
+    def tell(self, brief: str, line: str) -> None:
+        pass
+
+
+def _bars(console: Console) -> Bars:
+    return Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[brief]}", markup=False),
+        console=console,
+        # Steps may take minutes; by default rich forgets what is older than 30 s.
+        speed_estimate_period=math.inf,
+    )
+
+
+class _Bar:
+    def __init__(self, bars: Bars, name: str, total: int, done: int) -> None:
+        self._bars = bars
+        self._task = bars.add_task(name, total=total, completed=done, brief="")
+        bars.advance(self._task, 0)  # Where the time of the first step begins.
+
+    def advance(self, count: int = 1) -> None:
+        self._bars.advance(self._task, count)
+
+    def tell(self, brief: str, line: str) -> None:
+        self._bars.update(self._task, brief=brief)
+
+
+class _Lines:
+    def __init__(self, name: str, total: int, done: int) -> None:
+        self._name, self._total, self._before, self._done = name, total, done, done
+        self._started = self._written = time.monotonic()
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        if self._done == self._total or time.monotonic() - self._written >= EVERY:
+            self._write(f"{self._name}: {self._done}/{self._total}")
+
+    def tell(self, brief: str, line: str) -> None:
+        self._write(f"{self._name}: {line}")
+
+    def _write(self, text: str) -> None:
+        self._written = time.monotonic()
+        steps = self._done - self._before
+        left = (self._written - self._started) * (self._total - self._done) / steps if steps else 0.0
+        known = f", {left / 60:.1f} min left" if steps and self._done < self._total else ""
+        print(f"{text}{known}", file=sys.stderr, flush=True)

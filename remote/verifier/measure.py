@@ -1,0 +1,301 @@
+"""How good a drafter is for a target: rounds of the engine, in one process and without a network.
+
+A drafter hears of the target what a device would: of verified tokens only, after their round, in the form that crosses
+the wire. Tau counts the bonus token, so plain decoding is 1.00. Knows nothing of files or commands.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.calibration import Calibration
+from drafter.context import DraftContext
+from drafter.memory import unpack_memory
+from drafter.model import memory_digest
+from drafter.multicandidate import DraftSampling
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.tree import ROOT, DraftTree
+from remote.protocol import Sampling
+from remote.verifier.acceptance import chooser, walk
+from remote.verifier.engine import Context, Engine, UnfitDrafter
+
+T = TypeVar("T")
+
+TREE, CHAIN = Pace(depth=8, breadth=8, nodes=60), Pace(depth=7, breadth=1, nodes=7)
+"""The paces that drafters are measured at."""
+MOST_TOKENS = 160
+"""Longest answer."""
+STALENESS = (1, 8, 16, 32, 64, 128)
+"""Lower edges of the ranges in which agreement is counted, in tokens."""
+DEEPEST = 16
+
+Propose = Callable[[list[int]], DraftTree]
+"""All committed tokens -> the next draft."""
+Tell = Callable[[Context, DraftTree, tuple[int, ...]], None]
+"""Hand over what came of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
+Telling = Callable[[Engine, Any, Any], AbstractContextManager[Tell]]
+"""(engine, drafter, one of its contexts) -> how that context hears of the target while one conversation lasts."""
+
+
+class NothingMeasured(ValueError):
+    """No prompt had a second round, in which alone a drafter takes part; the message says so."""
+
+
+class Drafting(Protocol):
+    """Whatever drafts: the drafter itself, or what it is compared with."""
+
+    @property
+    def config(self) -> Any:
+        """Has `stop_tokens`."""
+
+    def context(self) -> Any:
+        """A conversation, with `commit` and `draft`."""
+
+
+class Round(NamedTuple):
+    """What one exchange came to."""
+
+    context: Context
+    """As it is after the round."""
+    tree: DraftTree
+    accepted: tuple[int, ...]
+    new: list[int]
+    """The accepted tokens, then the bonus."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What the rounds of some prompts came to."""
+
+    tau: float
+    ci95: tuple[float, float]
+    """Interval of tau: a bootstrap over prompts."""
+    by_depth: tuple[float, ...]
+    """Of the nodes that were judged at depth 1, 2, ..., the share that was accepted."""
+    prompts: int
+    rounds: int
+    expected_tau: float | None
+    """What the drafter's own chances add up to, per round; None where it says nothing."""
+
+
+@dataclass
+class Tally:
+    """Rounds of one drafter."""
+
+    gained: list[list[int]] = field(default_factory=list)
+    """Per prompt, tokens gained in each of its rounds."""
+    offered: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DEEPEST, np.int64))
+    accepted: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DEEPEST, np.int64))
+    expected: list[float] = field(default_factory=list)
+    """Per round, tau as the drafter expected it; empty where it says nothing."""
+
+    def add(self, answer: Iterable[Round]) -> None:
+        """Count the rounds of one prompt but the opening one, which no drafter can serve."""
+        counted = list(itertools.islice(answer, 1, None))
+        for round in counted:
+            self.judge(round.tree, round.accepted, round.new)
+            if round.tree.expected_tau is not None:
+                self.expected.append(round.tree.expected_tau)
+        if counted:
+            self.gained.append([len(round.new) for round in counted])
+
+    def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
+        """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
+
+        Nothing was judged after a stop token, nor where the answer was full.
+        """
+        self.offered[: len(accepted)] += 1
+        self.accepted[: len(accepted)] += 1
+        children = tree.children().get(accepted[-1] if accepted else ROOT, {})
+        if children and len(new) > len(accepted) and new[-1] not in children:
+            self.offered[len(accepted)] += 1
+
+    def result(self) -> Acceptance:
+        """tau with a 95 % interval, by a bootstrap over prompts. Raises `NothingMeasured`."""
+        if not self.gained:
+            raise NothingMeasured("No answer went beyond its first round, so there was nothing to draft.")
+        rounds = np.array([len(prompt) for prompt in self.gained])
+        tokens = np.array([sum(prompt) for prompt in self.gained])
+        picks = np.random.default_rng(0).integers(len(rounds), size=(2000, len(rounds)))
+        low, high = np.quantile(tokens[picks].sum(1) / rounds[picks].sum(1), (0.025, 0.975))
+        judged = self.offered > 0
+        return Acceptance(
+            tau=round(float(tokens.sum() / rounds.sum()), 3),
+            ci95=(round(float(low), 3), round(float(high), 3)),
+            by_depth=tuple(round(float(a / o), 3) for a, o in zip(self.accepted[judged], self.offered[judged])),
+            prompts=len(rounds),
+            rounds=int(rounds.sum()),
+            expected_tau=round(float(np.mean(self.expected)), 3) if self.expected else None,
+        )
+
+    def row(self, name: str) -> dict[str, object]:
+        """The result as a line of a table, beside the drafter's name. Raises `NothingMeasured`."""
+        result = asdict(self.result())
+        return {"drafter": name} | {
+            key: list(value) if isinstance(value, tuple) else value for key, value in result.items()
+        }
+
+
+class PromptLookup:
+    """The continuation of the longest recent n-gram, as a chain; knows only the tokens so far."""
+
+    def __init__(self, longest: int = 3, length: int = 7) -> None:
+        self.longest, self.length = longest, length
+
+    def __call__(self, tokens: list[int]) -> DraftTree:
+        for size in range(self.longest, 0, -1):
+            suffix = tokens[-size:]
+            for start in range(len(tokens) - size - 1, -1, -1):
+                if tokens[start : start + size] == suffix:
+                    return DraftTree.chain(tokens[start + size : start + size + self.length])
+        return DraftTree.empty()
+
+
+def evenly(items: Sequence[T], count: int) -> list[T]:
+    """At most `count` of the items, in their order and evenly spread."""
+    return [items[int(i)] for i in np.linspace(0, len(items) - 1, min(count, len(items)))]
+
+
+def check_fit(engine: Engine, drafter: Drafter) -> None:
+    """Raise `UnfitDrafter` where the drafter was made for other weights than the engine's target and encoder have.
+
+    Such a drafter would guess badly and say nothing. Reads all weights of the target.
+    """
+    assert engine.encoder is not None
+    if memory_digest(engine.model.state_dict(), engine.encoder) != drafter.memory_digest:
+        raise UnfitDrafter(
+            f"The drafter was made for other weights than this target has: for {drafter.config.target}, with memory of "
+            f"digest {drafter.config.memory[:12]}. Give the target it was made for, or train it for this one: outrider "
+            "drafter train --init."
+        )
+
+
+@contextmanager
+def memory_telling(engine: Engine, drafter: Drafter, draft: DraftContext) -> Iterator[Tell]:
+    """How a drafter's context hears of the target: by memory, in int8, of what has been verified since."""
+    start = 0
+
+    def tell(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+        nonlocal start
+        if (end := context.computed) > start:
+            rows = unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers)
+            draft.remember(start, rows)
+            start = end
+
+    yield tell
+
+
+def rounds(
+    engine: Engine,
+    prompt: list[int],
+    propose: Propose,
+    stops: frozenset[int],
+    most: int,
+    sampling: Sampling | None = None,
+) -> Iterator[Round]:
+    """Rounds of one answer of at most `most` tokens, greedy ones by default.
+
+    The first one carries the prompt and no draft: the drafter has no memory before it.
+    """
+    sampling = sampling or Sampling()
+    context = engine.context()
+    context.assign(0, prompt)
+    tree = DraftTree.empty()
+    while True:
+        logits = engine.verify(context, tree)
+        room = len(prompt) + most - len(context.tokens)
+        choose = chooser(logits, sampling, tree)
+        outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
+        new = context.commit(tree, outcome.accepted, outcome.bonus)
+        yield Round(context, tree, outcome.accepted, new)
+        if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
+            return
+        tree = propose(context.tokens)
+
+
+def measure(
+    engine: Engine,
+    drafter: Drafter,
+    prompts: Iterable[list[int]],
+    pace: Pace = TREE,
+    most: int = MOST_TOKENS,
+    *,
+    temperature: float = 0.0,
+    sampled: bool = False,
+    calibration: Calibration | None = None,
+) -> Tally:
+    """Let the target answer all prompts, given as token ids, with this drafter's trees.
+
+    `sampled`: trees are drawn, and verified by recursive rejection. `calibration` learns from each verdict and takes
+    part in the choice of the next tree. The prompt's number seeds its answer.
+    """
+    tally = Tally()
+    for seed, prompt in enumerate(prompts):
+        sampling = Sampling(temperature=temperature, seed=seed)
+        drawn = DraftSampling(temperature, seed=seed) if sampled else None
+        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration))
+    return tally
+
+
+def _drafted(
+    engine: Engine,
+    drafter: Drafter,
+    prompt: list[int],
+    pace: Pace,
+    most: int,
+    sampling: Sampling,
+    drawn: DraftSampling | None,
+    calibration: Calibration | None,
+) -> Iterator[Round]:
+    draft, stops = drafter.context(), frozenset(drafter.config.stop_tokens)
+    draft.commit(prompt)
+    with memory_telling(engine, drafter, draft) as tell:
+        for round in rounds(engine, prompt, lambda _: draft.draft(pace, drawn, calibration), stops, most, sampling):
+            context, tree, accepted, new = round
+            draft.commit(new)
+            if calibration is not None:
+                calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
+            tell(context, tree, accepted)
+            yield round
+
+
+def agreement_by_staleness(
+    engine: Engine,
+    drafter: Drafting,
+    prompts: Iterable[list[int]],
+    most: int = MOST_TOKENS,
+    telling: Telling = memory_telling,
+) -> dict[str, float]:
+    """Share of the target's tokens that are the drafter's first choice, by tokens since it last heard of the target.
+
+    It hears of each prompt once and never of the answer, which is the target's greedy one. The keys are those of
+    `STALENESS` that answers were long enough for.
+    """
+    hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
+    stops, empty = frozenset(drafter.config.stop_tokens), DraftTree.empty()
+    one = Pace(depth=1, breadth=1, nodes=1)
+    for prompt in prompts:
+        draft = drafter.context()
+        draft.commit(prompt)
+        answer = [token for round in rounds(engine, prompt, lambda _: empty, stops, most) for token in round.new]
+        context = engine.context()
+        context.assign(0, prompt)
+        with telling(engine, drafter, draft) as tell:
+            engine.verify(context, empty)
+            tell(context, empty, ())
+        # The token that the target gives with this memory is the first whose own memory is not here.
+        draft.commit(answer[:1])
+        for stale, token in enumerate(answer[1:], 1):
+            bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1
+            hits[bucket] += int(draft.draft(one).tokens[0]) == token
+            counts[bucket] += 1
+            draft.commit([token])
+    return {str(edge): round(float(h / c), 3) for edge, h, c in zip(STALENESS, hits, counts) if c}

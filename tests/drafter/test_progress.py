@@ -1,0 +1,95 @@
+"""Progress: lines for a log, a bar for a terminal, and a time left that knows what an earlier run did."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from drafter.training import progress
+from drafter.training.progress import stage, track
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    return written
+
+
+def test_a_log_gets_a_line_now_and_then(clock, capsys):
+    with stage("answers", 100, 90) as answers:
+        for _ in range(10):
+            clock.now += 12
+            answers.advance()
+    lines = capsys.readouterr().err.splitlines()
+    # 3 of the 10 that this run has to do took 36 s, so 7 take 84; what was done before is no speed.
+    assert lines == [
+        "answers: 93/100, 1.4 min left",
+        "answers: 96/100, 0.8 min left",
+        "answers: 99/100, 0.2 min left",
+        "answers: 100/100",
+    ]
+
+
+def test_what_is_told_is_a_line_of_its_own(clock, capsys):
+    with stage("training", 4) as training:
+        clock.now += 60
+        training.advance()
+        training.tell("loss 2", '{"loss": 2}')
+    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 3.0 min left']
+
+
+@pytest.mark.parametrize(("done", "shown"), [(5, True), (0, False)])
+def test_nothing_is_said_of_what_is_done_or_of_another_process(capsys, done, shown):
+    with stage("features", 5, done, shown=shown) as features:
+        features.advance(5 - done)
+        features.tell("brief", "line")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar_that_starts_where_an_earlier_run_stopped(terminal):
+    with stage("training", 100, 40) as training:
+        assert "40/100" in shown(training)
+        training.advance(2)
+        training.tell("loss 1.25", "{}")
+        assert "42/100" in shown(training) and "loss 1.25" in shown(training)
+        task = training._bars.tasks[0]
+        first, last = task._progress[0], task._progress[-1]
+        assert task.speed == pytest.approx(2 / (last.timestamp - first.timestamp))
+        training.advance(58)
+    assert "100/100" in terminal.getvalue() and "{}" not in terminal.getvalue()
+
+
+def shown(bar) -> str:
+    console = bar._bars.console
+    with console.capture() as captured:
+        console.print(bar._bars.get_renderable())
+    return captured.get()
+
+
+def test_tracked_items_come_through(capsys):
+    assert list(track("tau", ["a", "b"])) == ["a", "b"]
+    assert capsys.readouterr().err == "tau: 2/2\n"
