@@ -1,0 +1,32 @@
+"""What a figure was measured on, as the benchmarks write it beside their rows."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+VERSIONS = ("torch", "transformers", "onnxruntime", "numpy")
+"""Distributions that a figure can depend on."""
+
+
+def machine() -> dict[str, object]:
+    """Platform, processor, cores that this process may use, and versions."""
+    return {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        **{name: version(name) for name in VERSIONS},
+    }
+
+
+def _processor() -> str:
+    """The processor's name. Python knows it on Windows only; Linux has it in a file."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor()

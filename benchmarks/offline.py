@@ -1,0 +1,242 @@
+"""What a drafter is worth without its target: how long it agrees while nothing comes, and what it answers alone.
+
+    python -m benchmarks.offline [--drafter NAME ...] [--moa DIR] [--baselines DIR] [--prompts FILE] [--limit N]
+                                 [--turns N] [--json OUT]
+
+**Agreement** is the share of the target's greedy tokens that are the drafter's first choice, by *staleness*: how many
+tokens lie between the newest one that the target told of (by memory or features) and the one that is judged.
+Conversations of several questions are held with the target, each question about another page. The drafter hears of the
+first question and then of nothing, as if the line had dropped with the first word of the first answer. Later
+questions, and the target's own answers to all of them, are committed as tokens: they count as stale like all others,
+but only answers are judged. The window of a staleness s is s - s/4 .. s + s/4. Intervals (95 %) are a bootstrap over
+conversations.
+
+Later answers are later in a conversation as well as further from memory. The independent model hears of nothing at any
+time, so its line shows what the first of these does alone.
+
+**Everyday questions** are those of `benchmarks.everyday`, judged as there, answered greedily by the drafter alone in a
+conversation that was begun offline: of the target it has what the app keeps of earlier conversations, memory (or
+features) of the words that all of them begin with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from app.prompts import read_prompts
+from app.transcript import conversation_tokens, shared_prefix
+from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
+from benchmarks.everyday import QUESTIONS, Question, read_questions
+from benchmarks.machine import machine
+from drafter.config import DrafterError
+from drafter.context import DraftContext
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.text import ChatText
+from drafter.training.answers import Conversation
+from drafter.training.baselines import METHODS, Baseline, BaselineContext
+from drafter.tree import DraftTree
+from remote.verifier.engine import Engine
+from remote.verifier.serve import load_target
+from storage import Message
+
+NAMES = ("moa", *METHODS)
+STALENESS = (1, 4, 8, 16, 32, 64, 128, 256)
+"""Middles of the windows, which do not overlap."""
+FARTHEST = STALENESS[-1] + STALENESS[-1] // 4
+"""Tokens that are staler are not judged."""
+MOST_TOKENS = 120
+"""Of an answer, as in `benchmarks.everyday`."""
+ONE = Pace(depth=1, breadth=1, nodes=1)
+
+
+# ---- agreement -------------------------------------------------------------------------------------------------------
+
+
+def gather(questions: Sequence[str], conversations: int, turns: int) -> list[list[str]]:
+    """Questions spread evenly over the file, in conversations; those of one are far apart in the file.
+
+    Fewer and shorter conversations where there are too few questions.
+    """
+    conversations = min(conversations, len(questions))
+    turns = min(turns, len(questions) // conversations)
+    spread = [questions[int(at)] for at in np.linspace(0, len(questions) - 1, conversations * turns)]
+    return [spread[first::conversations] for first in range(conversations)]
+
+
+def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> Conversation:
+    """The target answers the questions greedily, one after another, as the app would ask them.
+
+    Ends early where nothing more would be judged, or where the chat template rewrites what was said before.
+    """
+    thread: list[Message] = []
+    said = Conversation([], [])
+    for question in questions:
+        thread.append(_message("user", question))
+        prompt = conversation_tokens(text, thread)
+        stale = len(prompt) - said.learn[0][0] if said.learn else 0
+        if prompt[: len(said.ids)] != said.ids or stale > FARTHEST:
+            break
+        steps = rounds(engine, prompt, lambda _: DraftTree.empty(), text.stop_tokens, most)
+        answer = [token for *_, new in steps for token in new]
+        said = Conversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
+        thread.append(_message("assistant", text.decode(answer), tuple(answer)))
+    return said
+
+
+def _message(role: Literal["user", "assistant"], text: str, tokens: tuple[int, ...] = ()) -> Message:
+    """A turn as storage would give it; nothing but role, text and tokens matters to a prompt."""
+    return Message("", "", None, role, text, "done", tokens, (True,) * len(tokens), {}, "")
+
+
+def begin(
+    engine: Engine, drafter: Drafter | Baseline, tokens: Sequence[int], known: int
+) -> DraftContext | BaselineContext:
+    """A conversation of these tokens, the first `known` of which the target has told of, in their wire form."""
+    draft, context = drafter.context(), engine.context()
+    draft.commit(tokens)
+    if known:
+        context.assign(0, tokens[:known])
+        with telling(engine, drafter, draft) as tell:
+            engine.verify(context, DraftTree.empty())
+            tell(context, DraftTree.empty(), ())
+    return draft
+
+
+def judged(engine: Engine, drafter: Drafter | Baseline, said: Conversation) -> Iterator[tuple[int, bool]]:
+    """Of each token of the target's answers, staleness and whether the drafter's first choice is the same.
+
+    The first token of all comes with the memory of the question, so it is not judged.
+    """
+    start = said.learn[0][0]
+    draft = begin(engine, drafter, said.ids[:start], start)
+    for first, end in said.learn:
+        draft.commit(said.ids[len(draft.tokens) : max(first, start + 1)])
+        for token in said.ids[len(draft.tokens) : min(end, start + FARTHEST + 1)]:
+            yield len(draft.tokens) - start, int(draft.draft(ONE).tokens[0]) == token
+            draft.commit([token])
+
+
+@dataclass
+class Agreement:
+    """Of one drafter: in each conversation and window, how many tokens were judged and how many agree."""
+
+    hits: list[list[int]] = field(default_factory=list)
+    counts: list[list[int]] = field(default_factory=list)
+
+    def add(self, tokens: Iterable[tuple[int, bool]]) -> None:
+        """One conversation's."""
+        hits, counts = [0] * len(STALENESS), [0] * len(STALENESS)
+        for stale, agrees in tokens:
+            for window, middle in enumerate(STALENESS):
+                if abs(stale - middle) <= middle // 4:
+                    hits[window] += agrees
+                    counts[window] += 1
+        self.hits.append(hits)
+        self.counts.append(counts)
+
+    def rows(self) -> list[dict[str, object]]:
+        """The windows that hold tokens."""
+        hits, counts = np.array(self.hits).T, np.array(self.counts).T
+        return [
+            {"staleness": middle, "from": middle - middle // 4, "to": middle + middle // 4, **share(hit, count)}
+            for middle, hit, count in zip(STALENESS, hits, counts)
+            if count.sum()
+        ]
+
+
+def share(hits: np.ndarray, counts: np.ndarray) -> dict[str, object]:
+    """Share of hits with a 95 % interval, by a bootstrap over conversations; `hits` and `counts` hold one of each."""
+    hits, counts = hits[counts > 0], counts[counts > 0]
+    picks = np.random.default_rng(0).integers(len(counts), size=(2000, len(counts)))
+    shares = hits[picks].sum(1) / counts[picks].sum(1)
+    return {
+        "share": round(float(hits.sum() / counts.sum()), 3),
+        "ci95": [round(float(bound), 3) for bound in np.quantile(shares, (0.025, 0.975))],
+        "tokens": int(counts.sum()),
+        "conversations": len(counts),
+    }
+
+
+# ---- everyday questions ----------------------------------------------------------------------------------------------
+
+
+def write(draft: DraftContext | BaselineContext, stops: frozenset[int], most: int) -> list[int]:
+    """What the drafter alone says next, greedily, up to and with its stop token."""
+    steps = draft.generate(0.0, 0) if isinstance(draft, DraftContext) else _one_by_one(draft)
+    answer: list[int] = []
+    for tokens in steps:
+        for token in tokens:
+            answer.append(token)
+            if token in stops or len(answer) == most:
+                return answer
+    raise AssertionError("a drafter never ends by itself")
+
+
+def _one_by_one(draft: BaselineContext) -> Iterator[list[int]]:
+    while True:
+        token = int(draft.draft(ONE).tokens[0])
+        draft.commit([token])
+        yield [token]
+
+
+def everyday(
+    engine: Engine, drafter: Drafter | Baseline, text: ChatText, questions: Sequence[Question], most: int = MOST_TOKENS
+) -> dict[str, object]:
+    """How many questions get a right command from the drafter alone."""
+    known, stops = shared_prefix(text), frozenset(drafter.config.stop_tokens)
+    right = []
+    for question in questions:
+        draft = begin(engine, drafter, text.render([("user", question.prompt)]), known)
+        right.append(question.right(text.decode(write(draft, stops, most))))
+    row = share(np.array(right, int), np.ones(len(right), int))
+    return {"right": sum(right), "questions": len(right), "share": row["share"], "ci95": row["ci95"]}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", choices=(*NAMES, "all"), nargs="+", default=["all"])
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="the MoA drafter")
+    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS, help="questions for the conversations")
+    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="those that are judged by their command")
+    parser.add_argument("--limit", type=int, default=100, help="conversations")
+    parser.add_argument("--turns", type=int, default=8, help="questions in each, at most")
+    parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS, help="of an answer")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    torch.manual_seed(0)
+    moa = Drafter.load(arguments.moa)
+    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.moa))
+    try:
+        drafters = opened(arguments.drafter, moa, arguments.baselines, engine, arguments.target)
+    except DrafterError as error:
+        parser.exit(1, f"{error}\n")
+    asked = [question for prompt in read_prompts(arguments.prompts) for question in prompt.turns]
+    groups = gather(asked, arguments.limit, arguments.turns)
+    conversations = [converse(engine, moa.text, questions, arguments.max_tokens) for questions in groups]
+    questions = read_questions(arguments.questions)
+    rows = []
+    for name in (name for name in NAMES if name in drafters):
+        agreement = Agreement()
+        for said in conversations:
+            agreement.add(judged(engine, drafters[name], said))
+        answered = everyday(engine, drafters[name], moa.text, questions, arguments.max_tokens)
+        rows.append({"drafter": name, "agreement": agreement.rows(), "everyday": answered})
+        print(json.dumps(rows[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Draw the plots of docs/benchmarks and fill in the tables of docs/benchmarks.md, from the JSON that lies there.
+
+    python -m benchmarks.plots [--docs DIR]
+
+A plot whose JSON is missing is left out, with a line that says which command makes it. Colours are the Okabe-Ito set
+(its blue a little lighter), each drafter has its own marker too, and text is a grey that stands on white and on black,
+on no background: so the plots can be read in light and in dark pages, without colour vision, and in print. Text stays
+text in the SVG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from benchmarks.results import (
+    COMMANDS,
+    DOCS,
+    FLOOR,
+    MILLISECONDS,
+    Documents,
+    fill,
+    greedy,
+    label,
+    read,
+    step_ways,
+    times,
+)
+
+INK, GRID = "#76808a", "#76808a40"
+MARKS = {
+    "moa": ("#2b83c6", "o"),
+    "moa-chain-7": ("#56b4e9", "X"),
+    "eagle2": ("#d55e00", "s"),
+    "eagle3": ("#cc79a7", "D"),
+    "independent": ("#009e73", "^"),
+    "prompt-lookup": ("#999999", "v"),
+}
+"""Colour and marker of each drafter."""
+ACCENT, OTHER = MARKS["moa"][0], "#999999"
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "outrider",  # The same data make the same file.
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+}
+
+
+# ---- plots -----------------------------------------------------------------------------------------------------------
+
+
+def tau(documents: Documents) -> Figure:
+    """Tokens per round with intervals, baselines trained for equal steps and, where measured, for equal time."""
+    panels = [("baselines trained for as many steps", greedy(documents["acceptance"]))]
+    if "acceptance-equal-time" in documents:
+        panels.append(("baselines trained for as long", greedy(documents["acceptance-equal-time"])))
+    names = list(dict.fromkeys(row["drafter"] for _, rows in panels for row in rows))
+    figure, axes = _panels(len(panels), 0.9 + 0.36 * len(names))
+    for axis, (title, rows) in zip(axes, panels):
+        for row in rows:
+            _bar(axis, names.index(row["drafter"]), row["tau"], row["ci95"], _colour(row["drafter"]))
+        axis.set(
+            title=title, xlabel="tokens per round, 95 % interval", xlim=(1, 1.1 * max(row["ci95"][1] for row in rows))
+        )
+    axes[0].set_yticks(range(len(names)), [label(name) for name in names])
+    axes[0].invert_yaxis()
+    return figure
+
+
+def depth(documents: Documents) -> Figure:
+    """Share of the drafted tokens that the target took, of those that it judged, by their depth in the tree."""
+    figure, (axis,) = _panels(1, 3.6)
+    lines = [
+        (row["drafter"], np.arange(1, 1 + len(row["by_depth"])), row["by_depth"])
+        for row in greedy(documents["acceptance"])
+    ]
+    for name, depths, shares in lines:
+        _line(axis, name, depths, shares)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set(title="accepted, of what the target judged", xlabel="depth in the draft tree")
+    _shares(axis)
+    _name_ends(axis, [(name, shares[-1]) for name, _, shares in lines])
+    return figure
+
+
+def staleness(documents: Documents) -> Figure:
+    """Agreement by staleness, with intervals as bands."""
+    figure, (axis,) = _panels(1, 3.6)
+    ends = []
+    for row in documents["offline"]["rows"]:
+        windows = row["agreement"]
+        stale, shares = [window["staleness"] for window in windows], [window["share"] for window in windows]
+        low, high = zip(*(window["ci95"] for window in windows))
+        axis.fill_between(stale, low, high, color=_colour(row["drafter"]), alpha=0.15, linewidth=0)
+        _line(axis, row["drafter"], stale, shares)
+        ends.append((row["drafter"], shares[-1]))
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set(
+        title="the target's token is the drafter's first choice", xlabel="tokens since it last heard of the target"
+    )
+    _shares(axis)
+    _name_ends(axis, ends)
+    return figure
+
+
+def ablations(documents: Documents) -> Figure:
+    """Chain tau, and agreement without memory, of each variant, as the way from the baseline's."""
+    rows = documents["ablations"]["rows"]
+    base = next((row for row in rows if row["variant"] == "baseline"), None)
+    figure, axes = _panels(2, 0.9 + 0.27 * len(rows))
+    shown = (("chain_tau", "chain tau, teacher-forced", "{:.2f}"), ("alone", "agreement without memory", "{:.1%}"))
+    for axis, (key, title, form) in zip(axes, shown):
+        values = [row[key] for row in rows]
+        for place, (row, value) in enumerate(zip(rows, values)):
+            colour = ACCENT if row is base else OTHER
+            if base is not None:
+                axis.hlines(place, base[key], value, color=colour, linewidth=2)
+            axis.plot(value, place, "o", color=colour)
+            left = base is not None and value < base[key]
+            _number(axis, value, place, form.format(value), left)
+        if base is not None:
+            axis.axvline(base[key], color=ACCENT, linewidth=1, linestyle=(0, (4, 2)), zorder=0)
+        room = 0.3 * (max(values) - min(values)) + 1e-3
+        axis.set(title=title, xlim=(min(values) - room, max(values) + room))
+    axes[1].xaxis.set_major_formatter(_percent())
+    axes[0].set_yticks(range(len(rows)), [row["change"] for row in rows])
+    axes[0].invert_yaxis()
+    return figure
+
+
+def speed(documents: Documents) -> Figure:
+    """Tokens per second over plain decoding, with intervals."""
+    rows = documents["single_device"]["rows"]
+    figure, (axis,) = _panels(1, 0.9 + 0.36 * len(rows))
+    for place, row in enumerate(rows):
+        _bar(axis, place, row["speedup"], row["ci95"], ACCENT if row["name"] == "outrider" else OTHER, "{:.2f} x")
+    axis.axvline(1, color=INK, linewidth=1)
+    axis.set(
+        xlabel="tokens per second over plain decoding, 95 % interval",
+        xlim=(0, 1.12 * max(row["ci95"][1] for row in rows)),
+    )
+    axis.set_yticks(range(len(rows)), [f"{row['name']}, {row['tokens_per_second']:.0f}/s" for row in rows])
+    axis.invert_yaxis()
+    return figure
+
+
+def draft_step(documents: Documents) -> Figure:
+    """Milliseconds of a step by the ways to run it; a line where memory bandwidth alone would be, if that is known."""
+    rows = documents["draft_step"]["rows"]
+    ways = step_ways(rows)
+    figure, (axis,) = _panels(1, 0.9 + 0.3 * len(ways) * len(rows))
+    ticks = []
+    for group, row in enumerate(rows):
+        first = group * (len(ways) + 0.6)
+        for place, way in enumerate(ways):
+            _bar(axis, first + place, row[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
+            ticks.append((first + place, f"{way.removesuffix(MILLISECONDS)}, {times(row['rows'])}"))
+        if FLOOR in row:
+            axis.vlines(row[FLOOR], first - 0.5, first + len(ways) - 0.5, color=MARKS["eagle2"][0], linewidth=1.5)
+            name = f" memory bandwidth: {row[FLOOR]:.2f} ms"
+            axis.text(row[FLOOR], first - 0.55, name, color=MARKS["eagle2"][0], fontsize=8, va="bottom")
+    most = max(row[way] for row in rows for way in ways)
+    axis.set(xlabel="milliseconds of a draft step, one thread", xlim=(0, 1.12 * most))
+    axis.set_yticks(*zip(*ticks))
+    axis.invert_yaxis()
+    return figure
+
+
+@dataclass(frozen=True)
+class Plot:
+    draw: Callable[[Documents], Figure]
+    needs: str
+    uses: tuple[str, ...] = ()
+    """Documents that it shows too, where they are there."""
+
+
+PLOTS = {
+    "tau": Plot(tau, "acceptance", ("acceptance-equal-time",)),
+    "depth": Plot(depth, "acceptance"),
+    "staleness": Plot(staleness, "offline"),
+    "ablations": Plot(ablations, "ablations"),
+    "speed": Plot(speed, "single_device"),
+    "draft_step": Plot(draft_step, "draft_step"),
+}
+"""By file name, without `.svg`."""
+
+
+# ---- parts of them ---------------------------------------------------------------------------------------------------
+
+
+def _panels(count: int, height: float) -> tuple[Figure, Sequence[Axes]]:
+    """Panels side by side with a common vertical axis; inches."""
+    figure = Figure(figsize=(8.0, height), layout="constrained")
+    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
+    for axis in axes:
+        axis.grid(axis="x")
+        axis.tick_params(length=0)
+    return figure, list(axes)
+
+
+def _colour(drafter: str) -> str:
+    return MARKS.get(drafter, (OTHER, "o"))[0]
+
+
+def _bar(
+    axis: Axes,
+    place: float,
+    value: float,
+    interval: Sequence[float] | None,
+    colour: str,
+    form: str = "{:.2f}",
+) -> None:
+    """A horizontal bar with its number behind it."""
+    axis.barh(place, value, height=0.66, color=colour, alpha=0.55 if interval is not None else 1.0)
+    if interval is not None:
+        axis.hlines(place, *interval, color=colour, linewidth=2.5)
+    _number(axis, max(value, *(interval or (value,))), place, form.format(value))
+
+
+def _number(axis: Axes, x: float, y: float, text: str, left: bool = False) -> None:
+    shift, side = (-6, "right") if left else (6, "left")
+    axis.annotate(text, (x, y), (shift, 0), textcoords="offset points", va="center", ha=side, fontsize=9)
+
+
+def _line(axis: Axes, drafter: str, x: Sequence[float] | np.ndarray, y: Sequence[float]) -> None:
+    colour, marker = MARKS.get(drafter, (OTHER, "o"))
+    axis.plot(x, y, color=colour, marker=marker)
+
+
+def _shares(axis: Axes) -> None:
+    axis.yaxis.set_major_formatter(_percent())
+    axis.grid(axis="y")
+    low = axis.get_ylim()[0]
+    axis.set_ylim(max(0.0, low), 1.0)
+
+
+def _percent() -> FuncFormatter:
+    return FuncFormatter(lambda value, _: f"{round(100 * value, 1):g} %")
+
+
+def _name_ends(axis: Axes, ends: Sequence[tuple[str, float]]) -> None:
+    """The names of lines in their colours, beside where each ends; those that would touch are moved apart."""
+    low, high = axis.get_ylim()
+    apart = 0.065 * (high - low)
+    ends = sorted(ends, key=lambda end: end[1])
+    places: list[float] = []
+    for _, y in ends:
+        places.append(max(y, places[-1] + apart) if places else y)
+    top = high
+    for index in reversed(range(len(places))):
+        places[index] = min(places[index], top)
+        top = places[index] - apart
+    right = axis.get_yaxis_transform()  # x: from 0 to 1 across the panel.
+    for (name, _), y in zip(ends, places):
+        axis.text(1.01, y, label(name), transform=right, va="center", color=_colour(name), fontsize=9)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--docs", type=Path, default=DOCS, help="the folder of benchmarks.md and benchmarks/")
+    arguments = parser.parse_args(argv)
+    folder: Path = arguments.docs / "benchmarks"
+    documents = read(folder)
+    with matplotlib.rc_context(STYLE):
+        for name, plot in PLOTS.items():
+            for missing in (needed for needed in (plot.needs, *plot.uses) if needed not in documents):
+                print(f"{name}.svg lacks {missing}.json, which this makes: {COMMANDS[missing]}", file=sys.stderr)
+            if plot.needs in documents:
+                out = folder / f"{name}.svg"
+                plot.draw(documents).savefig(out, transparent=True, metadata={"Date": None})
+                print(out)
+    page: Path = arguments.docs / "benchmarks.md"
+    page.write_text(fill(page.read_text(encoding="utf-8"), documents), encoding="utf-8")
+    print(page)
+
+
+if __name__ == "__main__":
+    main()

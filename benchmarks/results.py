@@ -1,0 +1,272 @@
+"""The measured results in docs/benchmarks: which command makes each, and their tables in docs/benchmarks.md.
+
+A document holds `machine` and `rows`, as its benchmark's `--json` writes them. A table stands between the markers
+`<!-- results: NAME -->` and `<!-- end -->`; nothing does while the documents that it is made of are not there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs"
+FOLDER = DOCS / "benchmarks"
+PAGE = DOCS / "benchmarks.md"
+
+Row = Mapping[str, Any]
+Documents = Mapping[str, Mapping[str, Any]]
+"""By file name, without `.json`."""
+
+PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
+COMMANDS = {
+    name: f"python -m benchmarks.{command} --json docs/benchmarks/{name}.json"
+    for name, command in {
+        "acceptance": "acceptance",
+        "acceptance-equal-time": "acceptance --drafter moa eagle2 eagle3 independent --baselines runs/equal-time",
+        "offline": "offline",
+        "ablations": f"ablations {PAIR} --work runs/ablations --jobs 2",
+        "single_device": "single_device",
+        "second_stage": "second_stage",
+        "draft_step": "draft_step",
+        "everyday": "everyday",
+    }.items()
+}
+
+LABELS = {
+    "moa": "MoA",
+    "moa-chain-7": "MoA, chain of 7",
+    "eagle2": "EAGLE-2",
+    "eagle3": "EAGLE-3",
+    "independent": "independent",
+    "prompt-lookup": "prompt lookup",
+}
+SHOWN_STALENESS = (1, 16, 64, 256)
+MILLISECONDS, FLOOR = "_ms", "floor_ms"
+"""Columns of the draft step: times of the ways to run it, and the least that memory bandwidth allows."""
+
+
+def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
+    """The documents that are there."""
+    paths = {name: folder / f"{name}.json" for name in COMMANDS}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+
+
+def fill(page: str, documents: Documents) -> str:
+    """The page with the tables of these documents. Raises `KeyError` for a marker of another name."""
+
+    def section(found: re.Match[str]) -> str:
+        body = TABLES[found["name"]](documents)
+        return f"<!-- results: {found['name']} -->\n" + (f"\n{body}\n\n" if body else "") + "<!-- end -->"
+
+    return re.sub(r"<!-- results: (?P<name>\S+) -->\n.*?<!-- end -->", section, page, flags=re.DOTALL)
+
+
+def greedy(document: Mapping[str, Any]) -> list[Row]:
+    """The acceptance rows of greedy decoding."""
+    return [row for row in document["rows"] if not row.get("temperature")]
+
+
+def label(drafter: str) -> str:
+    return LABELS.get(drafter, drafter)
+
+
+def step_ways(rows: Sequence[Row]) -> list[str]:
+    """The columns of the draft step's times, the floor left out."""
+    return [key for key in rows[0] if key.endswith(MILLISECONDS) and key != FLOOR]
+
+
+def times(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def acceptance_table(documents: Documents) -> str:
+    """Greedy rows, those of equal training time beside them; then the rows at other temperatures."""
+    if "acceptance" not in documents:
+        return ""
+    document = documents["acceptance"]
+    timed = {row["drafter"]: row for row in greedy(documents.get("acceptance-equal-time", {"rows": []}))}
+    head = ["drafter", "trained parameters", "bytes a token", "tau", "trained for"]
+    head += ["tau, equal time", "trained for"] if timed else []
+    lines = []
+    for row in greedy(document):
+        line = [label(row["drafter"]), _millions(row.get("trained_parameters")), _or_dash(row.get("bytes_per_token"))]
+        line += [_with_interval(row, "tau", "{:.2f}"), _training(row)]
+        if timed:
+            other = timed.get(row["drafter"])
+            line += [_with_interval(other, "tau", "{:.2f}"), _training(other)] if other else ["–", "–"]
+        lines.append(line)
+    parts = [_picture("tau", "Tokens per round of each drafter"), _table(head, lines)]
+    parts.append(_picture("depth", "Share of drafted tokens that are accepted, by depth in the tree"))
+    if warm := [row for row in document["rows"] if row.get("temperature")]:
+        shown = [
+            [label(row["drafter"]), f"{row['temperature']:g}", row["tree"], _with_interval(row, "tau", "{:.2f}")]
+            for row in warm
+        ]
+        parts.append(_table(["drafter", "temperature", "tree", "tau"], shown))
+    return _page(parts, document)
+
+
+def offline_table(documents: Documents) -> str:
+    """Agreement at some staleness, and everyday questions."""
+    if "offline" not in documents:
+        return ""
+    rows = documents["offline"]["rows"]
+    lines = []
+    for row in rows:
+        windows = {window["staleness"]: window for window in row["agreement"]}
+        agreement = [_percent(windows.get(stale)) for stale in SHOWN_STALENESS]
+        right = row["everyday"]
+        lines.append(
+            [label(row["drafter"]), *agreement, f"{right['right']} of {right['questions']}: {_percent(right)}"]
+        )
+    head = ["drafter", *(f"agreement at {stale}" for stale in SHOWN_STALENESS), "everyday questions right"]
+    counts = {window["staleness"]: window["tokens"] for window in rows[0]["agreement"]}
+    judged = ", ".join(f"{counts[stale]:,} at {stale}" for stale in SHOWN_STALENESS if stale in counts)
+    parts = [_picture("staleness", "Agreement with the target by tokens since the drafter last heard of it")]
+    return _page([*parts, _table(head, lines), f"Tokens judged: {judged}."], documents["offline"])
+
+
+def ablations_table(rows: Sequence[Row]) -> str:
+    """Every finished variant."""
+    head = ["variant", "chain tau", "agreement at 1, 8", "divergence", "alone", "parameters", "steps", "CPU s"]
+    return _table(
+        head,
+        [
+            [
+                row["change"],
+                f"{row['chain_tau']:.2f}",
+                f"{row['agreement'][0]:.1%}, {row['agreement'][-1]:.1%}",
+                f"{row['divergence']:.3f}",
+                f"{row['alone']:.1%}",
+                _millions(row["trained_parameters"]),
+                f"{row['steps']:,}",
+                "–" if row["cpu_seconds"] is None else f"{row['cpu_seconds']:,.0f}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _ablations(documents: Documents) -> str:
+    if "ablations" not in documents:
+        return ""
+    document = documents["ablations"]
+    training = document["training"]
+    said = (
+        f"Batches of {training['rows']} rows of {training['row']} tokens; {training['learnt']:,} conversations learnt "
+        f"from, {training['unseen']:,} kept for the check"
+    )
+    said += "; the target's forwards were recorded beforehand." if training["recorded"] else "."
+    picture = _picture("ablations", "Chain tau and agreement without memory of each variant")
+    return _page([picture, ablations_table(document["rows"]), said], document)
+
+
+def single_device_table(documents: Documents) -> str:
+    if "single_device" not in documents:
+        return ""
+    document = documents["single_device"]
+    lines = [
+        [row["name"], f"{row['tokens_per_second']:.1f}", _with_interval(row, "speedup", "{:.2f}")]
+        for row in document["rows"]
+    ]
+    pace = document["pace"]
+    said = f"Outrider's pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
+    said += f"{document['rows'][0]['prompts']} prompts."
+    picture = _picture("speed", "Tokens per second over plain decoding")
+    return _page([picture, _table(["way", "tokens/s", "over plain"], lines), said], document)
+
+
+def second_stage_table(documents: Documents) -> str:
+    if "second_stage" not in documents:
+        return ""
+    document = documents["second_stage"]
+    lines = [
+        [
+            row["stage"],
+            f"{row['tokens_per_second']:.1f}",
+            _with_interval(row, "speedup", "{:.2f}"),
+            f"{row['tokens_per_step']:.2f}",
+        ]
+        for row in document["rows"]
+    ]
+    return _page([_table(["second stage", "tokens/s", "over none", "tokens a step"], lines)], document)
+
+
+def draft_step_table(documents: Documents) -> str:
+    if "draft_step" not in documents:
+        return ""
+    document = documents["draft_step"]
+    rows = document["rows"]
+    ways = step_ways(rows)
+    floor = [FLOOR] if FLOOR in rows[0] else []
+    lines = [[times(row["rows"]), *(f"{row[way]:.2f} ms" for way in [*ways, *floor])] for row in rows]
+    head = ["", *(way.removesuffix(MILLISECONDS) for way in ways), *("bandwidth floor" for _ in floor)]
+    return _page([_picture("draft_step", "Milliseconds of a draft step"), _table(head, lines)], document)
+
+
+def everyday_table(documents: Documents) -> str:
+    if "everyday" not in documents:
+        return ""
+    rows = documents["everyday"]["rows"]
+    right = sum(row["right"] for row in rows)
+    return _page([f"The target: {right} of {len(rows)} right ({right / len(rows):.1%})."], documents["everyday"])
+
+
+TABLES: dict[str, Callable[[Documents], str]] = {
+    "acceptance": acceptance_table,
+    "offline": offline_table,
+    "ablations": _ablations,
+    "single_device": single_device_table,
+    "second_stage": second_stage_table,
+    "draft_step": draft_step_table,
+    "everyday": everyday_table,
+}
+"""By the name in the marker."""
+
+
+def _page(parts: Sequence[str], document: Mapping[str, Any]) -> str:
+    return "\n\n".join([*(part for part in parts if part), _measured_on(document["machine"])])
+
+
+def _measured_on(machine: Mapping[str, Any] | str) -> str:
+    """What is known of the machine; some benchmarks tell its platform only."""
+    known = {"platform": machine} if isinstance(machine, str) else machine
+    return "Measured on " + ", ".join(f"{key} {value}" for key, value in known.items() if value) + "."
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *("--:" for _ in head[1:])]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+
+
+def _picture(name: str, says: str) -> str:
+    return f"![{says}](benchmarks/{name}.svg)"
+
+
+def _with_interval(row: Row, value: str, form: str) -> str:
+    low, high = row["ci95"]
+    return f"{form.format(row[value])} ({form.format(low)} to {form.format(high)})"
+
+
+def _percent(row: Row | None) -> str:
+    """A share with its interval."""
+    return _with_interval(row, "share", "{:.1%}") if row else "–"
+
+
+def _millions(parameters: int | None) -> str:
+    return "–" if not parameters else f"{parameters / 1e6:.1f}M"
+
+
+def _or_dash(value: int | None) -> str:
+    return f"{value:,}" if value else "–"
+
+
+def _training(row: Row) -> str:
+    steps = row.get("steps")
+    return f"{steps:,} steps, {row['seconds']:,.0f} s" if steps else "–"

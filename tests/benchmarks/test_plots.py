@@ -1,0 +1,219 @@
+"""Plots and tables say what the JSON says, and nothing where there is none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.plots import PLOTS, main
+from benchmarks.results import COMMANDS, PAGE, TABLES, fill, read
+
+MACHINE = {"platform": "Plan 9", "processor": "", "cores": 3}
+
+
+def tau_row(name: str, tau: float, **more) -> dict:
+    row = {"drafter": name, "tau": tau, "ci95": [tau - 0.25, tau + 0.25], "by_depth": [0.5, 0.75], "prompts": 4}
+    return {**row, "temperature": 0.0, "tree": "deterministic", **more}
+
+
+def offline_row(name: str, shares: dict[int, float], right: int) -> dict:
+    windows = [
+        {"staleness": stale, "share": share, "ci95": [share - 0.1, share + 0.1], "tokens": 1000 + stale}
+        for stale, share in shares.items()
+    ]
+    answered = {"right": right, "questions": 120, "share": right / 120, "ci95": [0.01, 0.02]}
+    return {"drafter": name, "agreement": windows, "everyday": answered}
+
+
+def variant(name: str, change: str, tau: float, cpu: float | None) -> dict:
+    row = {"variant": name, "change": change, "chain_tau": tau, "agreement": [0.875, 0.5], "divergence": 0.25}
+    return {**row, "alone": 0.625, "trained_parameters": 3_840_000, "steps": 1200, "seconds": 9.0, "cpu_seconds": cpu}
+
+
+def speed_row(name: str, speedup: float) -> dict:
+    interval = [speedup - 0.125, speedup + 0.125]
+    return {"name": name, "tokens_per_second": 100 * speedup, "speedup": speedup, "ci95": interval, "prompts": 7}
+
+
+TRAINING = {"learnt": 980, "unseen": 20, "recorded": True, "steps": 1200, "rows": 16, "row": 256, "rate": 3e-3}
+DOCUMENTS = {
+    "acceptance": {
+        "machine": MACHINE,
+        "rows": [
+            tau_row("moa", 5.5, trained_parameters=3_840_000, bytes_per_token=528),
+            tau_row("eagle2", 4.5, trained_parameters=3_840_000, bytes_per_token=768, steps=1200, seconds=800.0),
+            tau_row("prompt-lookup", 1.25, trained_parameters=0, bytes_per_token=0),
+            tau_row("moa", 4.75, temperature=0.8, tree="sampled"),
+        ],
+    },
+    "acceptance-equal-time": {
+        "machine": MACHINE,
+        "rows": [tau_row("moa", 5.5), tau_row("eagle2", 5.0, steps=2400, seconds=1600.0)],
+    },
+    "offline": {
+        "machine": MACHINE,
+        "rows": [
+            offline_row("moa", {1: 0.9, 16: 0.8, 64: 0.7, 256: 0.6}, 60),
+            offline_row("independent", {1: 0.5, 16: 0.5, 64: 0.5}, 30),
+        ],
+    },
+    "ablations": {
+        "machine": MACHINE,
+        "training": TRAINING,
+        "rows": [variant("baseline", "baseline", 6.5, 1080.0), variant("no-lsa", "no layer self-attention", 6.0, None)],
+    },
+    "single_device": {
+        "machine": MACHINE,
+        "pace": {"depth": 4, "breadth": 2, "nodes": 8},
+        "rows": [speed_row("plain", 1.0), speed_row("outrider", 1.75)],
+    },
+    "second_stage": {
+        "machine": MACHINE,
+        "rows": [
+            {"stage": "off", "tokens_per_second": 400, "speedup": 1.0, "ci95": [1.0, 1.0], "tokens_per_step": 1.0}
+        ],
+    },
+    "draft_step": {
+        "machine": "Plan 9",
+        "rows": [
+            {"rows": 1, "int8_ms": 0.875, "float_ms": 3.5, "ratio": 4.0, "floor_ms": 0.375},
+            {"rows": 8, "int8_ms": 1.5, "float_ms": 5.25, "ratio": 3.5, "floor_ms": 0.375},
+        ],
+    },
+    "everyday": {"machine": "Plan 9", "rows": [{"right": True}, {"right": True}, {"right": False}]},
+}
+"""Numbers that are easy to find again, and true of nothing."""
+
+
+@pytest.fixture
+def docs(tmp_path) -> Path:
+    (tmp_path / "benchmarks").mkdir()
+    shutil.copy(PAGE, tmp_path)
+    return tmp_path
+
+
+def put(docs: Path, *names: str) -> None:
+    for name in names:
+        (docs / "benchmarks" / f"{name}.json").write_text(json.dumps(DOCUMENTS[name]))
+
+
+def texts(path: Path) -> list[str]:
+    """The words of a plot; they are there only if text is kept as text."""
+    words = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
+    return ["".join(word.itertext()).strip() for word in words]
+
+
+def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
+    put(docs, *DOCUMENTS)
+    main([f"--docs={docs}"])
+    assert capsys.readouterr().err == ""
+    drawn = {path.stem: texts(path) for path in (docs / "benchmarks").glob("*.svg")}
+    assert set(drawn) == set(PLOTS)
+    for name, expected in {
+        "tau": ["MoA", "EAGLE-2", "prompt lookup", "5.50", "4.50", "5.00", "1.25", "baselines trained for as long"],
+        "depth": ["MoA", "EAGLE-2", "prompt lookup", "depth in the draft tree"],
+        "staleness": ["MoA", "independent", "16", "256"],
+        "ablations": ["baseline", "no layer self-attention", "6.50", "6.00", "62.5%"],
+        "speed": ["plain, 100/s", "outrider, 175/s", "1.75 x"],
+        "draft_step": ["int8, 1 row", "float, 8 rows", "0.88 ms", "5.25 ms", "memory bandwidth: 0.38 ms"],
+    }.items():
+        assert set(expected) <= set(drawn[name]), name
+    assert "4.75" not in drawn["tau"]  # That was not greedy.
+    assert all(path.stat().st_size < 60_000 for path in (docs / "benchmarks").glob("*.svg"))
+
+
+def test_the_same_results_make_the_same_files(docs):
+    put(docs, "acceptance", "offline")
+    main([f"--docs={docs}"])
+    files = [docs / "benchmarks.md", *sorted((docs / "benchmarks").glob("*.svg"))]
+    before = [path.read_bytes() for path in files]
+    main([f"--docs={docs}"])
+    assert len(files) == 4 and before == [path.read_bytes() for path in files]
+
+
+def test_what_is_missing_is_named_with_its_command(docs, capsys):
+    main([f"--docs={docs}"])
+    said = capsys.readouterr().err
+    assert not list((docs / "benchmarks").glob("*.svg"))
+    for plot in PLOTS.values():
+        for name in (plot.needs, *plot.uses):
+            assert COMMANDS[name] in said
+    put(docs, "acceptance")
+    main([f"--docs={docs}"])
+    said = capsys.readouterr().err
+    assert f"tau.svg lacks acceptance-equal-time.json, which this makes: {COMMANDS['acceptance-equal-time']}" in said
+    assert {path.stem for path in (docs / "benchmarks").glob("*.svg")} == {"tau", "depth"}
+    assert "baselines trained for as long" not in texts(docs / "benchmarks/tau.svg")
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "acceptance",
+            [
+                "| EAGLE-2 | 3.8M | 768 | 4.50 (4.25 to 4.75) | 1,200 steps, 800 s |"
+                " 5.00 (4.75 to 5.25) | 2,400 steps, 1,600 s |",
+                "| prompt lookup | – | – | 1.25 (1.00 to 1.50) | – | – | – |",
+                "| MoA | 0.8 | sampled | 4.75 (4.50 to 5.00) |",
+            ],
+        ),
+        (
+            "offline",
+            [
+                "| MoA | 90.0% (80.0% to 100.0%) | 80.0% (70.0% to 90.0%) | 70.0% (60.0% to 80.0%) |"
+                " 60.0% (50.0% to 70.0%) | 60 of 120: 50.0% (1.0% to 2.0%) |",
+                "Tokens judged: 1,001 at 1, 1,016 at 16, 1,064 at 64, 1,256 at 256.",
+            ],
+        ),
+        (
+            "ablations",
+            [
+                "| baseline | 6.50 | 87.5%, 50.0% | 0.250 | 62.5% | 3.8M | 1,200 | 1,080 |",
+                "| no layer self-attention | 6.00 | 87.5%, 50.0% | 0.250 | 62.5% | 3.8M | 1,200 | – |",
+            ],
+        ),
+        ("single_device", ["| outrider | 175.0 | 1.75 (1.62 to 1.88) |", "depth 4, 2 a level, 8 nodes. 7 prompts."]),
+        ("second_stage", ["| off | 400.0 | 1.00 (1.00 to 1.00) | 1.00 |"]),
+        ("draft_step", ["|  | int8 | float | bandwidth floor |", "| 8 rows | 1.50 ms | 5.25 ms | 0.38 ms |"]),
+        ("everyday", ["The target: 2 of 3 right (66.7%)."]),
+    ],
+)
+def test_tables_say_what_was_measured_and_on_what(name, lines):
+    table = TABLES[name](DOCUMENTS)
+    for line in lines:
+        assert line in table
+    assert "Plan 9" in table and "processor" not in table
+    assert TABLES[name]({}) == ""
+
+
+def test_a_floor_that_is_not_known_is_not_drawn(docs):
+    rows = [{key: value for key, value in row.items() if key != "floor_ms"} for row in DOCUMENTS["draft_step"]["rows"]]
+    document = {**DOCUMENTS["draft_step"], "rows": rows}
+    assert "floor" not in TABLES["draft_step"]({"draft_step": document})
+    (docs / "benchmarks/draft_step.json").write_text(json.dumps(document))
+    main([f"--docs={docs}"])
+    assert not [text for text in texts(docs / "benchmarks/draft_step.svg") if "bandwidth" in text]
+
+
+def test_the_page_takes_tables_in_and_gives_them_up_again():
+    page = PAGE.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"<!-- results: (\S+) -->", page)) == sorted(TABLES)
+    empty = fill(page, {})
+    full = fill(empty, DOCUMENTS)
+    assert all(TABLES[name](DOCUMENTS) in full for name in TABLES)
+    assert fill(full, DOCUMENTS) == full and fill(full, {}) == empty
+    with pytest.raises(KeyError):
+        fill("<!-- results: horoscope -->\n<!-- end -->", {})
+
+
+def test_the_page_in_the_repository_has_the_tables_of_the_results_beside_it():
+    page = PAGE.read_text(encoding="utf-8")
+    assert fill(page, read()) == page, "run: python -m benchmarks.plots"
+    for command in COMMANDS.values():
+        assert command in page
