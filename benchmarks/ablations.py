@@ -239,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = []
     for job in jobs.values():
         with contextlib.suppress(ForeignRun):  # Not asked for, and left by another grid.
-            rows += [row] if (row := finished(job)) is not None else []
+            rows += [done] if (done := finished(job)) is not None else []
     print(ablations_table(rows), file=sys.stderr)
     if arguments.json:
         about = {"learnt": len(learnt), "unseen": len(unseen), "recorded": common.recording is not None}

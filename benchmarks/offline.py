@@ -8,8 +8,9 @@ tokens lie between the newest one that the target told of (by memory or features
 Conversations of several questions are held with the target, each question about another page. The drafter hears of the
 first question and then of nothing, as if the line had dropped with the first word of the first answer. Later
 questions, and the target's own answers to all of them, are committed as tokens: they count as stale like all others,
-but only answers are judged. The window of a staleness s is s - s/4 .. s + s/4. Intervals (95 %) are a bootstrap over
-conversations.
+but only answers are judged. The first answer is also judged with the line dropping after every fourth of its tokens, so
+that few and many tokens of staleness meet the same words, and not few the first ones only. The window of a staleness s
+is s - s/4 .. s + s/4. Intervals (95 %) are a bootstrap over conversations.
 
 Later answers are later in a conversation as well as further from memory. The independent model hears of nothing at any
 time, so its line shows what the first of these does alone.
@@ -54,6 +55,8 @@ STALENESS = (1, 4, 8, 16, 32, 64, 128, 256)
 """Middles of the windows, which do not overlap."""
 FARTHEST = STALENESS[-1] + STALENESS[-1] // 4
 """Tokens that are staler are not judged."""
+DROPS = 4
+"""Tokens of the first answer between two places where the line is taken to drop."""
 MOST_TOKENS = 120
 """Of an answer, as in `benchmarks.everyday`."""
 ONE = Pace(depth=1, breadth=1, nodes=1)
@@ -113,11 +116,19 @@ def begin(
 
 
 def judged(engine: Engine, drafter: Drafter | Baseline, said: Conversation) -> Iterator[tuple[int, bool]]:
-    """Of each token of the target's answers, staleness and whether the drafter's first choice is the same.
+    """All tokens of one conversation that are judged, as `after` gives them."""
+    first, end = said.learn[0]
+    yield from after(engine, drafter, said, first)
+    first_answer = Conversation(said.ids[:end], said.learn[:1])
+    for start in range(first + DROPS, end - 1, DROPS):
+        yield from after(engine, drafter, first_answer, start)
 
-    The first token of all comes with the memory of the question, so it is not judged.
+
+def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start: int) -> Iterator[tuple[int, bool]]:
+    """Of each later token of the target's answers, staleness and whether it is the drafter's first choice too.
+
+    The target has told of the first `start` tokens. With the last of these it gives the next one, which is not judged.
     """
-    start = said.learn[0][0]
     draft = begin(engine, drafter, said.ids[:start], start)
     for first, end in said.learn:
         draft.commit(said.ids[len(draft.tokens) : max(first, start + 1)])

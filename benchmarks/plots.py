@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -47,7 +48,7 @@ MARKS = {
 }
 """Colour and marker of each drafter."""
 ACCENT, OTHER = MARKS["moa"][0], "#999999"
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "outrider",  # The same data make the same file.
     "font.family": "sans-serif",
@@ -239,7 +240,7 @@ def _bar(
     """A horizontal bar with its number behind it."""
     axis.barh(place, value, height=0.66, color=colour, alpha=0.55 if interval is not None else 1.0)
     if interval is not None:
-        axis.hlines(place, *interval, color=colour, linewidth=2.5)
+        axis.hlines(place, interval[0], interval[1], color=colour, linewidth=2.5)
     _number(axis, max(value, *(interval or (value,))), place, form.format(value))
 
 

@@ -12,7 +12,20 @@ import pytest
 from app.transcript import shared_prefix
 from benchmarks.acceptance import agreement_by_staleness
 from benchmarks.everyday import read_questions
-from benchmarks.offline import FARTHEST, STALENESS, Agreement, begin, converse, everyday, gather, judged, main, write
+from benchmarks.offline import (
+    DROPS,
+    FARTHEST,
+    STALENESS,
+    Agreement,
+    after,
+    begin,
+    converse,
+    everyday,
+    gather,
+    judged,
+    main,
+    write,
+)
 from drafter.training.answers import Conversation
 from drafter.training.baselines import Baseline, baseline_config, build, save_baseline
 from remote.verifier.engine import Engine
@@ -63,7 +76,7 @@ def test_a_conversation_ends_where_nothing_more_would_be_judged(engine, drafter)
     said = converse(engine, drafter.text, QUESTIONS * 40, 60)
     begins = [begin - said.learn[0][0] for begin, _ in said.learn]
     assert begins[-1] <= FARTHEST < begins[-1] + 60 + 40
-    last = max(stale for stale, _ in judged(engine, drafter, said))
+    last = max(stale for stale, _ in after(engine, drafter, said, said.learn[0][0]))
     assert last == min(FARTHEST, len(said.ids) - 1 - said.learn[0][0])
 
 
@@ -72,15 +85,26 @@ def test_only_answers_are_judged_and_all_tokens_are_stale(engine, drafter, basel
     start = said.learn[0][0]
     answers = [place for begin, end in said.learn for place in range(begin, end)]
     for one in (drafter, baseline("eagle2"), baseline("independent")):
-        tokens = list(judged(engine, one, said))
+        tokens = list(after(engine, one, said, start))
         assert [stale for stale, _ in tokens] == [place - start for place in answers[1:]]
+
+
+def test_the_first_answer_is_judged_with_the_line_dropping_along_it(engine, drafter):
+    said = converse(engine, drafter.text, QUESTIONS, 12)
+    start, end = said.learn[0]
+    tokens = list(judged(engine, drafter, said))
+    whole = list(after(engine, drafter, said, start))
+    assert tokens[: len(whole)] == whole
+    drops = range(start + DROPS, end - 1, DROPS)
+    assert [stale for stale, _ in tokens[len(whole) :]] == [stale for at in drops for stale in range(1, end - at)]
 
 
 def test_in_one_answer_it_is_the_agreement_of_the_other_benchmark(engine, drafter, prompts):
     most = 24
     tokens = []
     for question in ("list all files", "unpack a tar archive"):  # As `prompts`.
-        tokens += judged(engine, drafter, converse(engine, drafter.text, [question], most))
+        said = converse(engine, drafter.text, [question], most)
+        tokens += after(engine, drafter, said, said.learn[0][0])
     edges = agreement_by_staleness(engine, drafter, prompts, most)
     assert set(edges) == {"1", "8", "16"}
     for low, high in ((1, 8), (8, 16), (16, 32)):
@@ -96,8 +120,8 @@ def test_a_drafter_that_knows_the_answer_agrees_and_one_of_another_does_not(engi
     own = write(draft, frozenset(), 20)
     right = Conversation(ids + own, [(3, 23)])
     wrong = Conversation(ids + own[:1] + [token ^ 1 for token in own[1:]], [(3, 23)])
-    assert [agrees for _, agrees in judged(engine, model, right)] == [True] * 19
-    assert not next(agrees for _, agrees in judged(engine, model, wrong))
+    assert [agrees for _, agrees in after(engine, model, right, 3)] == [True] * 19
+    assert not next(agrees for _, agrees in after(engine, model, wrong, 3))
 
 
 def test_windows_hold_what_belongs_to_them():
