@@ -116,6 +116,7 @@ def batches(
     the number of tokens that lie before these data in all training data.
     """
     step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
+    fade = recipe.local * recipe.steps
     offsets = np.cumsum([before, *(len(sample.ids) for sample in data)])
     while True:
         rng = np.random.default_rng([recipe.seed, step])
@@ -137,7 +138,7 @@ def batches(
             ids[row, span], positions[row, span] = sample.ids[:length], np.arange(length)
             segments[row, span], source[row, span] = count[row], offsets[number] + np.arange(length)
             start[row, span] = anchors(len(sample.ids), sample.learn, opening, recipe, rng)[:length] + at
-            if rng.random() < 1 - step // stride / max(1.0, recipe.local * recipe.steps):
+            if rng.random() * fade < fade - step // stride:
                 near[row, span] = np.maximum(start[row, span] - OVERLAP, 0)
             for begin, end in sample.learn:
                 learn[row, at + begin - 1 : min(at + end - 1, at + length)] = True

@@ -18,10 +18,10 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
 from drafter.model import save_weights
 from drafter.search import Pace
-from drafter.step import Step
+from drafter.step import Slab, Step
 from drafter.training import export
 from drafter.training.answers import Conversation
-from drafter.training.distil import Batch, Distiller, Recipe, anchors, batches, train
+from drafter.training.distil import OVERLAP, Batch, Distiller, Recipe, anchors, batches, train
 from drafter.training.target import features
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -50,6 +50,9 @@ class FloatStep:
             (config.kv_heads, config.head_size),
             *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
         ]
+
+    def slab(self, heads: int, size: int) -> Slab:
+        return Slab(heads, size)
 
     def __call__(self, tokens, positions, mask, past, memory) -> Step:
         flat = [*past[0], *memory, *(side for pair in past[1:] for side in pair)]
@@ -269,7 +272,7 @@ def loss_of(distiller, target, data, recipe):
 
 def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_path):
     config = tiny_distiller(target, inference_layers=1).config
-    recipe = Recipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0)
+    recipe = Recipe(steps=0, rows=1, rate=2e-2, warmup=1, decay=0.0, local=0.0)
     untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
     whole = train(config, target, spoken, tmp_path / "whole", replace(recipe, steps=8))
     before, after = (loss_of(model, target, spoken, recipe) for model in (untrained, whole))
@@ -287,6 +290,51 @@ def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_pat
     frozen = {**whole.draft.embedding.state_dict(), **whole.draft.head.state_dict()}
     borrowed = {**untrained.draft.embedding.state_dict(), **untrained.draft.head.state_dict()}
     assert all(torch.equal(frozen[name], borrowed[name]) for name in frozen)
+
+
+@pytest.mark.parametrize("inference_layers", [0, 2])
+def test_an_untrained_stream_ends_where_the_targets_states_lie(target, spoken, tmp_path, inference_layers):
+    config = tiny_distiller(target, inference_layers).config
+    recipe = Recipe(steps=0, rows=4)
+    model = train(config, target, spoken, tmp_path, recipe)
+    batch = next(batches(spoken, recipe))
+    states = features_of(target, batch, inference_layers).entry[batch.segments > 0]
+    stream = model.draft.exit(torch.randn(4000, states.shape[1], generator=torch.Generator().manual_seed(1)))
+    # The target's are those of bfloat16, in which it teaches.
+    torch.testing.assert_close(stream.mean(dim=0), states.mean(dim=0), atol=0.1 * states.std().item(), rtol=0.0)
+    torch.testing.assert_close(stream.std(dim=0), states.std(dim=0), atol=0.0, rtol=0.1)
+
+
+def test_self_attention_sees_little_at_first_and_everything_later(spoken):
+    recipe = Recipe(steps=100, rows=4, row=72, local=0.5, blank=0.0)
+    shares = []
+    for step in (0, 25, 50, 99):
+        batch = next(batches(spoken, recipe, step))
+        used = batch.segments > 0
+        little = torch.stack([batch.near[used] > 0, (batch.start - OVERLAP)[used] > 0]).all(dim=0)
+        assert torch.equal(batch.near[used][little], (batch.start - OVERLAP)[used][little])
+        shares.append(little.float().mean().item())
+    assert shares[0] > shares[1] > shares[2] == shares[3] == 0
+    everything = next(batches(spoken, replace(recipe, local=0.0), 0))
+    assert not everything.near.any()
+
+
+def test_what_self_attention_does_not_see_changes_nothing(target):
+    blind = tiny_distiller(target, 0, cross_attention=False)
+    sample = Conversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
+    batch = pack([sample], np.random.default_rng(0), opening=2)
+    batch.learn[:] = False
+    batch.learn[0, 15:20] = True
+    seen = features_of(target, batch, 0)
+
+    def loss(changed: int, near: int) -> float:
+        ids = batch.ids.clone()
+        ids[0, changed] = (ids[0, changed] + 1) % VOCABULARY
+        other = replace(batch, ids=ids, near=torch.full_like(batch.near, near))
+        return blind(other, (seen.keys_values, seen.entry, seen.last), HASTY).total.item()
+
+    assert loss(3, near=9) == loss(4, near=9) != loss(10, near=9)
+    assert loss(3, near=0) != loss(4, near=0)
 
 
 @pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
