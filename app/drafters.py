@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drafter.config import read_config
+from drafter.config import Scheme, read_config
 from drafter.memory import memory_bytes
 from storage import Store
 
@@ -57,7 +57,7 @@ def train(
     except (ServeError, TooFewPrompts, UnsupportedTarget) as error:
         raise TrainingFailed(str(error)) from error
     write_card(out, built, plan)
-    print(f"int8 against float: {built.parity}", file=sys.stderr)
+    print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
     print(out)
 
 
@@ -71,6 +71,7 @@ def info(folder: Path) -> None:
         ("target", f"{config.target}, {config.target_layers} layers of {config.hidden}"),
         ("draft layers", f"self- and cross-attention, N = {config.inference_layers}"),
         ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
+        ("quantised", config.scheme),
         ("memory", f"{memory_bytes(1, config.memory_layers):,} bytes a token, {config.memory}"),
         ("tokenizer", config.tokenizer),
         ("files", ", ".join(f"{name} {size:.1f} MB" for name, size in sizes.items()) + "; checksums match"),
@@ -78,13 +79,13 @@ def info(folder: Path) -> None:
         print(f"{name:<13} {value}")
 
 
-def quantise(folder: Path) -> None:
-    """Make the int8 graph again from the float weights. Raises `TrainingFailed` or `DrafterError`."""
+def quantise(folder: Path, scheme: Scheme | None) -> None:
+    """Make the quantised graph again from the float weights. Raises `TrainingFailed` or `DrafterError`."""
     try:
         from drafter.training.pipeline import requantise
     except ImportError as error:
         raise _lacking(error) from error
-    print(f"{folder}: {requantise(folder)}")
+    print(f"{folder}: {requantise(folder, scheme)}")
 
 
 def _lacking(error: ImportError) -> TrainingFailed:
