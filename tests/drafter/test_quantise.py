@@ -120,12 +120,13 @@ def test_a_layer_with_a_bias_is_close_to_float_at_any_width(tmp_path, scheme, in
         [information(name, onnx.TensorProto.FLOAT, ["M", 5]) for name in "yz"],
         [onnx.numpy_helper.from_array(value, name) for name, value in made.items()],
     )
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]), tmp_path / "float.onnx")
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "float.onnx")
     quantise_graph(tmp_path / "float.onnx", tmp_path / "quantised.onnx", scheme)
     y, z = onnxruntime.InferenceSession(tmp_path / "quantised.onnx").run(None, {"tokens": np.arange(9)})
     exact = table @ plain
     assert np.abs(z - exact).max() < (0.25 if scheme == "nbits4" else 0.02) * np.abs(exact).max()
-    np.testing.assert_array_equal(y, z + bias)
+    np.testing.assert_allclose(y, z + bias, atol=1e-5)  # The runtime may add the bias before the last sum.
 
 
 def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatch):
@@ -134,14 +135,17 @@ def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatc
     quantise_graph(tiny.path, tmp_path / "whole.onnx", "auto")
     quantise_graph(apart, tmp_path / "joined.onnx", "auto")
     monkeypatch.setattr("drafter.quantise.INLINE", 0)
-    for _ in range(2):  # What is there is replaced.
+    sizes = set()
+    for _ in range(2):
         quantise_graph(apart, tmp_path / "parted.onnx", "auto")
-    assert (tmp_path / "joined.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
-    assert (tmp_path / "parted.onnx").stat().st_size < (tmp_path / "parted.onnx.data").stat().st_size
-    weights = sum(len(tensor.raw_data) for tensor in onnx.load(tmp_path / "whole.onnx").graph.initializer)
-    assert (tmp_path / "parted.onnx.data").stat().st_size < 2 * weights
-    whole, parted = (StepGraph(tmp_path / name, tiny.config) for name in ("whole.onnx", "parted.onnx"))
-    assert compare(whole, parted, [prompt(whole, tiny.tokens(0, 9))]).largest_difference == 0.0
+        sizes.add((tmp_path / "parted.onnx.data").stat().st_size)
+    assert len(sizes) == 1, "what was there is replaced"
+    assert not (tmp_path / "joined.onnx.data").exists()
+    assert (tmp_path / "parted.onnx").stat().st_size < (tmp_path / "whole.onnx").stat().st_size
+    whole, *others = (StepGraph(tmp_path / f"{name}.onnx", tiny.config) for name in ("whole", "joined", "parted"))
+    for other in others:
+        parity = compare(whole, other, [prompt(whole, tiny.tokens(0, 9))])
+        assert (parity.agreement, parity.largest_difference) == (1.0, 0.0)
 
 
 def test_an_artefact_in_pieces_is_checked_as_one(tiny_pair, tmp_path, in_pieces, monkeypatch):
