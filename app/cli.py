@@ -289,12 +289,18 @@ def drafter_info(folder: Artefact = None) -> None:
 
 
 @drafter_commands.command("quantise")
-def quantise_drafter(folder: Artefact = None) -> None:
-    """Make the int8 graph again from the float weights, and say how far the two differ."""
+def quantise_drafter(
+    folder: Artefact = None,
+    scheme: Annotated[
+        Literal["int8", "nbits8", "nbits4", "auto"] | None,
+        typer.Option("--scheme", help="Default: as it was quantised before."),
+    ] = None,
+) -> None:
+    """Make the quantised graph again from the float weights, and say how far the two differ."""
     from app.drafters import quantise
 
     settings, _ = _settings()
-    quantise(folder or Path(settings.drafter))
+    quantise(folder or Path(settings.drafter), scheme)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from drafter.config import read_config
+from drafter.config import Scheme, read_config
 from drafter.memory import memory_bytes
 from storage import Store
 
@@ -79,7 +79,7 @@ def train(
         if built is not None:
             evaluation = _evaluate(Engine(loaded.model, _encoder(out)), built, held, work, out, plan)
             write_card(out, built, plan, evaluation)
-            print(f"int8 against float: {built.parity}", file=sys.stderr)
+            print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
             said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
             print(said, file=sys.stderr)
             print(out)
@@ -237,6 +237,7 @@ def info(folder: Path) -> None:
         ("target", f"{config.target}, {config.target_layers} layers of {config.hidden}"),
         ("draft layers", f"self- and cross-attention, N = {config.inference_layers}"),
         ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
+        ("quantised", config.scheme),
         ("memory", f"{memory_bytes(1, config.memory_layers):,} bytes a token, {config.memory}"),
         ("tokenizer", config.tokenizer),
         ("files", ", ".join(f"{name} {size:.1f} MB" for name, size in sizes.items()) + "; checksums match"),
@@ -244,13 +245,13 @@ def info(folder: Path) -> None:
         print(f"{name:<13} {value}")
 
 
-def quantise(folder: Path) -> None:
-    """Make the int8 graph again from the float weights. Raises `DrafterFailed` or `DrafterError`."""
+def quantise(folder: Path, scheme: Scheme | None) -> None:
+    """Make the quantised graph again from the float weights. Raises `DrafterFailed` or `DrafterError`."""
     try:
         from drafter.training.pipeline import requantise
     except ImportError as error:
         raise _lacking(error, "train") from error
-    print(f"{folder}: {requantise(folder)}")
+    print(f"{folder}: {requantise(folder, scheme)}")
 
 
 def _lacking(error: ImportError, extra: str) -> DrafterFailed:

@@ -1,9 +1,16 @@
-"""Seconds per draft step: the int8 graph on ONNX Runtime against the float model in PyTorch, in one run.
+"""Seconds per draft step: each quantisation scheme on ONNX Runtime, the float model in PyTorch, and the least possible.
 
-    python -m benchmarks.draft_step [--drafter DIR] [--json OUT]
+    python -m benchmarks.draft_step [--drafter DIR] [--threads N] [--json OUT]
+    python -m benchmarks.draft_step --shapes 8b [--inference-layers N] [--threads N] [--json OUT]
 
 Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) and 8 rows (a level of the tree).
-Both run on one thread; the figure is the median of interleaved repetitions, and the ratio is what to compare.
+A step reads every weight once, but of the embedding only its tokens' rows. So it cannot be faster than these bytes
+divided by the read bandwidth, which is measured beside it on as many threads: the largest of 1 GiB of int64 (numpy)
+and their sum (PyTorch), whichever is faster; other kernels of both libraries and `memchr` come within 5 %. All figures
+are medians of interleaved repetitions, so that whatever else the machine does slows them alike: compare ratios.
+
+`--shapes 8b` takes random weights in the shapes of a drafter for Llama 3 8B with a draft vocabulary of 32,000 tokens.
+It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more; the float model is not run.
 """
 
 from __future__ import annotations
@@ -11,21 +18,89 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 
-from drafter.config import FLOAT, GRAPH, read_config
-from drafter.model import load_draft_model
-from drafter.training.export import StepGraph, graph_names
+from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
+from drafter.model import DraftModel, load_draft_model
+from drafter.quantise import quantise_graph
+from drafter.step import StepGraph as RunningGraph
+from drafter.training.export import StepGraph, export_graph, graph_names
 
 DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
-CACHED, REPEATS = 256, 60
+CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15
+STREAMED = 1 << 27
+"""Numbers of 8 bytes that are read to measure the bandwidth: many times what any cache holds."""
+
+LLAMA_8B = DrafterConfig(
+    target="8b",
+    vocabulary=32_000,  # The draft vocabulary's: of a larger embedding no more is read.
+    hidden=4096,
+    target_layers=32,
+    target_kv_heads=8,
+    target_head_size=128,
+    heads=32,
+    kv_heads=8,
+    head_size=128,
+    ffn=14_336,
+    encoder_ffn=4096,
+    inference_layers=0,
+    target_heads=32,
+    target_ffn=14_336,
+    rope_theta=500_000.0,
+    norm_eps=1e-5,
+)
+
+
+class Bandwidth:
+    """Reads far more than a cache holds, on a number of threads."""
+
+    def __init__(self, threads: int) -> None:
+        self._numbers = np.ones(STREAMED, np.int64)
+        self._tensor = torch.from_numpy(self._numbers)
+        self._parts = np.array_split(self._numbers, threads)
+        self._pool = ThreadPoolExecutor(threads)
+        self._seconds: dict[str, list[float]] = {"numpy": [], "torch": []}
+
+    def measure(self, repeats: int = 5) -> None:
+        for _ in range(repeats):
+            self._seconds["numpy"].append(seconds(lambda: list(self._pool.map(np.max, self._parts))))
+            self._seconds["torch"].append(seconds(self._tensor.sum))
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self._numbers.nbytes / min(float(np.median(times)) for times in self._seconds.values())
+
+
+@dataclass
+class Quantised:
+    """A graph under test."""
+
+    session: onnxruntime.InferenceSession
+    weights: int
+    """Bytes that each step reads."""
+    independent: bool
+
+    @classmethod
+    def make(cls, source: Path, path: Path, scheme: Scheme, config: DrafterConfig, threads: int) -> Quantised:
+        quantise_graph(source, path, scheme)
+        independent = RunningGraph(path, config).independent_rows
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # As the drafter runs it.
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return cls(session, weight_bytes(path), independent)
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -34,35 +109,93 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begun
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--drafter", type=Path, default=DRAFTER)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    config = read_config(arguments.drafter)
-    exact = StepGraph(load_draft_model(arguments.drafter, arguments.drafter / FLOAT)).eval()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(arguments.drafter / GRAPH, options, providers=["CPUExecutionProvider"])
-    names, outputs = graph_names(config.inference_layers)
+def weight_bytes(path: Path) -> int:
+    """Bytes of a graph's weights without the embedding, of which a step reads a few rows."""
+    graph = onnx.load(path).graph
+    looked_up = {node.input[0] for node in graph.node if node.op_type == "Gather" and node.input[1] == "tokens"}
+    return sum(len(tensor.raw_data) for tensor in graph.initializer if tensor.name not in looked_up)
+
+
+def inputs(config: DrafterConfig, rows: int) -> list[torch.Tensor]:
+    """Of one step, in the graph's order."""
     shapes = [(config.kv_heads, CACHED, config.head_size)] * 4
     shapes += [(config.target_kv_heads, CACHED, config.target_head_size)] * (2 * config.inference_layers)
-    rows = []
-    for count in (1, 8):
-        tensors = [torch.arange(count) + 100, torch.arange(count) + CACHED, torch.zeros(count, CACHED + count)]
-        tensors += [torch.randn(shape) for shape in shapes]
+    tensors = [torch.arange(rows) + 100, torch.arange(rows) + CACHED, torch.zeros(rows, CACHED + rows)]
+    return tensors + [torch.randn(shape) for shape in shapes]
+
+
+def measure(
+    config: DrafterConfig,
+    graphs: dict[str, Quantised],
+    exact: torch.nn.Module | None,
+    threads: int,
+    repeats: int = REPEATS,
+) -> list[dict[str, object]]:
+    """A row of figures for each graph and number of rows, the float model's too where it is given."""
+    names, outputs = graph_names(config.inference_layers)
+    bandwidth, rows = Bandwidth(threads), []
+    for count in ROWS:
+        tensors = inputs(config, count)
         feed = {name: tensor.numpy() for name, tensor in zip(names, tensors)}
-        times: dict[str, list[float]] = {"int8 ONNX Runtime": [], "float PyTorch": []}
+        times: dict[str, list[float]] = {name: [] for name in graphs}
+        exactly: list[float] = []
+        bandwidth.measure()
         with torch.inference_mode():
-            for _ in range(REPEATS):
-                times["int8 ONNX Runtime"].append(seconds(lambda feed=feed: session.run(outputs, feed)))  # type: ignore[misc]
-                times["float PyTorch"].append(seconds(lambda tensors=tensors: exact(*tensors)))  # type: ignore[misc]
-        quick, slow = (1000 * float(np.median(times[name])) for name in times)
-        rows.append(
-            {"rows": count, "int8_ms": round(quick, 3), "float_ms": round(slow, 3), "ratio": round(slow / quick, 2)}
-        )
-        print(f"{count} rows: int8 {quick:.2f} ms, float {slow:.2f} ms, {slow / quick:.2f} times as fast")
+            for _ in range(repeats):
+                for name, graph in graphs.items():
+                    times[name].append(seconds(lambda: graph.session.run(outputs, feed)))  # noqa: B023
+                if exact is not None:
+                    exactly.append(seconds(lambda: exact(*tensors)))  # noqa: B023
+        bandwidth.measure()
+        for name, graph in graphs.items():
+            step, floor = float(np.median(times[name])), graph.weights / bandwidth.bytes_per_second
+            row: dict[str, object] = {"shapes": config.target, "rows": count, "scheme": name, "threads": threads}
+            row |= {"ms": round(1000 * step, 3), "weights_mb": round(graph.weights / 1e6, 1)}
+            row |= {"read_gb_s": round(bandwidth.bytes_per_second / 1e9, 1), "floor_ms": round(1000 * floor, 3)}
+            row |= {"times_floor": round(step / floor, 2), "independent_rows": graph.independent}
+            if exactly:
+                slow = float(np.median(exactly))
+                row |= {"float_ms": round(1000 * slow, 3), "times_as_fast_as_float": round(slow / step, 2)}
+            rows.append(row)
+    return rows
+
+
+def show(row: dict[str, object]) -> str:
+    told = "{shapes}, {rows} rows, {scheme}: {ms:.2f} ms, {times_floor} times the floor of {floor_ms:.2f} ms".format(
+        **row
+    )
+    told += " ({weights_mb} MB at {read_gb_s} GB/s)".format(**row)
+    if "float_ms" in row:
+        told += "; float {float_ms:.2f} ms, {times_as_fast_as_float} times as fast".format(**row)
+    return told + ("" if row["independent_rows"] else "; rows touch one another")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--drafter", type=Path, default=DRAFTER)
+    parser.add_argument("--shapes", choices=["8b"], help="random weights instead of a drafter's")
+    parser.add_argument("--inference-layers", type=int, default=0, metavar="N", help="with --shapes")
+    parser.add_argument("--scheme", choices=get_args(Scheme), nargs="+", default=list(get_args(Scheme)))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        source, graphs, exact = Path(scratch) / "float.onnx", {}, None
+        if arguments.shapes:
+            config = msgspec.structs.replace(LLAMA_8B, inference_layers=arguments.inference_layers)
+            export_graph(DraftModel(config).eval().requires_grad_(False), source)
+        else:
+            config = read_config(arguments.drafter)
+            model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
+            export_graph(model, source)
+            exact = StepGraph(model).eval()
+        for scheme in arguments.scheme:
+            graphs[scheme] = Quantised.make(source, Path(scratch) / f"{scheme}.onnx", scheme, config, arguments.threads)
+        rows = measure(config, graphs, exact, arguments.threads, LARGE_REPEATS if arguments.shapes else REPEATS)
+    for row in rows:
+        print(show(row))
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1) + "\n")
 

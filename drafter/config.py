@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
+GRAPH_WEIGHTS = f"{GRAPH}.data"
+"""Beside a graph whose weights are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
 ENCODER = "memory_encoder.safetensors"
 FLOAT = "model.safetensors"
+
+Scheme = Literal["int8", "nbits8", "nbits4", "auto"]
+"""How the weights of the step graph are quantised: see `drafter/quantise.py`."""
 
 
 class DrafterError(Exception):
@@ -71,6 +77,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The cross-attention's result is brought to where the target's hidden states lie."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
+    scheme: Scheme = "int8"
+    """How the step graph was quantised."""
     draft_vocabulary: tuple[int, ...] = ()
     """Target ids that the head can draft; empty: all of them."""
     stop_tokens: tuple[int, ...] = ()
@@ -97,6 +105,8 @@ def sha256(path: Path) -> str:
 def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
     """The config of an artefact folder; the files named in `verify` are checked against their checksums.
 
+    With the graph, its weights are checked where they lie beside it.
+
     Raises `DrafterMissing` or `DrafterCorrupt`.
     """
     path = folder / CONFIG
@@ -106,6 +116,8 @@ def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
         config = msgspec.json.decode(path.read_bytes(), type=DrafterConfig)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
+    if GRAPH in verify and GRAPH_WEIGHTS in config.files:
+        verify = (*verify, GRAPH_WEIGHTS)
     for name in verify:
         if not (folder / name).is_file():
             raise DrafterMissing(f"{folder / name} is missing. Reinstall the drafter.")

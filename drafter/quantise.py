@@ -1,126 +1,218 @@
-"""From the float step graph to the int8 one, and how far the two differ.
+"""From the float step graph to a quantised one, and how far the two differ.
 
-Weights of the linear layers and of the head are int8 with a scale per output, and run in integer kernels on inputs
-quantised as they come, each row with a scale of its own: with a common one a token's result would depend on the tokens
-that happen to run beside it. The embedding is int8 with a scale per token: a common one would let a few large rows
-coarsen all the others. Needs the `onnx` package, which only those who make drafters have.
+Two ways for the weights of the linear layers and of the head. `int8`: a scale per output, run in integer kernels on
+inputs quantised as they come, each row with a scale of its own: with a common one a token's result would depend on the
+tokens that happen to run beside it. `nbits8` and `nbits4`: a scale per block of consecutive inputs (ONNX Runtime's
+MatMulNBits), whose kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices and
+`nbits8` for the others: see `LARGE`. The embedding is int8 with a scale per token in all of them: a common one would
+let a few large rows coarsen all the others. Needs the `onnx` package, which only those who make drafters have.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from drafter.config import DrafterCorrupt
+from drafter.config import DrafterCorrupt, Scheme
 from drafter.step import NEVER, Floats, KeysValues, StepGraph
 
+INLINE = 1_500_000_000
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it, in `*.data`."""
 
-def quantise_graph(source: Path, path: Path) -> None:
-    """Write the int8 graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`."""
+BLOCK = {8: 64, 4: 32}
+"""Weights with a common scale, by their bits. Twice as large a block is quicker (8 bits: by a fifth with one row), but
+its kernels on x86 give a row other last bits alone than beside another."""
+
+LARGE = 1_000_000
+"""Weights of a matrix from which `auto` takes `int8`. A row more costs its kernels a third of what it costs those of
+`nbits8`, but with one row they read memory more slowly, and their inputs' scales are six small nodes more. What counts
+is the time of a step of 1 row and of one of 8 rows, together. In milliseconds (`python -m benchmarks.draft_step`):
+
+                                      int8              nbits8            auto
+    bundled (0.05M to 1.2M)           0.74 + 1.28       0.58 + 1.45       0.59 + 1.37
+    58.7M, one matrix by itself       3.58 + 4.85       2.76 + 7.19       as int8
+
+Never `nbits4`: less memory, but a step of 8 rows takes as long as with `nbits8`, and the likeliest token changes at
+one position in five."""
+
+PIECE = 1024
+"""Rows of a matrix that are quantised at a time."""
+
+
+def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8") -> None:
+    """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`."""
     try:
-        model = onnx.load(source)
+        model = onnx.load(source, load_external_data=False)
     except Exception as error:  # onnx raises protobuf's errors, which have no public class.
         raise DrafterCorrupt(f"{source} is no ONNX graph ({error}). Export the float drafter again.") from None
-    _quantise_embedding(model, source)
-    # The quantiser turns Gemm into MatMul with the weight transposed, and then trips over the old shape noted here.
-    del model.graph.value_info[:]
-    logger = logging.getLogger()
-    advice = logger.disabled
-    logger.disabled = True  # It advises a preprocessing that changes nothing in this graph.
-    try:
-        quantize_dynamic(model, path, op_types_to_quantize=["MatMul"], per_channel=True, weight_type=QuantType.QInt8)
-    finally:
-        logger.disabled = advice
-    model = onnx.load(path)
-    _scale_by_row(model)
-    onnx.save(model, path)
-
-
-def _scale_by_row(model: onnx.ModelProto) -> None:
-    """Give each row of the linear layers' inputs its own scale; the quantiser gives one to all rows of a step.
-
-    Its `DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul` becomes a division by the row's largest number, a
-    `QuantizeLinear` with fixed scale, an integer product scaled by output, and a multiplication by that number.
-    """
-    graph, node = model.graph, onnx.helper.make_node
-    scale, zero, tiny, last = "row.scale", "row.zero_point", "row.smallest", "row.axis"
-    for name, value in (
-        (scale, np.float32(1 / 127)),
-        (zero, np.uint8(128)),  # x86 has integer kernels for unsigned inputs with signed weights.
-        (tiny, np.float32(1e-12)),
-        (last, np.array([-1], np.int64)),
-    ):
-        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
-    nodes: list[onnx.NodeProto] = []
-    source: dict[str, str] = {}  # Scale of a whole step -> the activation it is of.
-    outputs: dict[str, tuple[str, str]] = {}  # Product of two scales -> that activation, and the weights' scales.
-    products: dict[str, tuple[str, str]] = {}  # Integer product -> its two factors.
-    for old in graph.node:
-        inputs = list(old.input)
-        if old.op_type == "DynamicQuantizeLinear":
-            (x,), (quantised, step_scale, _) = inputs, old.output
-            source[step_scale] = x
-            nodes += [
-                node("Abs", [x], [f"{x}.sizes"]),
-                node("ReduceMax", [f"{x}.sizes", last], [f"{x}.size"]),
-                node("Max", [f"{x}.size", tiny], [f"{x}.largest"]),
-                node("Div", [x, f"{x}.largest"], [f"{x}.unit"]),
-                node("QuantizeLinear", [f"{x}.unit", scale, zero], [quantised]),
-            ]
-        elif old.op_type == "MatMulInteger":
-            products[old.output[0]] = inputs[0], inputs[1]
-        elif old.op_type == "Cast" and inputs[0] in products:
-            products[old.output[0]] = products[inputs[0]]
-        elif old.op_type == "Mul" and inputs[0] in source:
-            outputs[old.output[0]] = source[inputs[0]], inputs[1]
-        elif old.op_type == "Mul" and inputs[0] in products:
-            (x, weight_scales), unscaled = outputs[inputs[1]], f"{old.output[0]}.unscaled"
-            factors = [*products[inputs[0]], scale, weight_scales, zero]
-            nodes += [
-                node("MatMulIntegerToFloat", factors, [unscaled], domain="com.microsoft"),
-                node("Mul", [unscaled, f"{x}.largest"], list(old.output)),
-            ]
+    graph = _Rewriting(model.graph, source.parent)
+    looked_up = False
+    for node in model.graph.node:
+        weight = node.input[1] if len(node.input) > 1 else ""
+        if node.op_type == "Gather" and weight == "tokens":
+            graph.look_up(node)
+            looked_up = True
+        elif node.op_type in ("Gemm", "MatMul") and graph.is_matrix(weight):
+            graph.multiply(node, scheme)
         else:
-            nodes.append(old)
-    used = {name for new in nodes for name in new.input}
-    initializers = [tensor for tensor in graph.initializer if tensor.name in used]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
-    graph.initializer.extend(initializers)
-    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-
-
-def _quantise_embedding(model: onnx.ModelProto, source: Path) -> None:
-    """Replace the lookup of a float row by that of an int8 row times its scale."""
-    graph = model.graph
-    lookups = [node for node in graph.node if node.op_type == "Gather" and node.input[1] == "tokens"]
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    if len(lookups) != 1 or lookups[0].input[0] not in weights:
+            graph.keep(node)
+    if not looked_up:
         raise DrafterCorrupt(f"{source} has no embedding of its tokens. Export the float drafter again.")
-    lookup = lookups[0]
-    table = onnx.numpy_helper.to_array(weights[lookup.input[0]])
-    scales = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.float32(1e-12)) / np.float32(127)
-    rows, scale = "embedding.int8", "embedding.scale"
-    graph.initializer.remove(weights[lookup.input[0]])
-    graph.initializer.append(onnx.numpy_helper.from_array(np.rint(table / scales).astype(np.int8), rows))
-    graph.initializer.append(onnx.numpy_helper.from_array(scales.astype(np.float32), scale))
-    node = onnx.helper.make_node
-    at = list(graph.node).index(lookup)
-    graph.node.remove(lookup)
-    for new in (
-        node("Mul", ["embedding.float", "embedding.scales"], list(lookup.output)),
-        node("Gather", [scale, "tokens"], ["embedding.scales"]),
-        node("Cast", ["embedding.rows"], ["embedding.float"], to=onnx.TensorProto.FLOAT),
-        node("Gather", [rows, "tokens"], ["embedding.rows"]),
-    ):
-        graph.node.insert(at, new)
+    graph.finish()
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    _save(model, path)
+
+
+def _save(model: onnx.ModelProto, path: Path) -> None:
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)  # onnx appends to what is there.
+    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
+    onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+
+
+class _Rewriting:
+    """The nodes and weights of a graph while its matrices are replaced, one in memory at a time."""
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path) -> None:
+        """`folder` has the weights that are too large for the graph's own file."""
+        self.graph, self.folder = graph, str(folder)
+        self.nodes: list[onnx.NodeProto] = []
+        self._float = {tensor.name: tensor for tensor in graph.initializer}
+        self._reciprocals: dict[str, str] = {}
+        """Result -> what it is the reciprocal of."""
+        self._rows: set[str] = set()
+        """Activations that are there in int8."""
+
+    def is_matrix(self, name: str) -> bool:
+        return name in self._float and len(self._float[name].dims) == 2
+
+    def take(self, name: str) -> NDArray[Any]:
+        """The numbers of a weight of the float graph, which stays as it is."""
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(self._float[name])
+        numbers: NDArray[Any] = onnx.numpy_helper.to_array(tensor, self.folder)
+        return numbers
+
+    def put(self, name: str, value: NDArray[Any] | np.generic) -> str:
+        self.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(onnx.helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def keep(self, node: onnx.NodeProto) -> None:
+        """A node that stays in float."""
+        if node.op_type == "Reciprocal":
+            self._reciprocals[node.output[0]] = node.input[0]
+        if node.op_type == "Mul" and node.input[1] in self._reciprocals:
+            # ONNX Runtime makes one node of a norm that divides, not of one that multiplies: 4 % of a small step.
+            self.add("Div", [node.input[0], self._reciprocals[node.input[1]]], node.output[0])
+        else:
+            self.nodes.append(node)
+
+    def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:
+        """A linear layer: its input (M, K) times its weight, in integers."""
+        x, weight, *bias = node.input
+        transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+        matrix = np.ascontiguousarray(self.take(weight).T if transposed else self.take(weight))
+        (output,) = node.output
+        product = f"{output}.unbiased" if bias else output
+        if scheme == "int8" or (scheme == "auto" and matrix.size >= LARGE):
+            self._multiply_by_output(x, matrix, weight, product)
+        else:
+            self._multiply_by_block(x, matrix, weight, product, 4 if scheme == "nbits4" else 8)
+        if bias:
+            self.add("Add", [product, *bias], output)
+
+    def _multiply_by_output(self, x: str, matrix: NDArray[Any], name: str, product: str) -> None:
+        """A scale per output, and one for each row of `x`."""
+        scale, zero = "row.scale", "row.zero_point"
+        if not self._rows:
+            self.put(scale, np.float32(1 / 127))
+            self.put(zero, np.uint8(128))  # x86 has integer kernels for unsigned inputs with signed weights.
+            self.put("row.smallest", np.float32(1e-12))
+            self.put("row.axis", np.array([-1], np.int64))
+        if x not in self._rows:
+            self._rows.add(x)
+            self.add("Abs", [x], f"{x}.sizes")
+            self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.size")
+            self.add("Max", [f"{x}.size", "row.smallest"], f"{x}.largest")
+            self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
+            self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
+        numbers, scales = _symmetric(matrix, axis=0)
+        factors = [f"{x}.int8", self.put(f"{name}.int8", numbers), scale, self.put(f"{name}.scales", scales[0]), zero]
+        unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
+        self.add("Mul", [unscaled, f"{x}.largest"], product)
+
+    def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
+        """A scale for each block of inputs to an output; the kernel quantises `x` in the same blocks."""
+        numbers, scales = _blocks(matrix, bits)
+        factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
+        inputs, outputs = matrix.shape
+        shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
+        # Level 4 multiplies integers; the default is float, and 50 times as slow.
+        self.add("MatMulNBits", factors, product, domain="com.microsoft", accuracy_level=4, **shape)
+
+    def look_up(self, node: onnx.NodeProto) -> None:
+        """The embedding: an int8 row times its scale."""
+        table, (output,) = self.take(node.input[0]), node.output
+        numbers, scales = _symmetric(table, axis=1)
+        rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
+        rows = self.add("Cast", [rows], "embedding.float", to=onnx.TensorProto.FLOAT)
+        scale = self.add("Gather", [self.put("embedding.scale", scales), "tokens"], "embedding.scales")
+        self.add("Mul", [rows, scale], output)
+
+    def finish(self) -> None:
+        """Put the nodes in place of the old ones, and keep the weights that they use."""
+        used = {name for node in self.nodes for name in node.input}
+        self.nodes = [node for node in self.nodes if node.op_type != "Reciprocal" or node.output[0] in used]
+        for at in reversed(range(len(self.graph.initializer))):
+            if self.graph.initializer[at].name not in used:
+                del self.graph.initializer[at]
+            elif onnx.external_data_helper.uses_external_data(self.graph.initializer[at]):
+                onnx.external_data_helper.load_external_data_for_tensor(self.graph.initializer[at], self.folder)
+        del self.graph.node[:], self.graph.value_info[:]
+        self.graph.node.extend(self.nodes)
+
+
+def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
+    """int8 of a matrix with a scale for each of its rows (`axis` 1) or columns (0), which keeps its axis."""
+    largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
+    scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
+    numbers = np.empty(matrix.shape, np.int8)
+    for begin in range(0, len(matrix), PIECE):  # A large embedding should be in memory once, not three times.
+        piece = slice(begin, begin + PIECE)
+        numbers[piece] = np.rint(matrix[piece] / (scales[piece] if axis else scales))
+    return numbers, scales
+
+
+def _blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
+    """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block) and scales (N, blocks).
+
+    ONNX Runtime's own packer does the same, but its module sets up the program's logging when it is imported. The
+    largest number of a block, of either sign, becomes the lowest integer, since there is one more below zero.
+    """
+    block, half = BLOCK[bits], 1 << (bits - 1)
+    inputs, outputs = matrix.shape
+    blocks = -(-inputs // block)
+    numbers = np.empty((outputs, blocks, block * bits // 8), np.uint8)
+    scales = np.empty((outputs, blocks), np.float32)
+    for begin in range(0, outputs, PIECE):
+        piece = slice(begin, begin + PIECE)
+        rows = np.pad(matrix[:, piece].T, ((0, 0), (0, blocks * block - inputs))).reshape(-1, blocks, block)
+        low, high = rows.min(axis=-1), rows.max(axis=-1)
+        scales[piece] = np.where(-low > high, low, high) / np.float32(-half)
+        divisors = np.where(scales[piece] == 0, np.float32(1), scales[piece])
+        unsigned = np.clip(np.rint(rows / divisors[..., None]) + half, 0, 2 * half - 1).astype(np.uint8)
+        numbers[piece] = unsigned if bits == 8 else unsigned[..., ::2] | unsigned[..., 1::2] << 4
+    return numbers, scales
 
 
 # ---- parity ----------------------------------------------------------------------------------------------------------

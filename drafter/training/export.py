@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from drafter.model import DraftModel, KeysValues
 
+INLINE = 1_500_000_000
+"""Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it."""
+
 
 class StepGraph(nn.Module):
     """One draft step as a graph of plain tensors, with the head cut to the draft vocabulary and the top K taken."""
@@ -42,7 +45,10 @@ def graph_names(inference_layers: int) -> tuple[list[str], list[str]]:
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph; M, P and T stay free."""
+    """Write the float step graph; M, P and T stay free. Where it is large, its weights are in `*.data` beside it."""
+    graph = StepGraph(model).eval()
+    # The exporter keeps no head but the graph's own.
+    size = sum(weight.nbytes for name, weight in graph.named_parameters() if name != "model.head.weight")
     config, rows, cached, seen = model.config, 3, 5, 7
     own = (config.kv_heads, cached, config.head_size)
     remembered = (config.kv_heads, seen, config.head_size)
@@ -62,13 +68,13 @@ def export_graph(model: DraftModel, path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            StepGraph(model).eval(),
+            graph,
             arguments,
             path,
             input_names=inputs,
             output_names=outputs,
             dynamic_shapes=shapes,
             dynamo=True,
-            external_data=False,
+            external_data=size > INLINE,
             verbose=False,
         )

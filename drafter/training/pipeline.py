@@ -16,7 +16,18 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
-from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, DrafterConfig, read_config, write_config
+from drafter.config import (
+    ENCODER,
+    FLOAT,
+    GRAPH,
+    GRAPH_WEIGHTS,
+    TEMPLATE,
+    TOKENIZER,
+    DrafterConfig,
+    Scheme,
+    read_config,
+    write_config,
+)
 from drafter.model import load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
@@ -134,7 +145,7 @@ def build(
     save_weights(model.encoder, out / ENCODER)
     save_weights(model.draft, out / FLOAT)
     export_graph(model.draft.eval(), work / FLOAT_GRAPH)
-    quantise_graph(work / FLOAT_GRAPH, out / GRAPH)
+    quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
     config = write_config(out, config)
     digest = ChatText.load(out).digest.hex()
     config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
@@ -173,22 +184,26 @@ def write_text_side(tokenizer: PreTrainedTokenizerBase, name: str, out: Path) ->
     (out / TEMPLATE).write_text(tokenizer.chat_template, encoding="utf-8")
 
 
-def requantise(folder: Path) -> Parity:
-    """Make an artefact's int8 graph again from its float weights; how far the two differ on random tokens.
+def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
+    """Make an artefact's quantised graph again from its float weights; how far the two differ on random tokens.
 
-    The old graph stays until the new one is whole. Raises `DrafterError`.
+    `scheme` None: as it was quantised before. The old graph stays until the new one is whole. Raises `DrafterError`.
     """
     config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
+    config = msgspec.structs.replace(config, scheme=scheme or config.scheme)
     model = load_draft_model(folder, folder / FLOAT)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         float_graph, graph = Path(scratch) / "float.onnx", Path(scratch) / GRAPH
         export_graph(model, float_graph)
-        quantise_graph(float_graph, graph)
+        quantise_graph(float_graph, graph, config.scheme)
         exact, quantised = StepGraph(float_graph, config), StepGraph(graph, config)
         drafted = np.array(config.draft_vocabulary or range(config.vocabulary))
         samples = np.random.default_rng(0).choice(drafted, (COMPARED, 64)).tolist()
         parity = compare(exact, quantised, (prompt(exact, tokens) for tokens in samples))
-        graph.replace(folder / GRAPH)
+        (folder / GRAPH_WEIGHTS).unlink(missing_ok=True)
+        for made in (graph, graph.with_name(GRAPH_WEIGHTS)):
+            if made.exists():
+                made.replace(folder / made.name)
     write_config(folder, config)
     return parity
 

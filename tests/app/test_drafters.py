@@ -146,6 +146,12 @@ def test_quantising_again_gives_the_same_graph(outrider: Outrider, tiny_pair: Pa
     assert outrider("drafter", "quantise", str(folder)).code == 0
     assert sha256(folder / GRAPH) == once
 
+    assert outrider("drafter", "quantise", str(folder), "--scheme", "nbits8").code == 0
+    blocks = sha256(folder / GRAPH)
+    assert blocks != once and "nbits8" in outrider("drafter", "info", str(folder)).out
+    assert outrider("drafter", "quantise", str(folder)).code == 0, "as it was before"
+    assert sha256(folder / GRAPH) == blocks
+
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),

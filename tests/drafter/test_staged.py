@@ -6,9 +6,11 @@ import platform
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnxruntime.quantization import quantize_dynamic
 
 from drafter.ngram import BREAK, NGramIndex
 from drafter.quantise import quantise_graph
@@ -128,9 +130,10 @@ def test_rows_that_run_together_do_not_touch(drafter):
     assert drafter.step.independent_rows
 
 
-def test_a_graph_quantised_by_step_is_not_trusted_with_guesses(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("drafter.quantise._scale_by_row", lambda model: None)
-    quantise_graph(tiny.path, tmp_path / "by_step.onnx")
+def test_a_graph_quantised_by_step_is_not_trusted_with_guesses(tiny, tmp_path):
+    model = onnx.load(tiny.path)
+    del model.graph.value_info[:]  # The quantiser turns Gemm into MatMul, and then trips over the old shape noted here.
+    quantize_dynamic(model, tmp_path / "by_step.onnx", op_types_to_quantize=["MatMul"], per_channel=True)
     by_step = replace(tiny, step=StepGraph(tmp_path / "by_step.onnx", tiny.config))
     assert not by_step.step.independent_rows
     tokens = tiny.tokens(0, 12)
