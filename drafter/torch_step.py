@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -140,17 +139,10 @@ def _first_line(error: BaseException) -> str:
 def _quantise(step: nn.Module, bits: Bits) -> None:
     """Weights of the linear layers to int8 or int4, in place. The head is int8 in both: it chooses the tokens."""
     from optimum.quanto import freeze, qint4, qint8, quantize  # Takes seconds, which floats need not pay.
-    from optimum.quanto.library.extensions import get_extension, is_extension_available
 
-    # Its own unpacking of int4 makes the same calls in C++ or CUDA, which needs a compiler at the first step.
-    for name in ("quanto_cpp", "quanto_cuda", "quanto_hip", "quanto_mps"):
-        if is_extension_available(name):
-            get_extension(name)._lib = SimpleNamespace(unpack=_unpack)
+    from drafter.quanto import need_no_compiler
+
+    need_no_compiler()
     quantize(step, weights=qint8, include="head")
     quantize(step, weights=qint8 if bits == 8 else qint4, exclude="head")
     freeze(step)
-
-
-def _unpack(packed: Tensor, bits: int) -> Tensor:
-    """uint8 with 8 // bits numbers in each -> the numbers, uint8, the low ones of all first."""
-    return torch.cat([packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)])

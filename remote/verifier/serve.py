@@ -14,13 +14,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Literal
 
 import torch
 import uvicorn
 from safetensors import SafetensorError
-from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
@@ -145,17 +143,12 @@ def _text_side(model: str) -> tuple[bytes, str, int | None]:
 def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
     """Weights of the linear layers to int8 or int4, in place; the head stays as it is, for it chooses the tokens."""
     from optimum.quanto import freeze, qint4, qint8, quantize  # Slow to import, and rarely wanted.
-    from optimum.quanto.library.extensions.cpp import ext
 
-    # Its own unpacking of int4 makes the same calls in C++, which needs a compiler at the first forward.
-    ext._lib = SimpleNamespace(unpack=_unpack)
+    from drafter.quanto import need_no_compiler
+
+    need_no_compiler()
     quantize(model, weights=qint8 if kind == "int8" else qint4, exclude="lm_head")
     freeze(model)
-
-
-def _unpack(packed: Tensor, bits: int) -> Tensor:
-    """uint8 with 8 // bits numbers in each -> the numbers, uint8, the low ones of all first."""
-    return torch.cat([packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)])
 
 
 def _first_line(error: BaseException) -> str:
