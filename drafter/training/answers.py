@@ -50,6 +50,13 @@ def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int
     return tuple(kept), sum(uses[token] for token in kept) / uses.total()
 
 
+def draft_vocabulary(
+    data: Sequence[Conversation], count: int, also: Iterable[int], vocabulary: int
+) -> tuple[tuple[int, ...], float]:
+    """`frequent_tokens`, or where the target's `vocabulary` is no larger than `count`, all of them: () and 1."""
+    return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
+
+
 @torch.no_grad()
 def _continue(
     model: PreTrainedModel,

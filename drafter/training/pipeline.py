@@ -32,7 +32,7 @@ from drafter.model import load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
-from drafter.training.answers import Conversation, frequent_tokens, generate_answers, read_answers
+from drafter.training.answers import Conversation, draft_vocabulary, generate_answers, read_answers
 from drafter.training.card import Unseen, read_unseen
 from drafter.training.distil import Recipe, train
 from drafter.training.export import export_graph
@@ -118,6 +118,8 @@ def build(
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
     )
+    if plan.init is not None:
+        config = msgspec.structs.replace(config, exit_norm=read_config(plan.init).exit_norm)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     if together.is_main_process:
@@ -133,7 +135,7 @@ def build(
         return None
 
     stops = stop_tokens(target, tokenizer)
-    kept, covered = frequent_tokens(data, plan.draft_vocabulary, stops)
+    kept, covered = draft_vocabulary(data, plan.draft_vocabulary, stops, config.vocabulary)
 
     config = msgspec.structs.replace(
         config,

@@ -19,7 +19,7 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from drafter.training.answers import frequent_tokens, read_answers
+from drafter.training.answers import draft_vocabulary, read_answers
 from drafter.training.baselines import METHODS, BaselineRecipe, baseline_config, save_baseline, train_baseline
 from drafter.training.loop import trained_parameters
 from drafter.training.losses import DIVERGENCES
@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     data = read_answers(arguments.answers)
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval()
     stops = (AutoTokenizer.from_pretrained(arguments.target).eos_token_id,)
-    kept, covered = frequent_tokens(data, DRAFT_VOCABULARY, stops)
     config = baseline_config(
         target, "shell-guide", arguments.which, parameters=arguments.parameters, own_head=arguments.own_head
     )
+    kept, covered = draft_vocabulary(data, DRAFT_VOCABULARY, stops, config.vocabulary)
     config = msgspec.structs.replace(config, draft_vocabulary=kept, stop_tokens=stops)
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "noise", "unroll")
     recipe = replace(default, **{name: getattr(arguments, name) for name in varied})
@@ -70,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     save_baseline(model, out)
     print(
         f"{arguments.which}: {trained_parameters(model):,} trained parameters, {recipe.steps} steps in "
-        f"{model.config.seconds:.0f} s; its {len(kept)} tokens cover {covered:.2%} of the answers; written to {out}"
+        f"{model.config.seconds:.0f} s; its {len(kept) or config.vocabulary} tokens cover {covered:.2%} of the answers; "
+        f"written to {out}"
     )
 
 
