@@ -150,8 +150,8 @@ def measure(
         for name, graph in graphs.items():
             step, floor = float(np.median(times[name])), graph.weights / bandwidth.bytes_per_second
             row: dict[str, object] = {"shapes": config.target, "rows": count, "scheme": name, "threads": threads}
-            row |= {"ms": round(1000 * step, 3), "weights_mb": round(graph.weights / 1e6, 1)}
-            row |= {"read_gb_s": round(bandwidth.bytes_per_second / 1e9, 1), "floor_ms": round(1000 * floor, 3)}
+            row |= {"ms": round(1000 * step, 3), "weight_bytes": graph.weights}
+            row |= {"read_gb_s": round(bandwidth.bytes_per_second / 1e9, 1), "floor_ms": round(1000 * floor, 6)}
             row |= {"times_floor": round(step / floor, 2), "independent_rows": graph.independent}
             if exactly:
                 slow = float(np.median(exactly))
@@ -164,7 +164,7 @@ def show(row: dict[str, object]) -> str:
     told = "{shapes}, {rows} rows, {scheme}: {ms:.2f} ms, {times_floor} times the floor of {floor_ms:.2f} ms".format(
         **row
     )
-    told += " ({weights_mb} MB at {read_gb_s} GB/s)".format(**row)
+    told += " ({weight_bytes:,} bytes at {read_gb_s} GB/s)".format(**row)
     if "float_ms" in row:
         told += "; float {float_ms:.2f} ms, {times_as_fast_as_float} times as fast".format(**row)
     return told + ("" if row["independent_rows"] else "; rows touch one another")

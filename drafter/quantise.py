@@ -32,14 +32,15 @@ its kernels on x86 give a row other last bits alone than beside another."""
 LARGE = 1_000_000
 """Weights of a matrix from which `auto` takes `int8`. A row more costs its kernels a third of what it costs those of
 `nbits8`, but with one row they read memory more slowly, and their inputs' scales are six small nodes more. What counts
-is the time of a step of 1 row and of one of 8 rows, together. In milliseconds (`python -m benchmarks.draft_step`):
+is the time of a step of 1 row and of one of 8 rows, together. In milliseconds, on one thread of a busy AMD EPYC
+(`python -m benchmarks.draft_step`, `--shapes 8b`):
 
-                                      int8              nbits8            auto
-    bundled (0.05M to 1.2M)           0.74 + 1.28       0.58 + 1.45       0.59 + 1.37
-    58.7M, one matrix by itself       3.58 + 4.85       2.76 + 7.19       as int8
+                                                 int8            nbits8          nbits4          auto
+    bundled, matrices of 0.05M to 1.2M           1.08 + 1.63     0.74 + 1.54     0.70 + 1.60     0.78 + 1.48
+    8B target, matrices of 4M to 131M            51.0 + 77.5     43.0 + 114.7    33.1 + 115.4    as int8
 
-Never `nbits4`: less memory, but a step of 8 rows takes as long as with `nbits8`, and the likeliest token changes at
-one position in five."""
+Never `nbits4`: it is fast with one row only, and the likeliest token changes at one position in five where the bundled
+drafter has no memory."""
 
 PIECE = 1024
 """Rows of a matrix that are quantised at a time."""

@@ -71,7 +71,7 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
         "| | |",
         "|---|---|",
         f"| trained parameters | {built.trained_parameters / 1e6:.1f}M |",
-        f"| draft vocabulary | {len(config.draft_vocabulary):,} tokens, {built.covered:.2%} of the answers |",
+        f"| draft vocabulary | {len(config.draft_vocabulary) or config.vocabulary:,} tokens, {built.covered:.2%} of the answers |",
         f"| {config.scheme} against float | {built.parity} |",
         "",
         "## How good it is",

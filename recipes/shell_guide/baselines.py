@@ -70,8 +70,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     save_baseline(model, out)
     print(
         f"{arguments.which}: {trained_parameters(model):,} trained parameters, {recipe.steps} steps in "
-        f"{model.config.seconds:.0f} s; its {len(kept) or config.vocabulary} tokens cover {covered:.2%} of the answers; "
-        f"written to {out}"
+        f"{model.config.seconds:.0f} s; its {len(kept) or config.vocabulary} tokens cover {covered:.2%} of the "
+        f"answers; written to {out}"
     )
 
 

@@ -20,7 +20,7 @@ def test_a_step_of_the_8b_shapes_reads_559_million_weights():
     assert embedding == 32_000 * 4096
     attention, mlp, head = 2 * 4096 * 4096 + 2 * 4096 * 1024, 3 * 4096 * 14_336, 32_000 * 4096
     matrices = attention + mlp + 2 * 4096 * 4096 + mlp + head
-    assert matrices == 559_939_584
+    assert matrices == 558_891_008
     assert sum(sizes.values()) == pytest.approx(matrices, rel=1e-4)
 
 
@@ -37,8 +37,8 @@ def test_every_scheme_is_timed_against_float_and_the_floor(tiny_pair, tmp_path, 
     assert [(row["rows"], row["scheme"]) for row in rows] == [(1, "int8"), (1, "nbits4"), (8, "int8"), (8, "nbits4")]
     for row in rows:
         assert row["ms"] > 0 and row["float_ms"] > 0 and row["read_gb_s"] > 0
-        assert row["times_floor"] == pytest.approx(row["ms"] / row["floor_ms"], rel=0.5)
-    assert rows[0]["weights_mb"] > rows[1]["weights_mb"]
+        assert row["times_floor"] == pytest.approx(row["ms"] / row["floor_ms"], rel=0.05)
+    assert rows[0]["weight_bytes"] > rows[1]["weight_bytes"]
     assert len(capsys.readouterr().out.splitlines()) == len(rows)
 
 
