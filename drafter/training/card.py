@@ -59,6 +59,7 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
     `evaluation` is what was measured, or a sentence that says why nothing was.
     """
     config, recipe = built.config, {**asdict(plan.recipe), "processes": built.processes}
+    kept = len(config.draft_vocabulary) or config.vocabulary
     lines = [
         f"# Outrider drafter for {config.target}",
         "",
@@ -71,7 +72,7 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
         "| | |",
         "|---|---|",
         f"| trained parameters | {built.trained_parameters / 1e6:.1f}M |",
-        f"| draft vocabulary | {len(config.draft_vocabulary) or config.vocabulary:,} tokens, {built.covered:.2%} of the answers |",
+        f"| draft vocabulary | {kept:,} tokens, {built.covered:.2%} of the answers |",
         f"| {config.scheme} against float | {built.parity} |",
         "",
         "## How good it is",

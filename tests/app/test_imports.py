@@ -33,6 +33,7 @@ FORBIDDEN = {
 TORCH_ROOMS = (
     "drafter/model.py",
     "drafter/quantise.py",
+    "drafter/quanto.py",
     "drafter/torch_step.py",
     "drafter/training/",
     "remote/verifier/",
