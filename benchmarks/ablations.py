@@ -67,7 +67,11 @@ VARIANTS = (
     Variant("another-seed", "another seed", recipe={"seed": Recipe.seed + 1}),
     Variant("no-lsa", "no layer self-attention", shape={"layer_self_attention": False}),
     Variant("no-ca", "no cross-attention", shape={"cross_attention": False}),
-    Variant("memory-state", "memory of the last hidden state too", shape={"memory_state": True}),
+    Variant("no-exit", "no norm and scale at the exit", shape={"exit_norm": False}),
+    *(
+        Variant(f"local-{share}", f"self-attention sees little for {share:.0%}", recipe={"local": share})
+        for share in (0.0, 0.5)
+    ),
     *(Variant(f"n-{count}", f"N = {count}", inference_layers=count) for count in (0, 1, 2)),
     *(Variant(f"tail-{share}", f"{share:.0%} with long gaps", recipe={"tail": share}) for share in (0.0, 0.12, 0.3)),
     *(
@@ -76,7 +80,7 @@ VARIANTS = (
     ),
     *(
         Variant(f"feature-{weight}", f"feature loss x {weight:g}", recipe={"feature_weight": weight})
-        for weight in (0.0, 0.1, 1.0)
+        for weight in (0.0, 0.1, 1.0, 10.0)
     ),
     *(Variant(f"loss-{kind}", f"{kind.upper()} loss", recipe={"loss": kind}) for kind in ("kl", "lk", "tv")),
 )

@@ -98,7 +98,6 @@ def fit(
         for learner, saved in zip(learners, state["learners"]):
             learner.load_state_dict(saved)
         begin, before = state["step"], state.get("seconds", 0.0)
-    together.wait_for_everyone()  # The main process must not write a checkpoint that another has yet to read.
     started, seconds = time.monotonic(), before
     recent: list[Losses] = []
     steps = zip(range(begin, schedule.steps), stream(begin * count + number, count))
@@ -138,6 +137,7 @@ def fit(
                 partial = checkpoint.with_suffix(".partial")
                 torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
                 os.replace(partial, checkpoint)
+    together.wait_for_everyone()  # Whoever looks for the checkpoint now finds it.
     return seconds
 
 

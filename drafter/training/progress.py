@@ -42,7 +42,7 @@ def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterat
     console = Console(stderr=True)
     if not shown or done >= total:
         yield _Silent()
-    elif console.is_terminal:
+    elif console.is_interactive:
         with _bars(console) as bars:
             yield _Bar(bars, name, total, done)
     else:

@@ -48,7 +48,8 @@ def rows(out) -> list[dict]:
 def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common):
     jobs, refused = plan(target, Recipe(), common)
     assert set(jobs) | set(refused) == {variant.name for variant in VARIANTS} and not set(jobs) & set(refused)
-    assert set(refused) == {"n-1", "tail-0.12", "blank-0.06", "feature-0.1", "loss-kl"}, "the baseline's own values"
+    own = {"n-1", "local-0.5", "tail-0.12", "blank-0.06", "feature-1.0", "loss-kl"}
+    assert set(refused) == own, "the baseline has them so"
     base = jobs[BASELINE]
     assert base.config.inference_layers == 1 and base.recipe == Recipe()
     changed = {}
@@ -64,7 +65,8 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
         "another-seed": {"seed": Recipe.seed + 1},
         "no-lsa": {"layer_self_attention": False},
         "no-ca": {"cross_attention": False},
-        "memory-state": {"memory_state": True},
+        "no-exit": {"exit_norm": False},
+        "local-0.0": {"local": 0.0},
         "n-0": {"inference_layers": 0},
         "n-2": {"inference_layers": 2},
         "tail-0.0": {"tail": 0.0},
@@ -72,7 +74,8 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
         "blank-0.0": {"blank": 0.0},
         "blank-0.2": {"blank": 0.2},
         "feature-0.0": {"feature_weight": 0.0},
-        "feature-1.0": {"feature_weight": 1.0},
+        "feature-0.1": {"feature_weight": 0.1},
+        "feature-10.0": {"feature_weight": 10.0},
         "loss-lk": {"loss": "lk"},
         "loss-tv": {"loss": "tv"},
     }

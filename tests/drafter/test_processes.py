@@ -42,9 +42,15 @@ def out(tiny_pair: Path, alone: bytes, tmp_path_factory: pytest.TempPathFactory)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*launch, "-m", "tests.drafter.together", str(tiny_pair), str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OUTRIDER_HOME": str(out / "home")}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(out / "mine")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, text=True, **pipes) as launcher:
+        try:
+            printed, told = launcher.communicate(timeout=900)
+        except subprocess.TimeoutExpired:
+            launcher.terminate()  # Unlike a kill, it takes its processes along.
+            raise
+    assert launcher.returncode == 0, told
+    assert printed.splitlines() == [str(out / "mine")]
     return out
 
 

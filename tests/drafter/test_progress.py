@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -29,9 +29,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal would be sent."""
     written = io.StringIO()
     monkeypatch.setattr(written, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
@@ -56,10 +56,10 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
 
 def test_what_is_told_is_a_line_of_its_own(clock, capsys):
     with stage("training", 4) as training:
-        clock.now += 60
+        clock.now += 20
         training.advance()
         training.tell("loss 2", '{"loss": 2}')
-    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 3.0 min left']
+    assert capsys.readouterr().err.splitlines() == ['training: {"loss": 2}, 1.0 min left']
 
 
 @pytest.mark.parametrize(("done", "shown"), [(5, True), (0, False)])
@@ -71,7 +71,7 @@ def test_nothing_is_said_of_what_is_done_or_of_another_process(capsys, done, sho
 
 
 def test_a_terminal_gets_a_bar_that_starts_where_an_earlier_run_stopped(terminal):
-    with stage("training", 100, 40) as training:
+    with redirect_stderr(terminal), stage("training", 100, 40) as training:
         assert "40/100" in shown(training)
         training.advance(2)
         training.tell("loss 1.25", "{}")
@@ -81,6 +81,13 @@ def test_a_terminal_gets_a_bar_that_starts_where_an_earlier_run_stopped(terminal
         assert task.speed == pytest.approx(2 / (last.timestamp - first.timestamp))
         training.advance(58)
     assert "100/100" in terminal.getvalue() and "{}" not in terminal.getvalue()
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(terminal, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    with redirect_stderr(terminal), stage("tau", 2) as tau:
+        tau.advance(2)
+    assert terminal.getvalue() == "tau: 2/2\n"
 
 
 def shown(bar) -> str:
