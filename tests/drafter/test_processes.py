@@ -45,7 +45,7 @@ def out(tiny_pair: Path, alone: bytes, tmp_path_factory: pytest.TempPathFactory)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, text=True, **pipes) as launcher:
         try:
-            printed, told = launcher.communicate(timeout=900)
+            printed, told = launcher.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             launcher.terminate()  # Unlike a kill, it takes its processes along.
             raise
