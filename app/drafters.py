@@ -6,14 +6,13 @@ Making and quantising need the `train` extra, measuring the `server` one; what b
 from __future__ import annotations
 
 import json
-import platform
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from app.machine import machine
 from drafter.config import Scheme, read_config
 from drafter.memory import memory_bytes
 from storage import Store
@@ -195,9 +194,8 @@ def evaluate(
             "max_tokens": most,
             "pace": asdict(TREE),
         }
-        machine = {"platform": platform.platform(), "processor": platform.processor(), "torch": version("torch")}
         try:
-            out.write_text(json.dumps({"machine": machine, "rows": [row]}, indent=1) + "\n", encoding="utf-8")
+            out.write_text(json.dumps({"machine": machine(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
             raise DrafterFailed(f"{out} cannot be written: {error.strerror}.") from error
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from pathlib import Path
 import torch
 
 from app.config import TreeRule
+from app.machine import machine
 from app.prompts import read_prompts
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
@@ -214,8 +214,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     if arguments.json:
-        machine = {"platform": platform.platform(), "processor": platform.processor(), "torch": torch.__version__}
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

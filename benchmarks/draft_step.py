@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ import onnx
 import onnxruntime
 import torch
 
+from app.machine import machine
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, load_draft_model
 from drafter.quantise import quantise_graph
@@ -197,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for row in rows:
         print(show(row))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

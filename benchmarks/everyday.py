@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.machine import machine
+
 QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
 BUNDLED = Path(__file__).parents[1] / "remote/verifier/pretrained/shell-guide"
 
@@ -72,9 +74,7 @@ def main() -> None:
     right = sum(row["right"] for row in rows)
     print(f"{right} of {len(rows)} right ({right / len(rows):.1%})")
     if arguments.json:
-        import platform
-
-        arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1))
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

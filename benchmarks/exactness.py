@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from app.machine import machine
 from app.prompts import Prompt, read_prompts
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +80,7 @@ def main() -> None:
             if a != b:
                 print(f"  differs: {prompt.turns[0]!r}", file=sys.stderr)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
     sys.exit(0 if all(row["equal"] == count for row in rows) else 1)
 
 

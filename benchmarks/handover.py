@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import signal
 import statistics
 import tempfile
@@ -23,6 +22,7 @@ from app.assistant import Assistant
 from app.config import Settings
 from app.events import Done, Drafted, Failed, ModeChanged, Stats
 from app.loopback import Loopback
+from app.machine import machine
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -76,7 +76,7 @@ def main() -> None:
     rows = asyncio.run(run(arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": platform.platform(), "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

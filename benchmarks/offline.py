@@ -32,11 +32,11 @@ from typing import Literal
 import numpy as np
 import torch
 
+from app.machine import machine
 from app.prompts import read_prompts
 from app.transcript import conversation_tokens, shared_prefix
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.everyday import QUESTIONS, Question, read_questions
-from benchmarks.machine import machine
 from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.model import MemoryEncoder

@@ -234,10 +234,8 @@ def _page(parts: Sequence[str], document: Mapping[str, Any]) -> str:
     return "\n\n".join([*(part for part in parts if part), _measured_on(document["machine"])])
 
 
-def _measured_on(machine: Mapping[str, Any] | str) -> str:
-    """What is known of the machine; some benchmarks tell its platform only."""
-    known = {"platform": machine} if isinstance(machine, str) else machine
-    return "Measured on " + ", ".join(f"{key} {value}" for key, value in known.items() if value) + "."
+def _measured_on(machine: Mapping[str, Any]) -> str:
+    return "Measured on " + ", ".join(f"{key} {value}" for key, value in machine.items() if value) + "."
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 
+from app.machine import machine
 from app.prompts import read_prompts
 from app.retrieval import STORED_TOKENS
 from app.transcript import answer_opening
@@ -139,9 +138,7 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row), flush=True)
     if arguments.json:
-        versions = {"onnxruntime": onnxruntime.__version__, "numpy": np.__version__}
-        machine = {"platform": platform.platform(), "processor": platform.processor(), **versions}
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -28,6 +27,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from app.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, rounds, telling
 from drafter.model import MemoryEncoder
@@ -164,8 +164,7 @@ def main() -> None:
     for line in rows:
         print(json.dumps(line), flush=True)
     if arguments.json:
-        machine = {"platform": platform.platform(), "threads": torch.get_num_threads(), "torch": torch.__version__}
-        written = {"machine": machine, "pace": asdict(pace), "rows": rows}
+        written = {"machine": {**machine(), "threads": torch.get_num_threads()}, "pace": asdict(pace), "rows": rows}
         arguments.json.write_text(json.dumps(written, indent=1) + "\n")
 
 

@@ -260,9 +260,9 @@ class MemoryEncoder(nn.Module):
         """
         mixed = keys_values
         if self.config.layer_self_attention:
-            layers = torch.arange(mixed.shape[1], device=mixed.device).expand(len(mixed), -1)
-            query, key, value = self.layer_self_attention.project(mixed, layers)
-            mixed = self.layer_self_attention.finish(mixed, query, key, value, None)
+            layers = torch.arange(keys_values.shape[1], device=keys_values.device).expand(len(keys_values), -1)
+            query, key, value = self.layer_self_attention.project(keys_values, layers)
+            mixed = self.layer_self_attention.finish(keys_values, query, key, value, None)
         hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
         size = (self.config.kv_heads, self.config.head_size)
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)

@@ -79,13 +79,13 @@ DOCUMENTS = {
         ],
     },
     "draft_step": {
-        "machine": "Plan 9",
+        "machine": MACHINE,
         "rows": [
             {"rows": 1, "int8_ms": 0.875, "float_ms": 3.5, "ratio": 4.0, "floor_ms": 0.375},
             {"rows": 8, "int8_ms": 1.5, "float_ms": 5.25, "ratio": 3.5, "floor_ms": 0.375},
         ],
     },
-    "everyday": {"machine": "Plan 9", "rows": [{"right": True}, {"right": True}, {"right": False}]},
+    "everyday": {"machine": MACHINE, "rows": [{"right": True}, {"right": True}, {"right": False}]},
 }
 """Numbers that are easy to find again, and true of nothing."""
 

@@ -1,4 +1,4 @@
-"""What a figure was measured on, as the benchmarks write it beside their rows."""
+"""What a figure was measured on, as `outrider drafter eval` and the benchmarks write it beside their rows."""
 
 from __future__ import annotations
 
