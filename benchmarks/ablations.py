@@ -67,7 +67,9 @@ VARIANTS = (
     Variant("another-seed", "another seed", recipe={"seed": Recipe.seed + 1}),
     Variant("no-lsa", "no layer self-attention", shape={"layer_self_attention": False}),
     Variant("no-ca", "no cross-attention", shape={"cross_attention": False}),
-    Variant("no-exit", "no norm and scale at the exit", shape={"exit_norm": False}),
+    Variant("random-start", "random weights", shape={"from_target": False}),
+    Variant("random-start-exit", "random weights, and an exit", shape={"from_target": False, "exit_norm": True}),
+    Variant("exit", "an exit", shape={"exit_norm": True}),
     *(
         Variant(f"local-{share}", f"self-attention sees little for {share:.0%}", recipe={"local": share})
         for share in (0.0, 0.5)
@@ -76,7 +78,7 @@ VARIANTS = (
     *(Variant(f"tail-{share}", f"{share:.0%} with long gaps", recipe={"tail": share}) for share in (0.0, 0.12, 0.3)),
     *(
         Variant(f"blank-{share}", f"{share:.0%} with a blank turn", recipe={"blank": share})
-        for share in (0.0, 0.06, 0.2)
+        for share in (0.0, 0.1, 0.2)
     ),
     *(
         Variant(f"feature-{weight}", f"feature loss x {weight:g}", recipe={"feature_weight": weight})

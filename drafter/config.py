@@ -66,7 +66,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     target_ffn: int
     target_qkv_bias: bool = False
     target_qk_norm: bool = False
-    """What the inferred layers have beyond Llama's."""
+    """What the target's layers have beyond Llama's, and so those that are inferred or begin as its own."""
     rope_theta: float
     norm_eps: float
     layer_self_attention: bool = True
@@ -75,6 +75,9 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Off: memory is made, but not looked at. For ablation."""
     exit_norm: bool = False
     """The cross-attention's result is brought to where the target's hidden states lie."""
+    from_target: bool = False
+    """Self- and cross-attention are shaped like the target's layers and begin as two of them; what the encoder makes is
+    added to the keys and values of the one that the cross-attention replaces."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     scheme: Scheme = "int8"
@@ -88,6 +91,11 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Digest of target, LSA and cross-attention projections, hex: stored memory is valid while it stays."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
+
+    @property
+    def replaced(self) -> int:
+        """The target's layer whose place the cross-attention takes: the one before the inferred ones."""
+        return self.target_layers - self.inference_layers - 1
 
     @property
     def memory_layers(self) -> tuple[tuple[int, int], ...]:

@@ -194,11 +194,14 @@ class CrossAttentionLayer(nn.Module):
         eps: float,
         *,
         blind: bool = False,
+        q_bias: bool = False,
+        q_norm: bool = False,
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.theta, self.blind = heads, head_size, theta, blind
         self.input_layernorm = Norm(size, eps)
-        self.q_proj = nn.Linear(size, heads * head_size, bias=False)
+        self.q_proj = nn.Linear(size, heads * head_size, bias=q_bias)
+        self.q_norm = Norm(head_size, eps) if q_norm else nn.Identity()
         self.o_proj = nn.Linear(heads * head_size, size, bias=False)
         self.null_key = nn.Parameter(torch.randn(kv_heads, 1, head_size) * 0.02)
         self.null_value = nn.Parameter(torch.zeros(kv_heads, 1, head_size))
@@ -210,7 +213,7 @@ class CrossAttentionLayer(nn.Module):
         if self.blind:
             memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)
-        query = rotate(query, positions, self.theta)
+        query = rotate(self.q_norm(query), positions, self.theta)
         batch = memory[0].shape[:-3]
         keys = torch.cat((self.null_key.expand(*batch, -1, -1, -1), memory[0]), dim=-2)
         values = torch.cat((self.null_value.expand(*batch, -1, -1, -1), memory[1]), dim=-2)
@@ -224,6 +227,8 @@ class CrossAttentionLayer(nn.Module):
 class MemoryEncoder(nn.Module):
     """Layer self-attention and the cross-attention's key and value projections: the verifier's half of the drafter.
 
+    With `from_target` what they give is added to the keys and values of the target's layer that the cross-attention
+    replaces, and nothing before training: so memory means something to a cross-attention that began as that layer.
     Without layer self-attention (an ablation) the mean over the layers is of their keys and values as they are.
     """
 
@@ -240,6 +245,9 @@ class MemoryEncoder(nn.Module):
         self.input_layernorm = Norm(config.hidden, config.norm_eps)
         self.k_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
         self.v_proj = nn.Linear(config.hidden, config.kv_heads * config.head_size, bias=False)
+        if config.from_target:
+            nn.init.zeros_(self.k_proj.weight)
+            nn.init.zeros_(self.v_proj.weight)
 
     @property
     def digest(self) -> bytes:
@@ -266,11 +274,18 @@ class MemoryEncoder(nn.Module):
         hidden = self.input_layernorm(self.to_hidden(mixed.mean(dim=-2)))
         size = (self.config.kv_heads, self.config.head_size)
         keys = rotate(self.k_proj(hidden).unflatten(-1, size).transpose(0, 1), positions, self.config.rope_theta)
-        rows = [(keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size))]
-        for layer in range(self.config.target_layers - self.config.inference_layers, self.config.target_layers):
-            pair = keys_values[:, layer].reshape(-1, self.config.target_kv_heads, 2, self.config.target_head_size)
-            rows.append((pair[:, :, 0], pair[:, :, 1]))
-        return rows
+        keys, values = keys.transpose(0, 1), self.v_proj(hidden).unflatten(-1, size)
+        if self.config.from_target:
+            base_keys, base_values = self._of_layer(keys_values, self.config.replaced)
+            keys, values = base_keys + keys, base_values + values
+        first = self.config.target_layers - self.config.inference_layers
+        inferred = [self._of_layer(keys_values, layer) for layer in range(first, self.config.target_layers)]
+        return [(keys, values), *inferred]
+
+    def _of_layer(self, keys_values: Tensor, layer: int) -> KeysValues:
+        """One target layer's keys and values, (S, heads, size) each."""
+        pair = keys_values[:, layer].reshape(-1, self.config.target_kv_heads, 2, self.config.target_head_size)
+        return pair[:, :, 0], pair[:, :, 1]
 
     @classmethod
     def load(cls, folder: Path) -> MemoryEncoder:
@@ -313,8 +328,10 @@ class DraftModel(nn.Module):
         self.config = config
         shape = layer_shape(config)
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
-        self.self_attention = SelfAttentionLayer(*shape)
-        self.cross_attention = CrossAttentionLayer(*shape, blind=not config.cross_attention)
+        bias, norm = config.target_qkv_bias and config.from_target, config.target_qk_norm and config.from_target
+        blind = not config.cross_attention
+        self.self_attention = SelfAttentionLayer(*shape, qkv_bias=bias, qk_norm=norm)
+        self.cross_attention = CrossAttentionLayer(*shape, blind=blind, q_bias=bias, q_norm=norm)
         self.exit = Exit(config.hidden, config.norm_eps) if config.exit_norm else nn.Identity()
         target = (
             config.hidden,
@@ -333,7 +350,8 @@ class DraftModel(nn.Module):
             )
             for _ in range(config.inference_layers)
         )
-        self.norm = Norm(config.hidden, config.norm_eps) if config.inference_layers else nn.Identity()
+        targets_norm = config.inference_layers or config.from_target
+        self.norm = Norm(config.hidden, config.norm_eps) if targets_norm else nn.Identity()
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
 
     def freeze(self) -> None:

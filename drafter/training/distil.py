@@ -25,7 +25,7 @@ from drafter.model import NEVER, DraftModel, Exit, MemoryEncoder, load_draft_mod
 from drafter.training.answers import Conversation
 from drafter.training.loop import Schedule, fit, means
 from drafter.training.losses import Divergence, Losses, agrees, divergence
-from drafter.training.target import borrow
+from drafter.training.target import borrow, copy_layers
 from drafter.training.teacher import Recording, Teacher
 
 OVERLAP = 3
@@ -51,11 +51,11 @@ class Recipe(Schedule):
     """Anchors lie this many tokens apart, uniformly."""
     tail: float = 0.12
     """Share of conversations whose gaps are 12 .. 256 tokens, log-uniformly."""
-    blank: float = 0.06
+    blank: float = 0.1
     """Share of conversations whose last turn, question included, is drafted without memory of it."""
-    local: float = 0.5
-    """Share of the steps over which conversations whose self-attention sees little before the anchor fade out: one that
-    sees all tokens at once learns to do without memory."""
+    local: float = 0.0
+    """Share of the steps over which conversations whose self-attention sees little before the anchor fade out: with
+    random weights, one that sees all tokens at once learns to do without memory."""
     discount: float = 0.9
     """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
 
@@ -239,6 +239,8 @@ def train(
         model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
         borrow(model.draft, target)
 
+    elif config.from_target:
+        copy_layers(model.draft, target)
     teacher = recording or Teacher(target)
 
     with torch.autocast(device.split(":")[0], torch.bfloat16):

@@ -119,7 +119,8 @@ def build(
         cross_attention=plan.cross_attention,
     )
     if plan.init is not None:
-        config = msgspec.structs.replace(config, exit_norm=read_config(plan.init).exit_norm)
+        older = read_config(plan.init)
+        config = msgspec.structs.replace(config, exit_norm=older.exit_norm, from_target=older.from_target)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     if together.is_main_process:

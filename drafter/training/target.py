@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from drafter.config import DrafterConfig
@@ -63,7 +63,7 @@ def drafter_config(
         raise UnsupportedTarget(f"Target layer inference {why}: use N = 0.")
     if inference_layers >= config.num_hidden_layers:
         raise UnsupportedTarget(f"N = {inference_layers}, but the target has {config.num_hidden_layers} layers.")
-    layers = INFERABLE[config.model_type] if inference_layers else _Layers()
+    layers = _Layers() if why else INFERABLE[config.model_type]
     rope = dict(getattr(config, "rope_parameters", None) or {})
     heads = config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -88,7 +88,8 @@ def drafter_config(
         target_qk_norm=layers.qk_norm,
         rope_theta=float(rope.get("rope_theta", 10_000.0)),
         norm_eps=float(getattr(config, "rms_norm_eps", 1e-6)),
-        exit_norm=True,
+        exit_norm=bool(why),
+        from_target=not why,
     )
 
 
@@ -127,11 +128,34 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
     with torch.no_grad():
         draft.embedding.weight.copy_(model.get_input_embeddings().weight)
         draft.head.weight.copy_(model.get_output_embeddings().weight)
-        if draft.config.inference_layers:
+        if draft.config.inference_layers or draft.config.from_target:
             draft.norm.load_state_dict(model.base_model.norm.state_dict())
+        if draft.config.inference_layers:
             for mine, theirs in zip(draft.target_layers, model.base_model.layers[-draft.config.inference_layers :]):
                 mine.load_state_dict(theirs.state_dict())
     draft.freeze()
+
+
+@torch.no_grad()
+def copy_layers(draft: DraftModel, model: PreTrainedModel) -> None:
+    """Begin with the target's own layers: its first as self-attention, the `replaced` one as cross-attention.
+
+    So the drafter starts as its target with the layers between left out, and learns to make up for them. The width of
+    its MLPs can be another: these then keep their random weights.
+    """
+    layers = model.base_model.layers
+    _copy_fitting(draft.self_attention, layers[0].state_dict())
+    # The cross-attention's own projections stand beside its MLP, not in a module of theirs.
+    source = {
+        name.removeprefix("self_attn."): weight for name, weight in layers[draft.config.replaced].state_dict().items()
+    }
+    _copy_fitting(draft.cross_attention, source)
+
+
+def _copy_fitting(module: nn.Module, source: Mapping[str, Tensor]) -> None:
+    for name, weight in module.state_dict().items():
+        if name in source and source[name].shape == weight.shape:
+            weight.copy_(source[name])
 
 
 def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, inference_layers: int) -> Features:

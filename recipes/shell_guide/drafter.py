@@ -8,6 +8,7 @@ Each stage leaves its result in the work folder and is skipped or resumed when r
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +25,22 @@ DRAFT_VOCABULARY = 4096
 token costs a round for each."""
 MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
 """Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
+EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
+"""Of every third conversation: what a drafter that is alone is asked most."""
 RECORDED = (1, 4, 6, 7)
 """Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA with N = 1 from 7, with N = 2 from 6."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
-BATCH = 8192
+BATCH = 12_288
 """Conversations answered together: their last turns are few, and few at a time take as long as many."""
+
+
+def draw_questions(pages: Path, count: int) -> Iterator[list[str]]:
+    """The questions of `count` conversations: first the third that is mostly about everyday needs, then the others."""
+    everyday = count // 3
+    for size, mix, seed in ((everyday, EVERYDAY_MIX, 29), (count - everyday, MIX, 23)):
+        source = Conversations(pages, seed=seed, mix=mix, strange=STRANGE)
+        yield from ([question for question, _ in source.draw(index)] for index in range(size))
 
 
 def main() -> None:
@@ -56,8 +67,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
-    source = Conversations(arguments.pages, seed=23, mix=MIX, strange=STRANGE)
-    questions = [[question for question, _ in source.draw(index)] for index in range(arguments.conversations)]
+    questions = list(draw_questions(arguments.pages, arguments.conversations))
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail", "blank")
     plan = Plan(
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),

@@ -48,7 +48,7 @@ def rows(out) -> list[dict]:
 def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common):
     jobs, refused = plan(target, Recipe(), common)
     assert set(jobs) | set(refused) == {variant.name for variant in VARIANTS} and not set(jobs) & set(refused)
-    own = {"n-1", "local-0.5", "tail-0.12", "blank-0.06", "feature-1.0", "loss-kl"}
+    own = {"n-1", "local-0.0", "tail-0.12", "blank-0.1", "feature-1.0", "loss-kl"}
     assert set(refused) == own, "the baseline has them so"
     base = jobs[BASELINE]
     assert base.config.inference_layers == 1 and base.recipe == Recipe()
@@ -65,8 +65,10 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
         "another-seed": {"seed": Recipe.seed + 1},
         "no-lsa": {"layer_self_attention": False},
         "no-ca": {"cross_attention": False},
-        "no-exit": {"exit_norm": False},
-        "local-0.0": {"local": 0.0},
+        "random-start": {"from_target": False},
+        "random-start-exit": {"from_target": False, "exit_norm": True},
+        "exit": {"exit_norm": True},
+        "local-0.5": {"local": 0.5},
         "n-0": {"inference_layers": 0},
         "n-2": {"inference_layers": 2},
         "tail-0.0": {"tail": 0.0},

@@ -17,9 +17,18 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
+from drafter.config import DrafterConfig
+from drafter.model import SelfAttentionLayer
 from drafter.training.answers import Conversation
 from drafter.training.distil import Distiller, Recipe, train
-from drafter.training.target import UnsupportedTarget, check_head, drafter_config, features
+from drafter.training.target import (
+    UnsupportedTarget,
+    check_head,
+    copy_layers,
+    drafter_config,
+    everything,
+    features,
+)
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 
@@ -82,6 +91,66 @@ def test_inferred_layers_compute_what_the_targets_do(name, count):
     torch.testing.assert_close(draft.norm(x), seen.last, atol=1e-4, rtol=1e-4)
     logits = target(input_ids=ids).logits
     torch.testing.assert_close(draft.head(draft.norm(x)), logits, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", INFERABLE)
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count):
+    target = tiny(name)
+    config = drafter_config(target, name, inference_layers=count)
+    for layer in target.base_model.layers[1 : config.replaced + 1]:  # Nothing is lost when these are left out.
+        layer.self_attn.o_proj.weight.zero_()
+        layer.mlp.down_proj.weight.zero_()
+    draft = Distiller(config, target).draft.eval()
+    copy_layers(draft, target)
+    length = 7  # Within the windows.
+    ids, positions = torch.arange(3, 3 + length), torch.arange(length)
+    mask = torch.full((length, length), -1e9).triu(1)
+    own, theirs = (config.kv_heads, 0, config.head_size), (config.target_kv_heads, 0, config.target_head_size)
+    past = [tuple(torch.zeros(2, *shape)) for shape in (own, *[theirs] * count)]
+    hidden, _ = draft(ids, positions, mask, past, past[0])
+    torch.testing.assert_close(draft.head(hidden), target(input_ids=ids[None]).logits[0], atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", INFERABLE)
+@pytest.mark.parametrize("count", [0, 1])
+def test_its_cross_attention_begins_as_the_layer_that_it_replaces(name, count):
+    target = tiny(name)
+    model = Distiller(drafter_config(target, name, inference_layers=count), target).requires_grad_(False)
+    copy_layers(model.draft, target)
+    config, length = model.config, 7
+    replaced = target.base_model.layers[config.replaced]
+    ids, positions = torch.arange(3, 3 + length)[None], torch.arange(length)[None]
+    causal = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+    keys_values, states, _ = everything(target, ids, positions, causal, [config.replaced])
+    memory = [side.transpose(0, 1) for side in model.encoder(keys_values[0], positions[0])[0]]
+    cross = model.draft.cross_attention
+    cross.null_key.fill_(0)
+    # The layer itself, with a null row beside the tokens: the row's key is 0, and so are its score and its value.
+    query, keys, values = SelfAttentionLayer.project(as_layer(replaced, config), states[0], positions[0])
+    keys, values = (torch.cat((torch.zeros_like(side[:, :1]), side), dim=1) for side in (keys, values))
+    mask = torch.cat((torch.zeros(length, 1), torch.full((length, length), -1e9).triu(1)), dim=1)
+    expected = as_layer(replaced, config).finish(states[0], query, keys, values, mask[None])
+    torch.testing.assert_close(
+        cross(states[0], positions[0], tuple(memory), mask[None, :, 1:]), expected, atol=1e-3, rtol=1e-3
+    )
+
+
+def as_layer(theirs: torch.nn.Module, config: DrafterConfig) -> SelfAttentionLayer:
+    """The target's layer in our own class, which other tests compare with transformers' own."""
+    layer = SelfAttentionLayer(
+        config.hidden,
+        config.target_heads,
+        config.target_kv_heads,
+        config.target_head_size,
+        config.target_ffn,
+        config.rope_theta,
+        config.norm_eps,
+        qkv_bias=config.target_qkv_bias,
+        qk_norm=config.target_qk_norm,
+    )
+    layer.load_state_dict(theirs.state_dict())
+    return layer.requires_grad_(False)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

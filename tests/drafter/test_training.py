@@ -22,7 +22,7 @@ from drafter.step import Slab, Step
 from drafter.training import export
 from drafter.training.answers import Conversation
 from drafter.training.distil import OVERLAP, Batch, Distiller, Recipe, anchors, batches, train
-from drafter.training.target import features
+from drafter.training.target import drafter_config, features
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
@@ -94,6 +94,14 @@ def test_one_pass_equals_drafting_step_by_step(target, inference_layers, seed):
 @pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
 def test_so_it_does_without_a_part(target, ablated):
     check_one_pass(target, tiny_distiller(target, 1, **{ablated: False}), 0)
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1])
+@pytest.mark.parametrize("own", ["exit_norm", "from_target"])
+def test_so_it_does_with_and_without_parts_of_its_own(target, inference_layers, own):
+    shape = drafter_config(target, "tiny", inference_layers=inference_layers)
+    changed = {own: not getattr(shape, own)}
+    check_one_pass(target, tiny_distiller(target, inference_layers, **changed), 0)
 
 
 def check_one_pass(target, distiller: Distiller, seed: int) -> None:
@@ -294,7 +302,7 @@ def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_pat
 
 @pytest.mark.parametrize("inference_layers", [0, 2])
 def test_an_untrained_stream_ends_where_the_targets_states_lie(target, spoken, tmp_path, inference_layers):
-    config = tiny_distiller(target, inference_layers).config
+    config = tiny_distiller(target, inference_layers, exit_norm=True, from_target=False).config
     recipe = Recipe(steps=0, rows=4)
     model = train(config, target, spoken, tmp_path, recipe)
     batch = next(batches(spoken, recipe))
