@@ -220,6 +220,10 @@ def train_drafter(
     max_tokens: Annotated[
         int | None, typer.Option("--max-tokens", min=2, help="Longest answer that is learnt from.")
     ] = None,
+    datastore: Annotated[
+        int | None,
+        typer.Option("--datastore", metavar="TOKENS", min=0, help="Answers kept in it, to guess from; 0: none."),
+    ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="auto: CUDA, else MPS, else the CPU.")
     ] = "auto",
@@ -240,6 +244,7 @@ def train_drafter(
         inference_layers=inference_layers,
         init=init,
         max_tokens=max_tokens,
+        datastore=datastore,
         device=device,
     )
 

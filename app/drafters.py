@@ -47,6 +47,7 @@ def train(
     inference_layers: int | None,
     init: Path | None,
     max_tokens: int | None,
+    datastore: int | None,
     device: Literal["auto", "cpu", "cuda", "mps"],
 ) -> None:
     """Make a drafter for `target`, a folder or a hub model, in `out`; `work` holds what a killed run resumes from.
@@ -73,6 +74,7 @@ def train(
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = Plan(recipe=recipe, inference_layers=inference_layers, init=init)
         plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
+        plan = plan if datastore is None else replace(plan, datastore=datastore)
         learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
         if built is not None:

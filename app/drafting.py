@@ -143,7 +143,7 @@ class Drafting:
 
     def _retrieve(self) -> None:
         if self._second_stage is not None and self._retrieval is not None:
-            self._second_stage.stored = self._retrieval.index
+            self._second_stage.stored = self._retrieval.indices
 
     def _follow(self, tokens: Sequence[int]) -> None:
         known = self._context.tokens

@@ -1,6 +1,6 @@
-"""Stored answers, where the second stage looks for what may come next: the newest ones, as one n-gram index.
+"""Texts where the second stage looks for what may come next: the newest stored answers, and the drafter's datastore.
 
-Read from storage in the background, again at each reply, because the last one has added an answer.
+Read in the background: the answers again at each reply, because the last one has added one, the datastore once.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 
 from app.transcript import answer_opening
+from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
 from drafter.second_stage import Experience
@@ -22,12 +23,13 @@ class Retrieval:
     """What all conversations of one program share."""
 
     def __init__(self, drafter: Drafter, store: Store) -> None:
-        self.index = NGramIndex()
-        """The answers read last, none at first. Complete, and never changed any more."""
+        self.indices: tuple[NGramIndex, ...] = ()
+        """The answers read last, then the datastore; none at first. Complete, and never changed any more."""
         self.experience = Experience()
         """What guessing has taught, in all conversations."""
         self._drafter = drafter
         self._store = store
+        self._datastore: NGramIndex | None = None
         self._reading: asyncio.Task[None] | None = None
 
     def refresh(self) -> None:
@@ -41,10 +43,15 @@ class Retrieval:
             await asyncio.wait([self._reading])
 
     async def _read(self) -> None:
-        with contextlib.suppress(StorageError):  # Guesses are worth no sentence to the person; the old index stays.
-            self.index = await asyncio.to_thread(self._build)
+        # Guesses are worth no sentence to the person; the old indices stay.
+        with contextlib.suppress(StorageError, DrafterError):
+            answers = await asyncio.to_thread(self._answers)
+            self.indices = (answers, *self.indices[1:])
+            if self._datastore is None:
+                self._datastore = await asyncio.to_thread(self._drafter.datastore)
+                self.indices = (answers, self._datastore)
 
-    def _build(self) -> NGramIndex:
+    def _answers(self) -> NGramIndex:
         index, opening = NGramIndex(), answer_opening(self._drafter.text)
         known = range(self._drafter.config.vocabulary)
         for answer in reversed(self._store.recent_answers(STORED_TOKENS)):

@@ -3,8 +3,9 @@
     python -m benchmarks.second_stage [--prompts FILE] [--limit N] [--temperature T] [--seed N] [--json OUT]
 
 Each prompt is answered by the drafter alone, without memory: with no second stage (`off`), with guesses from the
-conversation itself (`conversation`), and from the answers to earlier prompts as well (`stored`), as an assistant has
-them that was asked these questions one after another. The three take turns at going first. The pass over the prompt,
+conversation itself (`conversation`), from the answers to earlier prompts as well (`stored`), as an assistant has them
+that was asked these questions one after another, and from the drafter's datastore besides (`datastore`), which is what
+the app does. The four take turns at going first. The pass over the prompt,
 which all of them make alike, is not timed. Stops where two texts differ.
 """
 
@@ -30,7 +31,7 @@ from drafter.second_stage import Experience, SecondStage
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
 DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"
-STAGES = ("off", "conversation", "stored")
+STAGES = ("off", "conversation", "stored", "datastore")
 
 
 @dataclass
@@ -93,13 +94,13 @@ def measure(
     """All prompts with every stage. Raises `SystemExit` where the text depends on the stage."""
     tallies = {stage: Tally() for stage in STAGES}
     stored, opening = NGramIndex(), answer_opening(drafter.text)
+    texts = {"conversation": (), "stored": (stored,), "datastore": (stored, drafter.datastore())}
     experience = {stage: Experience() for stage in STAGES}
     for number, prompt in enumerate(prompts):
         written: dict[str, Written] = {}
         for turn in range(len(STAGES)):
             stage = STAGES[(number + turn) % len(STAGES)]
-            texts = stored if stage == "stored" else None
-            second = None if stage == "off" else SecondStage(texts, experience[stage])
+            second = None if stage == "off" else SecondStage(texts[stage], experience[stage])
             context = drafter.context(second)
             context.commit(prompt)
             written[stage] = write(context, drafter.text.stop_tokens, temperature, seed, most)

@@ -5,7 +5,9 @@
 Greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by prompt:
 
 - `plain`: our engine, one token a forward
-- `outrider`: the MoA drafter and the engine, memory included, at the pace that was fastest on the first prompts
+- `outrider`: the MoA drafter with its second stage, and the engine, memory included, at the pace that was fastest on
+  the first prompts
+- `outrider, no second stage`: the same without guesses from the conversation and the drafter's datastore
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
 - `generate, assisted`: transformers' own, with the small model given by --assistant
@@ -31,8 +33,10 @@ from app.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, rounds, telling
 from drafter.model import MemoryEncoder
+from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target
@@ -65,11 +69,15 @@ class Different(Exception):
     """Two ways of greedy decoding gave different tokens."""
 
 
-def with_drafts(engine: Engine, drafter: Drafter, pace: Pace | None) -> Decode:
-    """Our loop; `pace` None drafts nothing."""
+def with_drafts(
+    engine: Engine, drafter: Drafter, pace: Pace | None, stored: Sequence[NGramIndex] | None = None
+) -> Decode:
+    """Our loop; `pace` None drafts nothing, `stored` None does without a second stage."""
+    experience = Experience()
 
     def decode(prompt: list[int]) -> list[int]:
-        draft, answer = drafter.context(), list[int]()
+        second = None if stored is None else SecondStage(stored, experience)
+        draft, answer = drafter.context(second), list[int]()
         draft.commit(prompt)
         propose = (lambda _: DraftTree.empty()) if pace is None else (lambda _: draft.draft(pace))
         with telling(engine, drafter, draft) as tell:
@@ -147,12 +155,14 @@ def main() -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
 
-    tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts[:TRIED])
+    stored = (drafter.datastore(),)
+    tried = run({str(i): with_drafts(engine, drafter, pace, stored) for i, pace in enumerate(PACES)}, prompts[:TRIED])
     pace = PACES[max(range(len(PACES)), key=lambda i: tried[str(i)].rate)]
     print(f"fastest pace: {pace}", flush=True)
     ways = {
         "plain": with_drafts(engine, drafter, None),
-        "outrider": with_drafts(engine, drafter, pace),
+        "outrider": with_drafts(engine, drafter, pace, stored),
+        "outrider, no second stage": with_drafts(engine, drafter, pace),
         "generate": by_transformers(model),
         "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
     }

@@ -17,6 +17,8 @@ TEMPLATE = "chat_template.jinja"
 ENCODER = "memory_encoder.safetensors"
 FLOAT = "model.safetensors"
 
+DATASTORE = "datastore.npz"
+
 Scheme = Literal["int8", "nbits8", "nbits4", "auto"]
 """How the weights of the step graph are quantised: see `drafter/quantise.py`."""
 

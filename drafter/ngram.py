@@ -8,8 +8,12 @@ Occurrences of an n-gram are chained from the newest to the oldest, as LZ77 comp
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 SHORTEST = 2
 """Tokens that an occurrence must share with the end of the text."""
@@ -46,11 +50,32 @@ class NGramIndex:
     """A token sequence, and where each of its n-grams of `SHORTEST` tokens ends."""
 
     def __init__(self) -> None:
-        self.tokens: list[int] = []
+        self.tokens = array("i")
         self._newest: dict[tuple[int, ...], int] = {}
         """N-gram -> where its newest occurrence ends."""
-        self._older: list[int] = []
+        self._older = array("i")
         """Per end of an n-gram: where its occurrence before that one ends; 0: there is none."""
+
+    @classmethod
+    def of(cls, tokens: NDArray[np.int32]) -> NGramIndex:
+        """The index of many tokens (n,) at once: what `extend` makes of them, in a third of the time."""
+        index = cls()
+        index.tokens = array("i", tokens.astype(np.int32).tobytes())
+        if not len(tokens):
+            return index
+        grams = (
+            np.lib.stride_tricks.sliding_window_view(tokens, SHORTEST) if len(tokens) >= SHORTEST else tokens[:0, None]
+        )
+        order = (
+            np.lexsort(grams.T) if len(grams) else np.zeros(0, np.int64)
+        )  # Equal ones stay in the order of the text.
+        ends, repeated = order + SHORTEST, (grams[order[1:]] == grams[order[:-1]]).all(axis=1)
+        older = np.zeros(len(tokens), np.int32)
+        older[ends[1:][repeated] - 1] = ends[:-1][repeated]
+        index._older = array("i", older.tobytes())
+        newest = np.append(~repeated, True)[: len(order)]
+        index._newest = dict(zip(map(tuple, grams[order[newest]].tolist()), ends[newest].tolist()))
+        return index
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens; `BREAK` ends a text."""

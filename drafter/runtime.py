@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from drafter.config import GRAPH, DrafterConfig, DrafterError, read_config
+from drafter.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
 from drafter.context import DraftContext
+from drafter.datastore import load_datastore
+from drafter.ngram import NGramIndex
 from drafter.second_stage import SecondStage
 from drafter.step import DraftStep, StepGraph
 from drafter.text import ChatText
@@ -17,7 +19,8 @@ Runtime = Literal["onnx", "torch"]
 class Drafter:
     """The light half, ready to draft; one is shared by all conversations, each with a `DraftContext` of its own."""
 
-    def __init__(self, config: DrafterConfig, text: ChatText, step: DraftStep) -> None:
+    def __init__(self, config: DrafterConfig, text: ChatText, step: DraftStep, folder: Path | None = None) -> None:
+        """`folder`: where its datastore lies, if it has one."""
         self.config = config
         self.text = text
         self.memory_digest = bytes.fromhex(config.memory)
@@ -25,6 +28,7 @@ class Drafter:
         self.memory_layers = config.memory_layers
         """(heads, size) of each memory row."""
         self._step = step
+        self._folder = folder
 
     @classmethod
     def load(
@@ -42,11 +46,11 @@ class Drafter:
         Raises `DrafterMissing`, `DrafterCorrupt`, or a plain `DrafterError` where PyTorch or its device is not there.
         """
         if runtime == "torch":
-            return cls(read_config(folder), ChatText.load(folder), _torch_step(folder, device, bits))
+            return cls(read_config(folder), ChatText.load(folder), _torch_step(folder, device, bits), folder)
         if device not in (None, "cpu") or bits != 8:
             raise ValueError("ONNX Runtime runs the int8 graph on the CPU; another device, or other bits, need torch")
         config = read_config(folder, verify=(GRAPH,))
-        return cls(config, ChatText.load(folder), StepGraph.load(folder, config))
+        return cls(config, ChatText.load(folder), StepGraph.load(folder, config), folder)
 
     @property
     def runtime(self) -> str:
@@ -57,6 +61,16 @@ class Drafter:
     def independent_rows(self) -> bool:
         """Whether the second stage can be used for drafter-only text: see `DraftStep.independent_rows`."""
         return self._step.independent_rows
+
+    def datastore(self) -> NGramIndex:
+        """Texts that it came with, for its second stage: built anew at each call, empty where it came with none.
+
+        Raises `DrafterMissing` or `DrafterCorrupt`.
+        """
+        if self._folder is None or DATASTORE not in self.config.files:
+            return NGramIndex()
+        read_config(self._folder, verify=(DATASTORE,))
+        return load_datastore(self._folder / DATASTORE, self.config.vocabulary)
 
     def context(self, second_stage: SecondStage | None = None) -> DraftContext:
         """An empty conversation, with a second stage of its own or none."""

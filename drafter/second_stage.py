@@ -61,7 +61,7 @@ class Experience:
 class SecondStage:
     """Guesses at how one conversation goes on: from what was said in it, and from `stored` texts."""
 
-    def __init__(self, stored: NGramIndex | None = None, experience: Experience | None = None) -> None:
+    def __init__(self, stored: Sequence[NGramIndex] = (), experience: Experience | None = None) -> None:
         self.stored = stored
         """Other texts, only read here; several conversations may share them."""
         self.experience = experience or Experience()
@@ -124,7 +124,7 @@ class SecondStage:
         """
         self._forget_chain()
         said = self._said.tokens
-        matches = self._said.matches(said) + ([] if self.stored is None else self.stored.matches(said))
+        matches = [match for index in (self._said, *self.stored) for match in index.matches(said)]
         for at in range(MOST):
             votes: dict[int, list[Match]] = {}
             for match in matches:

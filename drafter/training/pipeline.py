@@ -5,6 +5,7 @@ Each stage leaves its result in the work folder, and is resumed or skipped when 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import cached_file
 
 from drafter.config import (
+    DATASTORE,
     ENCODER,
     FLOAT,
     GRAPH,
@@ -28,6 +30,7 @@ from drafter.config import (
     read_config,
     write_config,
 )
+from drafter.datastore import save_datastore
 from drafter.model import load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
@@ -66,6 +69,8 @@ class Plan:
     """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
+    datastore: int = 400_000
+    """Most tokens of the answers that the artefact keeps for the second stage; 0: none."""
     batch: int = 1024
     """Conversations between two points that a killed run resumes from."""
     init: Path | None = None
@@ -149,6 +154,9 @@ def build(
     save_weights(model.draft, out / FLOAT)
     export_graph(model.draft.eval(), work / FLOAT_GRAPH)
     quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
+    (out / DATASTORE).unlink(missing_ok=True)
+    if plan.datastore:
+        save_datastore(out / DATASTORE, datastore_texts(data, plan.datastore))
     config = write_config(out, config)
     digest = ChatText.load(out).digest.hex()
     config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
@@ -164,6 +172,16 @@ def build(
         together.num_processes,
         read_unseen(checkpoints / LOG),
     )
+
+
+def datastore_texts(data: Sequence[Conversation], most: int) -> list[list[int]]:
+    """Every n-th answer, `most` tokens or little more in all, each with what the template puts before an answer."""
+    said = [sample.ids[:begin] for sample in data for begin, _ in sample.learn[:1]]
+    opening = os.path.commonprefix([ids[::-1] for ids in said])[::-1]
+    texts = [[*opening, *sample.ids[begin:end]] for sample in data for begin, end in sample.learn]
+    total = sum(len(text) + 1 for text in texts)
+    every = max(1, -(-total // most))
+    return texts[::every]
 
 
 def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

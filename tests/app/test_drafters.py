@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import FLOAT, GRAPH, read_config, sha256
+from drafter.config import DATASTORE, FLOAT, GRAPH, read_config, sha256
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from tests.app.commands import Outrider, runner
@@ -54,6 +54,10 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     context = drafter.context()
     context.commit(drafter.text.render([("user", "list files")]))
     assert len(context.draft(Pace())) == 60
+    answers = [json.loads(line) for line in (out.with_name("mine.work") / "answers.jsonl").read_text().splitlines()]
+    (begin, end), texts = answers[0]["learn"][0], drafter.datastore().tokens.tolist()
+    said = answers[0]["ids"][begin:end]
+    assert any(texts[at : at + len(said)] == said for at in range(len(texts)))
 
     shown = outrider("drafter", "info", str(out))
     assert shown.code == 0 and "target, 3 layers of 32" in shown.out and "checksums match" in shown.out
@@ -62,6 +66,9 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     before = {path.name: sha256(path) for path in out.iterdir()}
     assert outrider(*command, "--steps", "2").code == 0
     assert {path.name: sha256(path) for path in out.iterdir()} == before
+    assert outrider(*command, "--steps", "2", "--datastore", "0").code == 0
+    assert {path.name for path in out.iterdir()} == set(before) - {DATASTORE}
+    assert Drafter.load(out).datastore().tokens.tolist() == []
 
 
 def test_it_is_measured_on_questions_that_it_did_not_learn_from(

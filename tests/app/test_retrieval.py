@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from app.config import Settings
 from app.retrieval import Retrieval
 from app.transcript import answer_opening
+from drafter.config import DATASTORE, DrafterCorrupt, read_config, write_config
+from drafter.datastore import save_datastore
 from drafter.ngram import BREAK
 from drafter.runtime import Drafter
 from drafter.text import ChatText
@@ -47,14 +50,46 @@ async def test_answers_are_read_oldest_first_and_again_when_there_are_more(draft
     answered(store, [7, 5])
     answered(store, [drafter.config.vocabulary, 3])  # By another tokenizer.
     retrieval = Retrieval(drafter, store)
-    assert retrieval.index.tokens == []
+    assert retrieval.indices == ()
     retrieval.refresh()
     await retrieval.close()
-    assert retrieval.index.tokens == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
+    assert retrieval.indices[0].tokens.tolist() == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
     answered(store, [6])
     retrieval.refresh()
     await retrieval.close()
-    assert retrieval.index.tokens[-len(opening) - 2 :] == [*opening, 6, BREAK]
+    assert retrieval.indices[0].tokens.tolist()[-len(opening) - 2 :] == [*opening, 6, BREAK]
+
+
+async def test_the_drafters_own_texts_stand_beside_them(tiny_pair: Path, store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "drafter"
+    shutil.copytree(tiny_pair / "drafter", folder)
+    save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
+    write_config(folder, read_config(folder))
+    answered(store, [9])
+    retrieval = Retrieval(Drafter.load(folder), store)
+    for _ in range(2):
+        retrieval.refresh()
+        await retrieval.close()
+        assert [index.tokens.tolist()[-4:] for index in retrieval.indices][1] == [BREAK, 7, 8, BREAK]
+        assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
+
+
+async def test_a_damaged_datastore_costs_guesses_and_nothing_else(
+    tiny_pair: Path, store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "drafter"
+    shutil.copytree(tiny_pair / "drafter", folder)
+    save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
+    write_config(folder, read_config(folder))
+    (folder / DATASTORE).write_bytes(b"damaged")
+    answered(store, [9])
+    drafter = Drafter.load(folder)
+    with pytest.raises(DrafterCorrupt, match="checksum"):
+        drafter.datastore()
+    retrieval = Retrieval(drafter, store)
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,11 @@ def found(index, text):
 @given(stored, texts)
 def test_the_newest_matches_are_found(tokens, text):
     assert found(index_of(tokens), text) == plain(tokens, text)
+
+
+@given(stored)
+def test_an_index_made_at_once_is_the_one_that_grew(tokens):
+    assert vars(NGramIndex.of(np.array(tokens, np.int32))) == vars(index_of(tokens))
 
 
 @given(texts)

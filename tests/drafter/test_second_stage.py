@@ -111,14 +111,21 @@ def test_stored_texts_help_where_they_match_longer():
         ([[3, 4, 70, 71], [9, 3, 4]], 70),  # As long a match, nearer.
         ([[3, 4, 70, 71], [1, 2, 3, 4]], 50),
     ):
-        second = stage(*said, stored=texts)
+        second = stage(*said, stored=(texts,))
         second.experience.row_cost = 0.0
         assert second.guess()[0] == first
 
 
+def test_all_indices_are_looked_at():
+    for first, second in ((([1, 2, 3, 50]), [2, 3, 60]), ([2, 3, 60], [1, 2, 3, 50])):
+        both = stage([1, 2, 3], stored=(stored(first), stored(second)))
+        both.experience.row_cost = 0.0
+        assert both.guess()[0] == 50
+
+
 def test_a_guess_ends_with_its_text():
     texts = stored([1, 2, 3, 4], [5, 6])
-    second = stage([1, 2], stored=texts)
+    second = stage([1, 2], stored=(texts,))
     second.experience.row_cost = 0.0
     assert second.guess() == [3, 4]
 
@@ -164,10 +171,10 @@ def test_a_longer_match_leads_and_shorter_ones_have_a_say():
     split = [token for other in range(20, 28) for token in (5, 6, other)]
     texts = stored(split, [4, 5, 6, 9, 9, 9])
     lone = stored([4, 5, 6, 9, 9, 9])
-    assert stage([4, 5, 6], stored=lone).guess()[:1] == [9]
-    assert stage([4, 5, 6], stored=texts).guess() == []  # 5, 6 has gone on in nine ways.
+    assert stage([4, 5, 6], stored=(lone,)).guess()[:1] == [9]
+    assert stage([4, 5, 6], stored=(texts,)).guess() == []  # 5, 6 has gone on in nine ways.
     alike = stored(*[[5, 6, 9, 9, 9]] * 4, [4, 5, 6, 9, 9, 9])
-    assert len(stage([4, 5, 6], stored=alike).guess()) >= len(stage([4, 5, 6], stored=lone).guess())
+    assert len(stage([4, 5, 6], stored=(alike,)).guess()) >= len(stage([4, 5, 6], stored=(lone,)).guess())
 
 
 def test_conversations_learn_from_one_another():

@@ -98,7 +98,7 @@ def test_its_own_guesses_leave_the_text_the_same(drafter, seed, temperature):
     text, _ = write(drafter.context(tokens), 60, temperature, seed)
     stored = NGramIndex()
     stored.extend([*text, BREAK])
-    for second in (SecondStage(None, Free()), SecondStage(stored, Free())):
+    for second in (SecondStage((), Free()), SecondStage((stored,), Free())):
         context = drafter.context(tokens, second_stage=second)
         written, steps = write(context, 40, temperature, seed)
         assert written == text[: len(written)]
@@ -183,7 +183,7 @@ def test_what_of_a_copy_the_target_takes_is_counted(drafter):
     stored = NGramIndex()
     stored.extend([*drafter.tokens(0, 12), *copy, BREAK])
     for nodes in (2, 30):
-        context = drafter.context(drafter.tokens(0, 12), second_stage=SecondStage(stored, Free()))
+        context = drafter.context(drafter.tokens(0, 12), second_stage=SecondStage((stored,), Free()))
         tree = context.draft(Pace(depth=2, breadth=1, nodes=nodes, deepest=8))
         assert tree.tokens.tolist()[:2] == copy[:2]
         in_tree = next(
