@@ -1,12 +1,13 @@
 """Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
 
-    python -m benchmarks.acceptance [--drafter NAME ...] [--prompts FILE] [--limit N] [--temperature T ...]
-                                    [--calibrate] [--json OUT]
+    python -m benchmarks.acceptance [--drafter NAME ...] [--others DIR ...] [--prompts FILE] [--limit N]
+                                    [--temperature T ...] [--calibrate] [--json OUT]
 
 Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
 the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
 chain of 7, the baselines of `drafter/training/baselines` with the same trees, and prompt lookup (the continuation of
-the longest n-gram that occurred before, at most 7 tokens), which needs no model at all. What a drafter learns of the
+the longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters
+with another N, each in a row `moa-nN`. What a drafter learns of the
 target it gets as a device would: of verified tokens only, after their round, and as it would cross the wire (MoA's
 memory in int8, EAGLE's features in float16).
 
@@ -153,7 +154,8 @@ def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
     if name == LOOKUP:
         return {"trained_parameters": 0, "bytes_per_token": 0}
     wire = memory_bytes(1, drafter.memory_layers)
-    return {"trained_parameters": moa_parameters(drafter.config), "bytes_per_token": wire}
+    size, trained = moa_parameters(drafter.config), {"steps": drafter.config.steps, "seconds": drafter.config.seconds}
+    return {"trained_parameters": size, "bytes_per_token": wire} | (trained if drafter.config.steps else {})
 
 
 def opened(
@@ -182,6 +184,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="the MoA drafter")
+    parser.add_argument("--others", type=Path, nargs="+", default=[], metavar="DIR", help="more MoA drafters")
     parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
     parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
@@ -191,23 +194,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     torch.manual_seed(0)
     drafter = Drafter.load(arguments.moa)
-    engine = Engine(load_target(arguments.target).model, MemoryEncoder.load(arguments.moa))
+    model = load_target(arguments.target).model
+    engine = Engine(model, MemoryEncoder.load(arguments.moa))
     try:
         drafters = opened(arguments.drafter, drafter, arguments.baselines, engine, arguments.target)
+        measured = [(name, name, one, engine) for name, one in drafters.items()]
+        for folder in arguments.others:
+            other = Drafter.load(folder)
+            row_name = f"moa-n{other.config.inference_layers}"
+            measured.append((row_name, "moa", other, Engine(model, MemoryEncoder.load(folder))))
     except DrafterError as error:
         parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     prompts = [drafter.text.render([("user", question)]) for question in evenly(asked, arguments.limit)]
     rows, most = [], arguments.max_tokens
     rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
-    for temperature, (name, one), rule in itertools.product(arguments.temperature, drafters.items(), rules):
+    for temperature, (row_name, name, one, engine), rule in itertools.product(arguments.temperature, measured, rules):
         if rule == "sampled" and (temperature == 0 or name not in PACES):
             continue
         calibration = Calibration() if arguments.calibrate and name in PACES else None
         tally = measure(
             engine, one, prompts, name, most, temperature=temperature, tree_rule=rule, calibration=calibration
         )
-        row = {**tally.row(name), "temperature": temperature, "tree": rule, "calibrated": calibration is not None}
+        row = {**tally.row(row_name), "temperature": temperature, "tree": rule, "calibrated": calibration is not None}
         alone = (name == "moa" or name in METHODS) and temperature == 0
         row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}
         row |= costs(one, name)

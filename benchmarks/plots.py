@@ -41,6 +41,9 @@ INK, GRID = "#76808a", "#76808a40"
 MARKS = {
     "moa": ("#2b83c6", "o"),
     "moa-chain-7": ("#56b4e9", "X"),
+    "moa-n0": ("#8fc1e3", "o"),
+    "moa-n1": ("#5da5d6", "o"),
+    "moa-n2": ("#1b5e91", "o"),
     "eagle2": ("#d55e00", "s"),
     "eagle3": ("#cc79a7", "D"),
     "independent": ("#009e73", "^"),

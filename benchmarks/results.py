@@ -38,6 +38,9 @@ COMMANDS = {
 LABELS = {
     "moa": "MoA",
     "moa-chain-7": "MoA, chain of 7",
+    "moa-n0": "MoA, N = 0",
+    "moa-n1": "MoA, N = 1",
+    "moa-n2": "MoA, N = 2",
     "eagle2": "EAGLE-2",
     "eagle3": "EAGLE-3",
     "independent": "independent",

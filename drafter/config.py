@@ -87,6 +87,10 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     draft_vocabulary: tuple[int, ...] = ()
     """Target ids that the head can draft; empty: all of them."""
     stop_tokens: tuple[int, ...] = ()
+    steps: int = 0
+    """Of training; 0: not known."""
+    seconds: float = 0.0
+    """That these took."""
     tokenizer: str = ""
     """Digest of the tokenizer file, hex."""
     memory: str = ""

@@ -158,6 +158,8 @@ class Distiller(nn.Module):
         self.spread: Tensor
         self.register_buffer("spread", torch.ones(config.hidden))
         """Of the target's hidden states where the drafter leaves off, by dimension."""
+        self.seconds = 0.0
+        """What training took, over all runs."""
         if not config.cross_attention:
             self.encoder.requires_grad_(False)
 
@@ -263,7 +265,8 @@ def train(
         here, away = ([losses(batch) for batch in some] for some in (near, alone))
         return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
 
-    fit(model, partial(batches, learnt, recipe), losses, out, recipe, device, check if unseen else None)
+    stream = partial(batches, learnt, recipe)
+    model.seconds = fit(model, stream, losses, out, recipe, device, check if unseen else None)
     return model
 
 

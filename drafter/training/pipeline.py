@@ -147,6 +147,8 @@ def build(
         config,
         draft_vocabulary=kept,
         stop_tokens=stops,
+        steps=plan.recipe.steps,
+        seconds=round(model.seconds, 1),
         memory=memory_digest(target.state_dict(), model.encoder).hex(),
     )
     model.draft.config = model.encoder.config = config

@@ -161,9 +161,10 @@ def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine,
     out = tmp_path / "out.json"
     options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", f"--baselines={tmp_path}"]
     options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=9"]
-    main([*options, f"--json={out}"])
+    main([*options, f"--others={tiny_pair / 'drafter'}", f"--json={out}"])
     rows = {row["drafter"]: row for row in json.loads(out.read_text())["rows"]}
-    assert list(rows) == ["moa", "moa-chain-7", "eagle2", "prompt-lookup"]
+    assert list(rows) == ["moa", "moa-chain-7", "eagle2", "prompt-lookup", "moa-n0"]
+    assert rows.pop("moa-n0") == {**rows["moa"], "drafter": "moa-n0"}  # Here it is the same drafter.
     assert all(row["tau"] >= 1 and row["ci95"] and row["prompts"] == 1 for row in rows.values())
     assert {name for name, row in rows.items() if row["by_staleness"]} == {"moa", "eagle2"}
     wire = {name: row["bytes_per_token"] for name, row in rows.items()}
