@@ -5,15 +5,16 @@
 
 Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
 the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
-chain of 7, the baselines of `drafter/training/baselines` with the same trees, and prompt lookup (the continuation of
-the longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters
-with another N, each in a row `moa-nN`. What a drafter learns of the
-target it gets as a device would: of verified tokens only, after their round, and as it would cross the wire (MoA's
-memory in int8, EAGLE's features in float16).
+chain of 7, the same trees with guesses of a second stage from the conversation and the drafter's datastore among their
+nodes, the baselines of `drafter/training/baselines` with trees of 60, and prompt lookup (the continuation of the
+longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters with
+another N, each in a row `moa-nN`. What a drafter learns of the target it gets as a device would: of verified tokens
+only, after their round, and as it would cross the wire (MoA's memory in int8, EAGLE's features in float16).
 
 Above temperature 0 the MoA drafter has two rows of each shape: for deterministic trees, and for sampled ones with
-recursive rejection. `expected_tau` is what the drafter's own chances add up to; with `--calibrate` it learns from the
-verdicts as it goes, from nothing in each row, and chooses its trees by what it has learnt.
+recursive rejection, in which guesses have no place. `expected_tau` is what the drafter's own chances add up to; with
+`--calibrate` it learns from the verdicts as it goes, from nothing in each row, and chooses its trees by what it has
+learnt.
 """
 
 from __future__ import annotations
@@ -66,9 +67,12 @@ DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"
 BASELINES = REPOSITORY / "benchmarks/baselines"
 
 LOOKUP = "prompt-lookup"
-PACES = {"moa": TREE, "moa-chain-7": CHAIN}
+STAGED = "moa-staged"
+PACES = {"moa": TREE, "moa-chain-7": CHAIN, STAGED: TREE}
 """Baselines draft at the pace of the first."""
-ROWS = {"moa": "moa", "chain": "moa-chain-7"} | {name: name for name in (*METHODS, LOOKUP)}
+SAMPLED = ("moa", "moa-chain-7")
+"""Rows that are measured with sampled trees too, above temperature 0."""
+ROWS = {"moa": "moa", "chain": "moa-chain-7", "staged": STAGED} | {name: name for name in (*METHODS, LOOKUP)}
 """What `--drafter` takes -> the row it makes."""
 
 
@@ -115,6 +119,7 @@ def measure(
             temperature=temperature,
             sampled=tree_rule == "sampled",
             calibration=calibration,
+            stored=(drafter.datastore(),) if name == STAGED else None,
         )
     tally = Tally()
     for seed, prompt in enumerate(prompts):
@@ -210,7 +215,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows, most = [], arguments.max_tokens
     rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
     for temperature, (row_name, name, one, engine), rule in itertools.product(arguments.temperature, measured, rules):
-        if rule == "sampled" and (temperature == 0 or name not in PACES):
+        if rule == "sampled" and (temperature == 0 or name not in SAMPLED):
             continue
         calibration = Calibration() if arguments.calibrate and name in PACES else None
         tally = measure(

@@ -41,6 +41,7 @@ INK, GRID = "#76808a", "#76808a40"
 MARKS = {
     "moa": ("#2b83c6", "o"),
     "moa-chain-7": ("#56b4e9", "X"),
+    "moa-staged": ("#0b3d66", "P"),
     "moa-n0": ("#8fc1e3", "o"),
     "moa-n1": ("#5da5d6", "o"),
     "moa-n2": ("#1b5e91", "o"),

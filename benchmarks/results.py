@@ -38,6 +38,7 @@ COMMANDS = {
 LABELS = {
     "moa": "MoA",
     "moa-chain-7": "MoA, chain of 7",
+    "moa-staged": "MoA and its second stage",
     "moa-n0": "MoA, N = 0",
     "moa-n1": "MoA, N = 1",
     "moa-n2": "MoA, N = 2",

@@ -20,8 +20,10 @@ from drafter.context import DraftContext
 from drafter.memory import unpack_memory
 from drafter.model import memory_digest
 from drafter.multicandidate import DraftSampling
+from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.second_stage import Experience, SecondStage
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
@@ -231,17 +233,20 @@ def measure(
     temperature: float = 0.0,
     sampled: bool = False,
     calibration: Calibration | None = None,
+    stored: Sequence[NGramIndex] | None = None,
 ) -> Tally:
     """Let the target answer all prompts, given as token ids, with this drafter's trees.
 
     `sampled`: trees are drawn, and verified by recursive rejection. `calibration` learns from each verdict and takes
-    part in the choice of the next tree. The prompt's number seeds its answer.
+    part in the choice of the next tree. `stored`: texts for a second stage; None: there is none. The prompt's number
+    seeds its answer.
     """
-    tally = Tally()
+    tally, experience = Tally(), Experience()
     for seed, prompt in enumerate(prompts):
         sampling = Sampling(temperature=temperature, seed=seed)
         drawn = DraftSampling(temperature, seed=seed) if sampled else None
-        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration))
+        second = None if stored is None else SecondStage(stored, experience)
+        tally.add(_drafted(engine, drafter, prompt, pace, most, sampling, drawn, calibration, second))
     return tally
 
 
@@ -254,8 +259,9 @@ def _drafted(
     sampling: Sampling,
     drawn: DraftSampling | None,
     calibration: Calibration | None,
+    second_stage: SecondStage | None,
 ) -> Iterator[Round]:
-    draft, stops = drafter.context(), frozenset(drafter.config.stop_tokens)
+    draft, stops = drafter.context(second_stage), frozenset(drafter.config.stop_tokens)
     draft.commit(prompt)
     with memory_telling(engine, drafter, draft) as tell:
         for round in rounds(engine, prompt, lambda _: draft.draft(pace, drawn, calibration), stops, most, sampling):

@@ -163,13 +163,19 @@ def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine,
     options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=9"]
     main([*options, f"--others={tiny_pair / 'drafter'}", f"--json={out}"])
     rows = {row["drafter"]: row for row in json.loads(out.read_text())["rows"]}
-    assert list(rows) == ["moa", "moa-chain-7", "eagle2", "prompt-lookup", "moa-n0"]
+    assert list(rows) == ["moa", "moa-chain-7", "moa-staged", "eagle2", "prompt-lookup", "moa-n0"]
     assert rows.pop("moa-n0") == {**rows["moa"], "drafter": "moa-n0"}  # Here it is the same drafter.
     assert all(row["tau"] >= 1 and row["ci95"] and row["prompts"] == 1 for row in rows.values())
     assert {name for name, row in rows.items() if row["by_staleness"]} == {"moa", "eagle2"}
     wire = {name: row["bytes_per_token"] for name, row in rows.items()}
     memory = memory_bytes(1, drafter.memory_layers)
-    assert wire == {"moa": memory, "moa-chain-7": memory, "eagle2": 2 * config.hidden, "prompt-lookup": 0}
+    assert wire == {
+        "moa": memory,
+        "moa-chain-7": memory,
+        "moa-staged": memory,
+        "eagle2": 2 * config.hidden,
+        "prompt-lookup": 0,
+    }
     assert rows["eagle2"]["trained_parameters"] == pytest.approx(rows["moa"]["trained_parameters"], rel=0.2)
     said = capsys.readouterr().err
     for name in ("eagle3", "independent"):
