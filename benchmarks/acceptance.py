@@ -25,6 +25,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -68,7 +69,7 @@ BASELINES = REPOSITORY / "benchmarks/baselines"
 
 LOOKUP = "prompt-lookup"
 STAGED = "moa-staged"
-PACES = {"moa": TREE, "moa-chain-7": CHAIN, STAGED: TREE}
+PACES = {"moa": TREE, "moa-chain-7": CHAIN, STAGED: replace(TREE, deepest=TREE.depth)}
 """Baselines draft at the pace of the first."""
 SAMPLED = ("moa", "moa-chain-7")
 """Rows that are measured with sampled trees too, above temperature 0."""
