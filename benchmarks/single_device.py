@@ -11,7 +11,8 @@ Greedy, and every way must give the same tokens, or the run ends with an error. 
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
 - `generate, assisted`: transformers' own, with the small model given by --assistant
 
-Both of these at the pace that was fastest for it on the first prompts. `speedup` is over `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
+Both of these at the pace that was fastest for it on the first prompts. `speedup` is over `plain`: the ratio of all
+seconds, with a 95 % interval by a bootstrap over prompts.
 """
 
 from __future__ import annotations
