@@ -88,7 +88,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Target ids that the head can draft; empty: all of them."""
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
-    """Of training; 0: not known."""
+    """Of training, with those of the drafter that it began with; 0: not known."""
     seconds: float = 0.0
     """That these took."""
     tokenizer: str = ""

@@ -123,8 +123,10 @@ def build(
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
     )
+    before = 0, 0.0
     if plan.init is not None:
         older = read_config(plan.init)
+        before = older.steps, older.seconds
         config = msgspec.structs.replace(config, exit_norm=older.exit_norm, from_target=older.from_target)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
@@ -147,8 +149,8 @@ def build(
         config,
         draft_vocabulary=kept,
         stop_tokens=stops,
-        steps=plan.recipe.steps,
-        seconds=round(model.seconds, 1),
+        steps=before[0] + plan.recipe.steps,
+        seconds=round(before[1] + model.seconds, 1),
         memory=memory_digest(target.state_dict(), model.encoder).hex(),
     )
     model.draft.config = model.encoder.config = config

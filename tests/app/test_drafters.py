@@ -70,6 +70,10 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     assert {path.name for path in out.iterdir()} == set(before) - {DATASTORE}
     assert Drafter.load(out).datastore().tokens.tolist() == []
 
+    longer = out.with_name("longer")
+    assert outrider(*command[:-1], str(longer), "--steps", "1", "--init", str(out)).code == 0
+    assert (config.steps, read_config(longer).steps) == (2, 3)
+
 
 def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     outrider: Outrider, tiny_pair: Path, tmp_path: Path
