@@ -26,14 +26,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from benchmarks.results import (
     COMMANDS,
     DOCS,
-    FLOOR,
-    MILLISECONDS,
     Documents,
     fill,
     greedy,
     label,
     read,
-    step_ways,
+    steps,
     times,
 )
 
@@ -177,20 +175,20 @@ def speed(documents: Documents) -> Figure:
 
 def draft_step(documents: Documents) -> Figure:
     """Milliseconds of a step by the ways to run it; a line where memory bandwidth alone would be, if that is known."""
-    rows = documents["draft_step"]["rows"]
-    ways = step_ways(rows)
-    figure, (axis,) = _panels(1, 0.9 + 0.3 * len(ways) * len(rows))
+    found = steps(documents["draft_step"]["rows"])
+    ways = list(found[0].milliseconds)
+    figure, (axis,) = _panels(1, 0.9 + 0.3 * len(ways) * len(found))
     ticks = []
-    for group, row in enumerate(rows):
+    for group, step in enumerate(found):
         first = group * (len(ways) + 0.6)
         for place, way in enumerate(ways):
-            _bar(axis, first + place, row[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
-            ticks.append((first + place, f"{way.removesuffix(MILLISECONDS)}, {times(row['rows'])}"))
-        if FLOOR in row:
-            axis.vlines(row[FLOOR], first - 0.5, first + len(ways) - 0.5, color=MARKS["eagle2"][0], linewidth=1.5)
-            name = f" memory bandwidth: {row[FLOOR]:.2f} ms"
-            axis.text(row[FLOOR], first - 0.55, name, color=MARKS["eagle2"][0], fontsize=8, va="bottom")
-    most = max(row[way] for row in rows for way in ways)
+            _bar(axis, first + place, step.milliseconds[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
+            ticks.append((first + place, f"{way}, {times(step.rows)}"))
+        if step.floor is not None:
+            axis.vlines(step.floor, first - 0.5, first + len(ways) - 0.5, color=MARKS["eagle2"][0], linewidth=1.5)
+            name = f" memory bandwidth: {step.floor:.2f} ms"
+            axis.text(step.floor, first - 0.55, name, color=MARKS["eagle2"][0], fontsize=8, va="bottom")
+    most = max(milliseconds for step in found for milliseconds in step.milliseconds.values())
     axis.set(xlabel="milliseconds of a draft step, one thread", xlim=(0, 1.12 * most))
     axis.set_yticks(*zip(*ticks))
     axis.invert_yaxis()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,17 @@ LABELS = {
     "prompt-lookup": "prompt lookup",
 }
 SHOWN_STALENESS = (1, 16, 64, 256)
-MILLISECONDS, FLOOR = "_ms", "floor_ms"
-"""Columns of the draft step: times of the ways to run it, and the least that memory bandwidth allows."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a draft step with so many rows takes."""
+
+    rows: int
+    milliseconds: dict[str, float]
+    """By the way to run it: the schemes, then the float model."""
+    floor: float | None
+    """The least that memory bandwidth allows the first of them, milliseconds."""
 
 
 def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
@@ -77,9 +87,16 @@ def label(drafter: str) -> str:
     return LABELS.get(drafter, drafter)
 
 
-def step_ways(rows: Sequence[Row]) -> list[str]:
-    """The columns of the draft step's times, the floor left out."""
-    return [key for key in rows[0] if key.endswith(MILLISECONDS) and key != FLOOR]
+def steps(rows: Sequence[Row]) -> list[Step]:
+    """The draft step's rows, one for each number of tokens."""
+    found: dict[int, Step] = {}
+    for row in rows:
+        step = found.setdefault(row["rows"], Step(row["rows"], {}, row.get("floor_ms")))
+        step.milliseconds[row["scheme"]] = row["ms"]
+    for row in rows:
+        if "float_ms" in row:
+            found[row["rows"]].milliseconds["float"] = row["float_ms"]
+    return list(found.values())
 
 
 def times(count: int) -> str:
@@ -206,11 +223,14 @@ def draft_step_table(documents: Documents) -> str:
     if "draft_step" not in documents:
         return ""
     document = documents["draft_step"]
-    rows = document["rows"]
-    ways = step_ways(rows)
-    floor = [FLOOR] if FLOOR in rows[0] else []
-    lines = [[times(row["rows"]), *(f"{row[way]:.2f} ms" for way in [*ways, *floor])] for row in rows]
-    head = ["", *(way.removesuffix(MILLISECONDS) for way in ways), *("bandwidth floor" for _ in floor)]
+    found = steps(document["rows"])
+    ways, floor = list(found[0].milliseconds), found[0].floor is not None
+    lines = [
+        [times(step.rows), *(f"{step.milliseconds[way]:.2f} ms" for way in ways)]
+        + ([f"{step.floor:.2f} ms"] if floor else [])
+        for step in found
+    ]
+    head = ["", *ways, *([f"bandwidth floor of {ways[0]}"] if floor else [])]
     return _page([_picture("draft_step", "Milliseconds of a draft step"), _table(head, lines)], document)
 
 

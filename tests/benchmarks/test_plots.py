@@ -81,8 +81,10 @@ DOCUMENTS = {
     "draft_step": {
         "machine": MACHINE,
         "rows": [
-            {"rows": 1, "int8_ms": 0.875, "float_ms": 3.5, "ratio": 4.0, "floor_ms": 0.375},
-            {"rows": 8, "int8_ms": 1.5, "float_ms": 5.25, "ratio": 3.5, "floor_ms": 0.375},
+            {"rows": 1, "scheme": "int8", "ms": 0.875, "float_ms": 3.5, "floor_ms": 0.375},
+            {"rows": 1, "scheme": "nbits8", "ms": 0.625, "float_ms": 3.5, "floor_ms": 0.5},
+            {"rows": 8, "scheme": "int8", "ms": 1.5, "float_ms": 5.25, "floor_ms": 0.375},
+            {"rows": 8, "scheme": "nbits8", "ms": 1.75, "float_ms": 5.25, "floor_ms": 0.5},
         ],
     },
     "everyday": {"machine": MACHINE, "rows": [{"right": True}, {"right": True}, {"right": False}]},
@@ -120,7 +122,14 @@ def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
         "staleness": ["MoA", "independent", "16", "256"],
         "ablations": ["baseline", "no layer self-attention", "6.50", "6.00", "62.5%"],
         "speed": ["plain, 100/s", "outrider, 175/s", "1.75 x"],
-        "draft_step": ["int8, 1 row", "float, 8 rows", "0.88 ms", "5.25 ms", "memory bandwidth: 0.38 ms"],
+        "draft_step": [
+            "int8, 1 row",
+            "nbits8, 8 rows",
+            "float, 8 rows",
+            "0.88 ms",
+            "5.25 ms",
+            "memory bandwidth: 0.38 ms",
+        ],
     }.items():
         assert set(expected) <= set(drawn[name]), name
     assert "4.75" not in drawn["tau"]  # That was not greedy.
@@ -180,7 +189,13 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         ),
         ("single_device", ["| outrider | 175.0 | 1.75 (1.62 to 1.88) |", "depth 4, 2 a level, 8 nodes. 7 prompts."]),
         ("second_stage", ["| off | 400.0 | 1.00 (1.00 to 1.00) | 1.00 |"]),
-        ("draft_step", ["|  | int8 | float | bandwidth floor |", "| 8 rows | 1.50 ms | 5.25 ms | 0.38 ms |"]),
+        (
+            "draft_step",
+            [
+                "|  | int8 | nbits8 | float | bandwidth floor of int8 |",
+                "| 8 rows | 1.50 ms | 1.75 ms | 5.25 ms | 0.38 ms |",
+            ],
+        ),
         ("everyday", ["The target: 2 of 3 right (66.7%)."]),
     ],
 )
