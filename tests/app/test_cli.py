@@ -232,6 +232,8 @@ def test_an_interrupt_stores_what_is_there(verifier: VerifierProcess, tiny_pair:
     process = subprocess.Popen(
         [*command, "--max-tokens", "900"], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     database = tmp_path / "data" / "outrider.db"
     store = None
