@@ -240,9 +240,9 @@ def train(
         model.encoder.load_state_dict(MemoryEncoder.load(init).state_dict())
         model.draft.load_state_dict(load_draft_model(init, init / FLOAT).state_dict())
         borrow(model.draft, target)
-
     elif config.from_target:
         copy_layers(model.draft, target)
+
     teacher = recording or Teacher(target)
 
     with torch.autocast(device.split(":")[0], torch.bfloat16):
