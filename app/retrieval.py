@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.transcript import answer_opening
 from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
@@ -29,7 +28,6 @@ class Retrieval:
         """What guessing has taught, in all conversations."""
         self._drafter = drafter
         self._store = store
-        self._datastore: NGramIndex | None = None
         self._reading: asyncio.Task[None] | None = None
 
     def refresh(self) -> None:
@@ -47,12 +45,11 @@ class Retrieval:
         with contextlib.suppress(StorageError, DrafterError):
             answers = await asyncio.to_thread(self._answers)
             self.indices = (answers, *self.indices[1:])
-            if self._datastore is None:
-                self._datastore = await asyncio.to_thread(self._drafter.datastore)
-                self.indices = (answers, self._datastore)
+            if len(self.indices) == 1:
+                self.indices = (answers, await asyncio.to_thread(self._drafter.datastore))
 
     def _answers(self) -> NGramIndex:
-        index, opening = NGramIndex(), answer_opening(self._drafter.text)
+        index, opening = NGramIndex(), self._drafter.text.answer_opening()
         known = range(self._drafter.config.vocabulary)
         for answer in reversed(self._store.recent_answers(STORED_TOKENS)):
             if all(token in known for token in answer):  # Not where another tokenizer wrote it.

@@ -57,13 +57,6 @@ def _after_answer(text: ChatText, rendered: list[int], answer: Message) -> list[
     return between[1:] if ended else between
 
 
-def answer_opening(text: ChatText) -> list[int]:
-    """What the template puts between the last word of a question and the first of its answer."""
-    first, second = text.render([("user", "a")]), text.render([("user", "b")])
-    pairs = zip(reversed(first), reversed(second))
-    return first[len(first) - next((at for at, (one, other) in enumerate(pairs) if one != other), 0) :]
-
-
 def shared_prefix(text: ChatText) -> int:
     """How many tokens every conversation begins with: the system prompt, up to the first word of the question."""
     first, second = text.render([("user", "a")]), text.render([("user", "b")])

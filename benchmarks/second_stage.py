@@ -22,7 +22,6 @@ import numpy as np
 from app.machine import machine
 from app.prompts import read_prompts
 from app.retrieval import STORED_TOKENS
-from app.transcript import answer_opening
 from drafter.context import DraftContext
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
@@ -93,7 +92,7 @@ def measure(
 ) -> dict[str, Tally]:
     """All prompts with every stage. Raises `SystemExit` where the text depends on the stage."""
     tallies = {stage: Tally() for stage in STAGES}
-    stored, opening = NGramIndex(), answer_opening(drafter.text)
+    stored, opening = NGramIndex(), drafter.text.answer_opening()
     texts = {"conversation": (), "stored": (stored,), "datastore": (stored, drafter.datastore())}
     experience = {stage: Experience() for stage in STAGES}
     for number, prompt in enumerate(prompts):

@@ -82,6 +82,12 @@ class ChatText:
             tokens += [self._special[part]] if part in self._special else self.encode(self._put_back(part))
         return tokens
 
+    def answer_opening(self) -> list[int]:
+        """What the template puts between the last word of a question and the first of its answer."""
+        first, second = self.render([("user", "a")]), self.render([("user", "b")])
+        pairs = zip(reversed(first), reversed(second))
+        return first[len(first) - next((at for at, (one, other) in enumerate(pairs) if one != other), 0) :]
+
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text; special tokens in it are letters."""
         return list(self._literal.encode(text, add_special_tokens=False).ids)

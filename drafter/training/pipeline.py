@@ -5,7 +5,6 @@ Each stage leaves its result in the work folder, and is resumed or skipped when 
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -159,11 +158,11 @@ def build(
     export_graph(model.draft.eval(), work / FLOAT_GRAPH)
     quantise_graph(work / FLOAT_GRAPH, out / GRAPH, config.scheme)
     (out / DATASTORE).unlink(missing_ok=True)
-    if plan.datastore:
-        save_datastore(out / DATASTORE, datastore_texts(data, plan.datastore))
     config = write_config(out, config)
-    digest = ChatText.load(out).digest.hex()
-    config = write_config(out, msgspec.structs.replace(config, tokenizer=digest))
+    text = ChatText.load(out)
+    if plan.datastore:
+        save_datastore(out / DATASTORE, datastore_texts(data, text.answer_opening(), plan.datastore))
+    config = write_config(out, msgspec.structs.replace(config, tokenizer=text.digest.hex()))
     parity = compare(StepGraph(work / FLOAT_GRAPH, config), StepGraph(out / GRAPH, config), _inputs(out, config, data))
     lengths = [end - begin for sample in data for begin, end in sample.learn]
     return Built(
@@ -178,14 +177,11 @@ def build(
     )
 
 
-def datastore_texts(data: Sequence[Conversation], most: int) -> list[list[int]]:
-    """Every n-th answer, `most` tokens or little more in all, each with what the template puts before an answer."""
-    said = [sample.ids[:begin] for sample in data for begin, _ in sample.learn[:1]]
-    opening = os.path.commonprefix([ids[::-1] for ids in said])[::-1]
+def datastore_texts(data: Sequence[Conversation], opening: Sequence[int], most: int) -> list[list[int]]:
+    """Every n-th answer, `most` tokens or little more in all, each behind the `opening` that the template gives it."""
     texts = [[*opening, *sample.ids[begin:end]] for sample in data for begin, end in sample.learn]
-    total = sum(len(text) + 1 for text in texts)
-    every = max(1, -(-total // most))
-    return texts[::every]
+    every = -(-sum(len(text) + 1 for text in texts) // most)
+    return texts[:: max(1, every)]
 
 
 def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

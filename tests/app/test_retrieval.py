@@ -10,7 +10,6 @@ import pytest
 
 from app.config import Settings
 from app.retrieval import Retrieval
-from app.transcript import answer_opening
 from drafter.config import DATASTORE, DrafterCorrupt, read_config, write_config
 from drafter.datastore import save_datastore
 from drafter.ngram import BREAK
@@ -40,12 +39,12 @@ def answered(store: Store, tokens: Sequence[int]) -> None:
 
 
 def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
-    opening = answer_opening(text)
+    opening = text.answer_opening()
     assert opening and text.render([("user", "show disk usage")])[-len(opening) :] == opening
 
 
 async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
-    opening = answer_opening(drafter.text)
+    opening = drafter.text.answer_opening()
     answered(store, [7, 8, 9])
     answered(store, [7, 5])
     answered(store, [drafter.config.vocabulary, 3])  # By another tokenizer.

@@ -47,9 +47,9 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_answers_open_as_the_template_says_and_are_thinned_out_evenly() -> None:
-    # Each asks something else; 7, 8 stand before every answer, and the second turn's question is no part of any text.
     data = [Conversation([1, ask, 7, 8, 20 + ask, 2, 3, 7, 8, 40 + ask], [(4, 6), (9, 10)]) for ask in range(10, 16)]
-    texts = datastore_texts(data, 1000)
+    texts = datastore_texts(data, [7, 8], 1000)
     assert texts[:3] == [[7, 8, 30, 2], [7, 8, 50], [7, 8, 31, 2]] and len(texts) == 12
-    few = datastore_texts(data, 27)
+    few = datastore_texts(data, [7, 8], 27)
     assert few == texts[::2] and sum(len(text) + 1 for text in few) <= 30
+    assert datastore_texts([], [7, 8], 27) == []
