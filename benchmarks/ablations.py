@@ -136,7 +136,7 @@ def plan(target: PreTrainedModel, recipe: Recipe, common: Common) -> tuple[dict[
             refused[variant.name] = str(error)
             continue
         config = msgspec.structs.replace(shape, **variant.shape)
-        varied = replace(recipe, **variant.recipe)  # type: ignore[arg-type]
+        varied = replace(recipe, **variant.recipe).for_start(config)  # type: ignore[arg-type]
         about = json.loads(json.dumps({"config": msgspec.to_builtins(config), "recipe": asdict(varied), **data}))
         if jobs and about == jobs[BASELINE].about:
             refused[variant.name] = "the baseline has it so"

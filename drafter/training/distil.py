@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,8 @@ from drafter.training.teacher import Recording, Teacher
 
 OVERLAP = 3
 """Tokens before the anchor that a self-attention sees which sees little."""
+LOCAL = 0.5
+"""`Recipe.local` with random weights."""
 DEPTHS = 8
 """Draft steps whose accuracy is logged."""
 CHECKED, CHECKED_STEP = 3, 10**9
@@ -53,11 +56,16 @@ class Recipe(Schedule):
     """Share of conversations whose gaps are 12 .. 256 tokens, log-uniformly."""
     blank: float = 0.1
     """Share of conversations whose last turn, question included, is drafted without memory of it."""
-    local: float = 0.0
-    """Share of the steps over which conversations whose self-attention sees little before the anchor fade out: with
-    random weights, one that sees all tokens at once learns to do without memory."""
+    local: float | None = None
+    """Share of the steps over which conversations whose self-attention sees little before the anchor fade out: one that
+    begins with random weights and sees all tokens at once learns to do without memory. None: `for_start` chooses."""
     discount: float = 0.9
     """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
+
+    def for_start(self, config: DrafterConfig) -> Recipe:
+        """This recipe with `local` chosen by what the drafter's weights begin as, unless it was given."""
+        chosen = 0.0 if config.from_target else LOCAL
+        return replace(self, local=chosen) if self.local is None else self
 
 
 @dataclass
@@ -116,7 +124,7 @@ def batches(
     the number of tokens that lie before these data in all training data.
     """
     step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
-    fade = recipe.local * recipe.steps
+    fade = (recipe.local or 0.0) * recipe.steps
     offsets = np.cumsum([before, *(len(sample.ids) for sample in data)])
     while True:
         rng = np.random.default_rng([recipe.seed, step])
@@ -158,8 +166,6 @@ class Distiller(nn.Module):
         self.spread: Tensor
         self.register_buffer("spread", torch.ones(config.hidden))
         """Of the target's hidden states where the drafter leaves off, by dimension."""
-        self.seconds = 0.0
-        """What training took, over all runs."""
         if not config.cross_attention:
             self.encoder.requires_grad_(False)
 
@@ -228,12 +234,15 @@ def train(
     init: Path | None = None,
     recording: Recording | None = None,
 ) -> Distiller:
-    """Train for `recipe.steps` and return the model; a checkpoint in `out` is resumed from.
+    """Train for `recipe.steps` and return the model, whose config counts them and their seconds on top of its own.
+
+    A checkpoint in `out` is resumed from.
 
     `init`, a drafter's folder, gives the weights to begin with: an older drafter's, for a target that has learnt on.
     `recording`, of this target and these data, stands in for the target's forwards.
     """
     torch.manual_seed(recipe.seed)
+    recipe = recipe.for_start(config)
     target = target.to(device).eval().requires_grad_(False)
     model = Distiller(config, target).to(device)
     if init is not None:
@@ -266,7 +275,9 @@ def train(
         return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
 
     stream = partial(batches, learnt, recipe)
-    model.seconds = fit(model, stream, losses, out, recipe, device, check if unseen else None)
+    seconds = fit(model, stream, losses, out, recipe, device, check if unseen else None)
+    taken = {"steps": config.steps + recipe.steps, "seconds": round(config.seconds + seconds, 1)}
+    model.config = msgspec.structs.replace(config, **taken)
     return model
 
 

@@ -122,11 +122,10 @@ def build(
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
     )
-    before = 0, 0.0
     if plan.init is not None:
         older = read_config(plan.init)
-        before = older.steps, older.seconds
-        config = msgspec.structs.replace(config, exit_norm=older.exit_norm, from_target=older.from_target)
+        kept = {name: getattr(older, name) for name in ("exit_norm", "from_target", "steps", "seconds")}
+        config = msgspec.structs.replace(config, **kept)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     if together.is_main_process:
@@ -142,14 +141,12 @@ def build(
         return None
 
     stops = stop_tokens(target, tokenizer)
-    kept, covered = draft_vocabulary(data, plan.draft_vocabulary, stops, config.vocabulary)
+    drafted, covered = draft_vocabulary(data, plan.draft_vocabulary, stops, config.vocabulary)
 
     config = msgspec.structs.replace(
-        config,
-        draft_vocabulary=kept,
+        model.config,
+        draft_vocabulary=drafted,
         stop_tokens=stops,
-        steps=before[0] + plan.recipe.steps,
-        seconds=round(before[1] + model.seconds, 1),
         memory=memory_digest(target.state_dict(), model.encoder).hex(),
     )
     model.draft.config = model.encoder.config = config

@@ -51,7 +51,7 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
     own = {"n-1", "local-0.0", "tail-0.12", "blank-0.1", "feature-1.0", "loss-kl"}
     assert set(refused) == own, "the baseline has them so"
     base = jobs[BASELINE]
-    assert base.config.inference_layers == 1 and base.recipe == Recipe()
+    assert base.config.inference_layers == 1 and base.recipe == replace(Recipe(), local=0.0)
     changed = {}
     for name, job in jobs.items():
         shape = {
@@ -65,8 +65,8 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
         "another-seed": {"seed": Recipe.seed + 1},
         "no-lsa": {"layer_self_attention": False},
         "no-ca": {"cross_attention": False},
-        "random-start": {"from_target": False},
-        "random-start-exit": {"from_target": False, "exit_norm": True},
+        "random-start": {"from_target": False, "local": 0.5},
+        "random-start-exit": {"from_target": False, "exit_norm": True, "local": 0.5},
         "exit": {"exit_norm": True},
         "local-0.5": {"local": 0.5},
         "n-0": {"inference_layers": 0},

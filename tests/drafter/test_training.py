@@ -327,6 +327,13 @@ def test_self_attention_sees_little_at_first_and_everything_later(spoken):
     assert not everything.near.any()
 
 
+def test_only_random_weights_need_to_see_little_at_first(target):
+    config = tiny_distiller(target, inference_layers=1).config
+    assert config.from_target and Recipe().for_start(config).local == 0.0
+    random = replace_config(config, from_target=False)
+    assert Recipe().for_start(random).local == 0.5 and Recipe(local=0.2).for_start(random).local == 0.2
+
+
 def test_what_self_attention_does_not_see_changes_nothing(target):
     blind = tiny_distiller(target, 0, cross_attention=False)
     sample = Conversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
