@@ -1,15 +1,17 @@
 """Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
 
     python -m benchmarks.acceptance [--drafter NAME ...] [--others DIR ...] [--prompts FILE] [--limit N]
-                                    [--temperature T ...] [--calibrate] [--json OUT]
+                                    [--temperature T ...] [--depth D] [--calibrate] [--json OUT]
 
 Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
 the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
 chain of 7, the same trees with guesses of a second stage from the conversation and the drafter's datastore among their
 nodes, the baselines of `drafter/training/baselines` with trees of 60, and prompt lookup (the continuation of the
 longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters with
-another N, each in a row `moa-nN`. What a drafter learns of the target it gets as a device would: of verified tokens
-only, after their round, and as it would cross the wire (MoA's memory in int8, EAGLE's features in float16).
+another N, each in a row `moa-nN`. `--depth` is for trees of as many nodes and another depth.
+
+What a drafter learns of the target it gets as a device would: of verified tokens only, after their round, and as it
+would cross the wire (MoA's memory in int8, EAGLE's features in float16).
 
 Above temperature 0 the MoA drafter has two rows of each shape: for deterministic trees, and for sampled ones with
 recursive rejection, in which guesses have no place. `expected_tau` is what the drafter's own chances add up to; with
@@ -39,6 +41,7 @@ from drafter.context import DraftContext
 from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
+from drafter.search import Pace
 from drafter.training.baselines import METHODS, Baseline, BaselineContext, load_baseline
 from drafter.training.baselines.shapes import moa_parameters, own_parameters
 from drafter.training.target import FeatureTap
@@ -69,12 +72,19 @@ BASELINES = REPOSITORY / "benchmarks/baselines"
 
 LOOKUP = "prompt-lookup"
 STAGED = "moa-staged"
-PACES = {"moa": TREE, "moa-chain-7": CHAIN, STAGED: replace(TREE, deepest=TREE.depth)}
-"""Baselines draft at the pace of the first."""
+DRAFTED = ("moa", "moa-chain-7", STAGED)
+"""Rows of the MoA drafter."""
 SAMPLED = ("moa", "moa-chain-7")
 """Rows that are measured with sampled trees too, above temperature 0."""
 ROWS = {"moa": "moa", "chain": "moa-chain-7", "staged": STAGED} | {name: name for name in (*METHODS, LOOKUP)}
 """What `--drafter` takes -> the row it makes."""
+
+
+def pace_of(name: str, depth: int) -> Pace:
+    """What the row of this name drafts at; baselines do as MoA does. `depth` is that of trees."""
+    if name == "moa-chain-7":
+        return CHAIN
+    return replace(TREE, depth=depth, deepest=depth if name == STAGED else TREE.deepest)
 
 
 @contextmanager
@@ -105,17 +115,18 @@ def measure(
     name: str,
     most: int = MOST_TOKENS,
     *,
+    depth: int = TREE.depth,
     temperature: float = 0.0,
     tree_rule: TreeRule = "deterministic",
     calibration: Calibration | None = None,
 ) -> Tally:
     """All prompts with the way of drafting that a row of the table names; see `remote.verifier.measure`."""
-    if isinstance(drafter, Drafter) and name in PACES:
+    if isinstance(drafter, Drafter) and name in DRAFTED:
         return measure_moa(
             engine,
             drafter,
             prompts,
-            PACES[name],
+            pace_of(name, depth),
             most,
             temperature=temperature,
             sampled=tree_rule == "sampled",
@@ -123,13 +134,20 @@ def measure(
             stored=(drafter.datastore(),) if name == STAGED else None,
         )
     tally = Tally()
+    pace = pace_of(name, depth)
     for seed, prompt in enumerate(prompts):
-        tally.add(_drafted(engine, drafter, prompt, name, most, Sampling(temperature=temperature, seed=seed)))
+        tally.add(_drafted(engine, drafter, prompt, name, pace, most, Sampling(temperature=temperature, seed=seed)))
     return tally
 
 
 def _drafted(
-    engine: Engine, drafter: Drafter | Baseline, prompt: list[int], name: str, most: int, sampling: Sampling
+    engine: Engine,
+    drafter: Drafter | Baseline,
+    prompt: list[int],
+    name: str,
+    pace: Pace,
+    most: int,
+    sampling: Sampling,
 ) -> Iterator[Round]:
     stops = frozenset(drafter.config.stop_tokens)
     if name == LOOKUP:
@@ -138,7 +156,7 @@ def _drafted(
     draft = drafter.context()
     draft.commit(prompt)
     with telling(engine, drafter, draft) as tell:
-        for round in rounds(engine, prompt, lambda _: draft.draft(PACES["moa"]), stops, most, sampling):
+        for round in rounds(engine, prompt, lambda _: draft.draft(pace), stops, most, sampling):
             draft.commit(round.new)
             tell(round.context, round.tree, round.accepted)
             yield round
@@ -195,6 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
     parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
     parser.add_argument("--temperature", type=float, nargs="+", default=[0.0], metavar="T", help="0: greedy")
+    parser.add_argument("--depth", type=int, default=TREE.depth, metavar="D", help="of trees")
     parser.add_argument("--calibrate", action="store_true", help="MoA learns from the verdicts of each row as it goes")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
@@ -213,17 +232,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     prompts = [drafter.text.render([("user", question)]) for question in evenly(asked, arguments.limit)]
-    rows, most = [], arguments.max_tokens
+    rows, most, depth = [], arguments.max_tokens, arguments.depth
     rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
     for temperature, (row_name, name, one, engine), rule in itertools.product(arguments.temperature, measured, rules):
         if rule == "sampled" and (temperature == 0 or name not in SAMPLED):
             continue
-        calibration = Calibration() if arguments.calibrate and name in PACES else None
-        tally = measure(
-            engine, one, prompts, name, most, temperature=temperature, tree_rule=rule, calibration=calibration
-        )
-        row = {**tally.row(row_name), "temperature": temperature, "tree": rule, "calibrated": calibration is not None}
-        alone = (name == "moa" or name in METHODS) and temperature == 0
+        calibration = Calibration() if arguments.calibrate and name in DRAFTED else None
+        setting = {"depth": depth, "temperature": temperature}
+        tally = measure(engine, one, prompts, name, most, **setting, tree_rule=rule, calibration=calibration)
+        row = {**tally.row(row_name), **setting, "tree": rule, "calibrated": calibration is not None}
+        # Whatever the trees, the same tokens are likeliest.
+        alone = (name == "moa" or name in METHODS) and temperature == 0 and depth == TREE.depth
         row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}
         row |= costs(one, name)
         rows.append(row)

@@ -27,6 +27,7 @@ COMMANDS = {
     for name, command in {
         "acceptance": "acceptance",
         "acceptance-equal-time": "acceptance --drafter moa eagle2 eagle3 independent --baselines runs/equal-time",
+        "acceptance-deep": "acceptance --depth 16",
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --jobs 2",
         "single_device": "single_device",
@@ -107,28 +108,29 @@ def times(count: int) -> str:
 
 
 def acceptance_table(documents: Documents) -> str:
-    """Greedy rows, those of equal training time beside them; then the rows at other temperatures."""
+    """Greedy rows, beside them deeper trees and equal training time; then the rows at other temperatures."""
     if "acceptance" not in documents:
         return ""
     document = documents["acceptance"]
     timed = {row["drafter"]: row for row in greedy(documents.get("acceptance-equal-time", {"rows": []}))}
-    head = ["drafter", "trained parameters", "bytes a token", "tau", "trained for"]
+    deep = {row["drafter"]: row for row in documents.get("acceptance-deep", {"rows": []})["rows"]}
+    head = ["drafter", "trained parameters", "bytes a token", "tau"]
+    head += [f"tau, depth {row['depth']}" for row in list(deep.values())[:1]] + ["trained for"]
     head += ["tau, equal time", "trained for"] if timed else []
     lines = []
     for row in greedy(document):
         line = [label(row["drafter"]), _millions(row.get("trained_parameters")), _or_dash(row.get("bytes_per_token"))]
-        line += [_with_interval(row, "tau", "{:.2f}"), _training(row)]
+        line.append(_tau(row))
+        line += [_tau(deep.get(row["drafter"]))] if deep else []
+        line.append(_training(row))
         if timed:
             other = timed.get(row["drafter"])
-            line += [_with_interval(other, "tau", "{:.2f}"), _training(other)] if other else ["–", "–"]
+            line += [_tau(other), _training(other) if other else "–"]
         lines.append(line)
     parts = [_picture("tau", "Tokens per round of each drafter"), _table(head, lines)]
     parts.append(_picture("depth", "Share of drafted tokens that are accepted, by depth in the tree"))
     if warm := [row for row in document["rows"] if row.get("temperature")]:
-        shown = [
-            [label(row["drafter"]), f"{row['temperature']:g}", row["tree"], _with_interval(row, "tau", "{:.2f}")]
-            for row in warm
-        ]
+        shown = [[label(row["drafter"]), f"{row['temperature']:g}", row["tree"], _tau(row)] for row in warm]
         parts.append(_table(["drafter", "temperature", "tree", "tau"], shown))
     return _page(parts, document)
 
@@ -274,6 +276,10 @@ def _picture(name: str, says: str) -> str:
 def _with_interval(row: Row, value: str, form: str) -> str:
     low, high = row["ci95"]
     return f"{form.format(row[value])} ({form.format(low)} to {form.format(high)})"
+
+
+def _tau(row: Row | None) -> str:
+    return _with_interval(row, "tau", "{:.2f}") if row else "–"
 
 
 def _percent(row: Row | None) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.acceptance import PACES, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
+from benchmarks.acceptance import DRAFTED, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes
 from drafter.training.baselines import baseline_config, build, save_baseline
@@ -125,7 +125,7 @@ def test_prompt_lookup_continues_what_was_there(tokens, proposed):
 def test_drafters_are_measured_on_the_same_answers(engine, drafter, prompts):
     most = 24
     rows = {}
-    for name in (*PACES, "prompt-lookup"):
+    for name in (*DRAFTED, "prompt-lookup"):
         tally = measure(engine, drafter, prompts, name, most)
         assert [sum(gained) for gained in tally.gained] == [most - 1] * len(prompts)
         assert (tally.accepted <= tally.offered).all() and (np.diff(tally.offered) <= 0).all()
@@ -137,7 +137,7 @@ def test_drafters_are_measured_on_the_same_answers(engine, drafter, prompts):
 @pytest.mark.parametrize("tree_rule", ["deterministic", "sampled"])
 def test_both_rules_are_measured_above_temperature_zero(engine, drafter, prompts, tree_rule):
     most, calibration = 24, Calibration()
-    for name in PACES:
+    for name in DRAFTED:
         tally = measure(
             engine, drafter, prompts, name, most, temperature=0.7, tree_rule=tree_rule, calibration=calibration
         )

@@ -51,6 +51,7 @@ DOCUMENTS = {
             tau_row("moa", 4.75, temperature=0.8, tree="sampled"),
         ],
     },
+    "acceptance-deep": {"machine": MACHINE, "rows": [tau_row("moa", 6.25, depth=16)]},
     "acceptance-equal-time": {
         "machine": MACHINE,
         "rows": [tau_row("moa", 5.5), tau_row("eagle2", 5.0, steps=2400, seconds=1600.0)],
@@ -166,9 +167,10 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         (
             "acceptance",
             [
-                "| EAGLE-2 | 3.8M | 768 | 4.50 (4.25 to 4.75) | 1,200 steps, 800 s |"
+                "| MoA | 3.8M | 528 | 5.50 (5.25 to 5.75) | 6.25 (6.00 to 6.50) | – | 5.50 (5.25 to 5.75) | – |",
+                "| EAGLE-2 | 3.8M | 768 | 4.50 (4.25 to 4.75) | – | 1,200 steps, 800 s |"
                 " 5.00 (4.75 to 5.25) | 2,400 steps, 1,600 s |",
-                "| prompt lookup | – | – | 1.25 (1.00 to 1.50) | – | – | – |",
+                "| prompt lookup | – | – | 1.25 (1.00 to 1.50) | – | – | – | – |",
                 "| MoA | 0.8 | sampled | 4.75 (4.50 to 5.00) |",
             ],
         ),
