@@ -1,6 +1,7 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
-    python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--json OUT]
+    python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
+                                       [--json OUT]
 
 Greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by prompt:
 
@@ -9,9 +10,10 @@ Greedy, and every way must give the same tokens, or the run ends with an error. 
 - `outrider, no second stage`: the same without guesses from the conversation and the drafter's datastore
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
-- `generate, assisted`: transformers' own, with the small model given by --assistant
+- `generate, assisted`: transformers' own with a small model, the independent one of the baselines unless --assistant
+  names another, as many tokens a draft as were fastest
 
-Both of these at the pace that was fastest for it on the first prompts. `speedup` is over `plain`: the ratio of all
+Outrider drafts at the paces that were fastest on the first prompts. `speedup` is over `plain`: the ratio of all
 seconds, with a 95 % interval by a bootstrap over prompts.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -31,12 +34,15 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from app.machine import machine
 from app.prompts import read_prompts
-from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET, rounds, telling
+from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
+from drafter.config import DrafterError
 from drafter.model import MemoryEncoder
 from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
+from drafter.training.baselines import load_baseline
+from drafter.training.baselines.independent import Independent
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target
@@ -48,6 +54,8 @@ TREES = ((4, 2, 8), (6, 3, 16), (8, 8, 60))
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
 GUESSED = 16
 """Depth that a chain of the second stage may reach."""
+ASSISTED = (2, 4, 7)
+"""Tokens that the small model of assisted generation drafts at most; it also stops where it is unsure."""
 TRIED = 8
 """Prompts on which each pace is timed before the run."""
 MOST_TOKENS = 160
@@ -119,6 +127,36 @@ def by_transformers(model: PreTrainedModel, **options: Any) -> Decode:
     return decode
 
 
+def assistant_of(model: PreTrainedModel, folder: Path | None, baselines: Path) -> PreTrainedModel | None:
+    """The small model in `folder`, else the independent baseline; None where neither is there."""
+    if folder is not None:
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()  # type: ignore[no-any-return]
+    try:
+        baseline = load_baseline(baselines / "independent", model)
+    except DrafterError as error:
+        print(f"no assisted generation: {error}", file=sys.stderr)
+        return None
+    assert isinstance(baseline, Independent)
+    return baseline.as_llama(model)
+
+
+def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequence[list[int]]) -> tuple[int, Decode]:
+    """Assisted generation with the number of drafted tokens that is fastest on these prompts."""
+
+    def way(count: int) -> Decode:
+        decode = by_transformers(model, assistant_model=assistant)
+
+        def with_count(prompt: list[int]) -> list[int]:
+            assistant.generation_config.num_assistant_tokens = count
+            return decode(prompt)
+
+        return with_count
+
+    tried = run({str(count): way(count) for count in ASSISTED}, prompts)
+    best = max(ASSISTED, key=lambda count: tried[str(count)].rate)
+    return best, way(best)
+
+
 def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Timed]:
     """Time each way on each prompt, in turn. Raises `Different`."""
     timed = {name: Timed() for name in ways}
@@ -155,7 +193,8 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
-    parser.add_argument("--assistant", type=Path, help="a small causal LM with the target's tokenizer")
+    parser.add_argument("--assistant", type=Path, metavar="DIR", help="a small causal LM with the target's tokenizer")
+    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="where the independent one is")
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -177,9 +216,9 @@ def main() -> None:
         "generate": by_transformers(model),
         "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
     }
-    if arguments.assistant is not None:
-        assistant = AutoModelForCausalLM.from_pretrained(arguments.assistant, dtype=torch.float32).eval()
-        ways["generate, assisted"] = by_transformers(model, assistant_model=assistant)
+    if (assistant := assistant_of(model, arguments.assistant, arguments.baselines)) is not None:
+        count, ways["generate, assisted"] = assisted(model, assistant, prompts[:TRIED])
+        print(f"fastest number of assisted tokens: {count}", flush=True)
     timed = run(ways, prompts)
     rows = [row(name, timed[name], timed["plain"]) for name in ways]
     for line in rows:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from benchmarks.single_device import MOST_TOKENS, Different, Timed, by_transformers, row, run, with_drafts
+from benchmarks.single_device import (
+    ASSISTED,
+    MOST_TOKENS,
+    Different,
+    Timed,
+    assistant_of,
+    assisted,
+    by_transformers,
+    row,
+    run,
+    with_drafts,
+)
 from drafter.search import Pace
+from drafter.training.baselines import baseline_config, build
 
 
 def test_all_ways_answer_alike(engine, drafter, prompts):
@@ -20,6 +33,24 @@ def test_all_ways_answer_alike(engine, drafter, prompts):
     assert list(timed) == list(ways)
     assert {tuple(way.tokens) for way in timed.values()} == {(MOST_TOKENS, MOST_TOKENS)}
     assert all(seconds > 0 for way in timed.values() for seconds in way.seconds)
+
+
+def test_assisted_generation_is_of_the_same_text_and_the_same_small_model(engine, prompts):
+    target = engine.model
+    small = build(baseline_config(target, "tiny", "independent", parameters=20_000)).eval().requires_grad_(False)
+    assistant = small.as_llama(target)
+    ids, positions = torch.tensor(prompts[0]), torch.arange(len(prompts[0]))
+    mask = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
+    out, _ = small(ids, positions, torch.empty(0), small.empty_past(), mask)
+    torch.testing.assert_close(assistant(input_ids=ids[None]).logits[0], small.logits(out), atol=1e-4, rtol=1e-4)
+    count, way = assisted(target, assistant, prompts[:1])
+    assert count in ASSISTED
+    run({"generate": by_transformers(target), "assisted": way}, prompts)
+
+
+def test_a_missing_small_model_is_said(engine, tmp_path, capsys):
+    assert assistant_of(engine.model, None, tmp_path) is None
+    assert "no assisted generation: No baseline in" in capsys.readouterr().err
 
 
 def test_an_answer_that_differs_stops_it(engine, drafter, prompts):

@@ -9,11 +9,12 @@ layers; here all of it is its own, and all of it counts as trained.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
 from drafter.training.baselines.config import BaselineConfig
@@ -48,6 +49,29 @@ class Independent(Baseline):
             x, new = layer(x, positions, cached, seen)
             rows.append(new)
         return x, rows
+
+    def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
+        """The same model as transformers has it, for `generate(assistant_model=...)` of this target."""
+        config = self.config
+        shape = LlamaConfig(
+            vocab_size=config.vocabulary,
+            hidden_size=config.hidden,
+            intermediate_size=config.ffn,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            head_dim=config.head_size,
+            rms_norm_eps=config.norm_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            max_position_embeddings=target.config.get_text_config(decoder=True).max_position_embeddings,
+            tie_word_embeddings=True,
+        )
+        model = LlamaForCausalLM(shape).to(self.embedding.weight)
+        model.model.embed_tokens.load_state_dict(self.embedding.state_dict())
+        model.model.layers.load_state_dict(self.layers.state_dict())
+        model.model.norm.load_state_dict(self.norm.state_dict())
+        model.generation_config = copy.deepcopy(target.generation_config)
+        return model.eval().requires_grad_(False)
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
         """Its rows depend on tokens only, so agreement is the same at every depth."""
