@@ -213,6 +213,9 @@ def train_drafter(
     inference_layers: Annotated[
         int | None, typer.Option("--inference-layers", min=0, help="Of the target's last layers, run on the device.")
     ] = None,
+    first_layers: Annotated[
+        int | None, typer.Option("--first-layers", min=0, help="Of the target's first layers, run on the device.")
+    ] = None,
     init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
     work: Annotated[
         Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
@@ -242,6 +245,7 @@ def train_drafter(
         work=work or out.with_name(f"{out.name}.work"),
         steps=steps,
         inference_layers=inference_layers,
+        first_layers=first_layers,
         init=init,
         max_tokens=max_tokens,
         datastore=datastore,

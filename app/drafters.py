@@ -45,6 +45,7 @@ def train(
     work: Path,
     steps: int | None,
     inference_layers: int | None,
+    first_layers: int | None,
     init: Path | None,
     max_tokens: int | None,
     datastore: int | None,
@@ -72,7 +73,7 @@ def train(
         loaded = load_target(target, device=here)
         Engine(loaded.model)  # A target that cannot verify trees needs no drafter.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
-        plan = Plan(recipe=recipe, inference_layers=inference_layers, init=init)
+        plan = Plan(recipe=recipe, inference_layers=inference_layers, first_layers=first_layers, init=init)
         plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
         plan = plan if datastore is None else replace(plan, datastore=datastore)
         learnt, held = hold_out(questions, work)
@@ -235,7 +236,7 @@ def info(folder: Path) -> None:
     drafted = len(config.draft_vocabulary) or config.vocabulary
     for name, value in (
         ("target", f"{config.target}, {config.target_layers} layers of {config.hidden}"),
-        ("draft layers", f"self- and cross-attention, N = {config.inference_layers}"),
+        ("draft layers", f"self- and cross-attention, F = {config.first_layers}, N = {config.inference_layers}"),
         ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
         ("quantised", config.scheme),
         ("memory", f"{memory_bytes(1, config.memory_layers):,} bytes a token, {config.memory}"),

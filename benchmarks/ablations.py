@@ -56,7 +56,9 @@ class Variant:
     """For people."""
     inference_layers: int | None = None
     """N; None: as many as the baseline."""
-    shape: Mapping[str, bool] = field(default_factory=dict)
+    first_layers: int | None = None
+    """F; None: as many as the baseline."""
+    shape: Mapping[str, int] = field(default_factory=dict)
     """Fields of `DrafterConfig`."""
     recipe: Mapping[str, object] = field(default_factory=dict)
     """Fields of `Recipe`."""
@@ -75,6 +77,8 @@ VARIANTS = (
         for share in (0.0, 0.5)
     ),
     *(Variant(f"n-{count}", f"N = {count}", inference_layers=count) for count in (0, 1, 2)),
+    *(Variant(f"first-{count}", f"F = {count}", first_layers=count) for count in (0, 1, 2)),
+    Variant("blocks-2", "two self-attention layers", shape={"blocks": 2}),
     *(Variant(f"tail-{share}", f"{share:.0%} with long gaps", recipe={"tail": share}) for share in (0.0, 0.12, 0.3)),
     *(
         Variant(f"blank-{share}", f"{share:.0%} with a blank turn", recipe={"blank": share})
@@ -131,7 +135,10 @@ def plan(target: PreTrainedModel, recipe: Recipe, common: Common) -> tuple[dict[
     refused: dict[str, str] = {}
     for variant in VARIANTS:
         try:
-            shape = drafter_config(target, Path(common.target).name, inference_layers=variant.inference_layers)
+            layers = {"inference_layers": variant.inference_layers, "first_layers": variant.first_layers}
+            if jobs and variant.first_layers is None:  # Else their number would follow N.
+                layers["first_layers"] = jobs[BASELINE].config.first_layers
+            shape = drafter_config(target, Path(common.target).name, **layers)
         except UnsupportedTarget as error:
             refused[variant.name] = str(error)
             continue

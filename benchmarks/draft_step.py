@@ -36,7 +36,8 @@ from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, load_draft_model
 from drafter.quantise import quantise_graph
 from drafter.step import StepGraph as RunningGraph
-from drafter.training.export import StepGraph, export_graph, graph_names
+from drafter.step import cache_shapes, graph_names
+from drafter.training.export import StepGraph, export_graph
 
 DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
 CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15
@@ -118,10 +119,9 @@ def weight_bytes(path: Path) -> int:
 
 def inputs(config: DrafterConfig, rows: int) -> list[torch.Tensor]:
     """Of one step, in the graph's order."""
-    shapes = [(config.kv_heads, CACHED, config.head_size)] * 4
-    shapes += [(config.target_kv_heads, CACHED, config.target_head_size)] * (2 * config.inference_layers)
+    shapes = [(config.kv_heads, config.head_size), *cache_shapes(config)]  # Of memory first.
     tensors = [torch.arange(rows) + 100, torch.arange(rows) + CACHED, torch.zeros(rows, CACHED + rows)]
-    return tensors + [torch.randn(shape) for shape in shapes]
+    return tensors + [torch.randn(heads, CACHED, size) for heads, size in shapes for _ in range(2)]
 
 
 def measure(
@@ -132,7 +132,7 @@ def measure(
     repeats: int = REPEATS,
 ) -> list[dict[str, object]]:
     """A row of figures for each graph and number of rows, the float model's too where it is given."""
-    names, outputs = graph_names(config.inference_layers)
+    names, outputs = graph_names(config)
     bandwidth, rows = Bandwidth(threads), []
     for count in ROWS:
         tensors = inputs(config, count)

@@ -47,9 +47,9 @@ from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target
 
-CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7))
+CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
 """(depth, nodes); more nodes than depth are for a guess."""
-TREES = ((4, 2, 8), (6, 3, 16), (8, 8, 60))
+TREES = ((4, 2, 8), (6, 3, 16), (8, 2, 16), (10, 3, 24), (8, 8, 60))
 """(depth, breadth, nodes)"""
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
 GUESSED = 16

@@ -64,6 +64,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Width of the layer-self-attention's MLP."""
     inference_layers: int
     """N: how many of the target's last layers run on the device (target layer inference)."""
+    first_layers: int = 0
+    """F: how many of its first ones do, in front of the self-attention: what they need of the past is tokens alone."""
     target_heads: int
     target_ffn: int
     target_qkv_bias: bool = False
@@ -71,6 +73,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """What the target's layers have beyond Llama's, and so those that are inferred or begin as its own."""
     rope_theta: float
     norm_eps: float
+    blocks: int = 1
+    """Self-attention layers before the cross-attention."""
     layer_self_attention: bool = True
     """LSA; off: the plain mean of the target's layers. For ablation."""
     cross_attention: bool = True
@@ -78,8 +82,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     exit_norm: bool = False
     """The cross-attention's result is brought to where the target's hidden states lie."""
     from_target: bool = False
-    """Self- and cross-attention are shaped like the target's layers and begin as two of them; what the encoder makes is
-    added to the keys and values of the one that the cross-attention replaces."""
+    """Self- and cross-attention are shaped like the target's layers and begin as some of them; what the encoder makes
+    is added to the keys and values of the one that the cross-attention replaces."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     scheme: Scheme = "int8"

@@ -68,6 +68,8 @@ class DraftContext:
         self._step = step
         self._vocabulary = vocabulary
         self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
+        self._inferred = self._slabs[len(self._slabs) - len(memory_layers) + 1 :]
+        """Of the target's own layers: the last of the slabs."""
         self._cached = 0
         """Tokens from 0 on whose rows are in the slabs."""
         self._drafted = _NOTHING
@@ -127,7 +129,7 @@ class DraftContext:
             raise MalformedMemory(f"{len(memory)} rows of memory; this drafter takes {len(self._memory_layers)}")
         if start < 0 or start + count > len(self.tokens):
             raise MalformedMemory(f"memory of tokens {start} to {start + count} of {len(self.tokens)}")
-        for slab, row in zip([self._memory, *self._slabs[1:]], memory):
+        for slab, row in zip([self._memory, *self._inferred], memory):
             keys, values = dequantise(row.keys, row.key_scales), dequantise(row.values, row.value_scales)
             slab.write(start, (keys.swapaxes(0, 1), values.swapaxes(0, 1)))
         self._known[start : start + count] = True
@@ -205,7 +207,7 @@ class DraftContext:
         if self.second_stage is None or not self._step.independent_rows:
             return []
         # A row of the target's own replaces the guessed one only after the step that runs the token.
-        return [] if self._known[-1:].any() and len(self._slabs) > 1 else self.second_stage.guess()
+        return [] if self._known[-1:].any() and self._inferred else self.second_stage.guess()
 
     def _run_tokens(self, guess: Sequence[int] = ()) -> Proposals:
         """Run every token without rows, the last one in any case, and a guess at what follows it.
@@ -227,9 +229,11 @@ class DraftContext:
             past = [slab.rows(start) for slab in self._slabs]
             step = self._step(new, np.arange(start, rows), mask, past, self._memory_rows())
             unknown = np.append(np.flatnonzero(~self._known[start:end]), np.arange(end - start, len(new)))
-            for slab, (keys, values) in zip(self._slabs[1:], step.rows[1:]):
-                slab.write(start + unknown, (keys[:, unknown], values[:, unknown]))
-            self._slabs[0].write(start, step.rows[0])
+            for slab, (keys, values) in zip(self._slabs, step.rows):
+                if slab in self._inferred:
+                    slab.write(start + unknown, (keys[:, unknown], values[:, unknown]))
+                else:
+                    slab.write(start, (keys, values))
             if last:
                 break
             start = end
@@ -241,7 +245,7 @@ class DraftContext:
 
     def _chunk_end(self, start: int) -> int:
         end = min(start + CHUNK, len(self.tokens))
-        if len(self._slabs) > 1:
+        if self._inferred:
             # Within a step a token sees the guessed rows of those before it. Where the target's own are known, they
             # come from the slab: so such tokens run first, and the last token never with them.
             known = self._known[start:end] & (np.arange(start, end) < len(self.tokens) - 1)

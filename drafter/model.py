@@ -2,8 +2,9 @@
 
 `MemoryEncoder` runs beside the target: layer self-attention turns the target's keys and values of all layers into one
 vector per token, and the cross-attention's projections turn that into the *memory* that travels to the device.
-`DraftModel` runs on the device: self-attention over tokens, cross-attention over memory, then the target's own last N
-layers (target layer inference) and its head. Knows token ids only, nothing of text, trees or the wire.
+`DraftModel` runs on the device: the target's own first F layers, self-attention over tokens, cross-attention over
+memory, then the target's own last N layers (target layer inference) and its head. Knows token ids only, nothing of
+text, trees or the wire.
 
 Shapes: B sequences, M new tokens, P cached tokens, S verified tokens, L target layers, E the target's hidden size.
 """
@@ -318,9 +319,10 @@ class Exit(nn.Module):
 
 
 class DraftModel(nn.Module):
-    """The device's half: embedding, self-attention, cross-attention, the target's last N layers, norm and head.
+    """The device's half: embedding, first F layers, self-attention, cross-attention, last N layers, norm and head.
 
-    Embedding, last layers, norm and head are the target's own and stay frozen.
+    Embedding, first and last layers, norm and head are the target's own and stay frozen. A target's first layers see no
+    more than tokens, all of which the device has: it computes there what the target does, for drafted tokens too.
     """
 
     def __init__(self, config: DrafterConfig) -> None:
@@ -330,7 +332,9 @@ class DraftModel(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         bias, norm = config.target_qkv_bias and config.from_target, config.target_qk_norm and config.from_target
         blind = not config.cross_attention
-        self.self_attention = SelfAttentionLayer(*shape, qkv_bias=bias, qk_norm=norm)
+        self.self_attention = nn.ModuleList(
+            SelfAttentionLayer(*shape, qkv_bias=bias, qk_norm=norm) for _ in range(config.blocks)
+        )
         self.cross_attention = CrossAttentionLayer(*shape, blind=blind, q_bias=bias, q_norm=norm)
         self.exit = Exit(config.hidden, config.norm_eps) if config.exit_norm else nn.Identity()
         target = (
@@ -340,15 +344,18 @@ class DraftModel(nn.Module):
             config.target_head_size,
             config.target_ffn,
         )
-        self.target_layers = nn.ModuleList(
-            SelfAttentionLayer(
-                *target,
-                config.rope_theta,
-                config.norm_eps,
-                qkv_bias=config.target_qkv_bias,
-                qk_norm=config.target_qk_norm,
+        self.first_layers, self.target_layers = (
+            nn.ModuleList(
+                SelfAttentionLayer(
+                    *target,
+                    config.rope_theta,
+                    config.norm_eps,
+                    qkv_bias=config.target_qkv_bias,
+                    qk_norm=config.target_qk_norm,
+                )
+                for _ in range(count)
             )
-            for _ in range(config.inference_layers)
+            for count in (config.first_layers, config.inference_layers)
         )
         targets_norm = config.inference_layers or config.from_target
         self.norm = Norm(config.hidden, config.norm_eps) if targets_norm else nn.Identity()
@@ -356,7 +363,7 @@ class DraftModel(nn.Module):
 
     def freeze(self) -> None:
         """Leave only self- and cross-attention to be trained."""
-        for part in (self.embedding, self.target_layers, self.norm, self.head):
+        for part in (self.embedding, self.first_layers, self.target_layers, self.norm, self.head):
             part.requires_grad_(False)
 
     def forward(
@@ -364,14 +371,16 @@ class DraftModel(nn.Module):
     ) -> tuple[Tensor, list[KeysValues]]:
         """One draft step: hidden states (..., M, E) before the head, and the new cache rows.
 
-        `tokens`, `positions` (..., M); `mask` (..., M, P+M) additive; `past`: rows of the self-attention and of each
-        target layer, (..., heads, P, size); `memory` (..., heads, T, size).
+        `tokens`, `positions` (..., M); `mask` (..., M, P+M) additive; `past`: rows of the first layers, of each
+        self-attention and of the last layers, (..., heads, P, size); `memory` (..., heads, T, size).
         """
         mask = mask.unsqueeze(-3)
-        x, new = self.self_attention(self.embedding(tokens), positions, past[0], mask)
-        rows = [new]
+        x, rows = self.embedding(tokens), []
+        for layer, cached in zip([*self.first_layers, *self.self_attention], past):
+            x, new = layer(x, positions, cached, mask)
+            rows.append(new)
         x = self.exit(self.cross_attention(x, positions, memory, None))
-        for layer, cached in zip(self.target_layers, past[1:]):
+        for layer, cached in zip(self.target_layers, past[len(rows) :]):
             x, new = layer(x, positions, cached, mask)
             rows.append(new)
         return self.norm(x), rows

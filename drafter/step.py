@@ -42,7 +42,7 @@ class Step(NamedTuple):
     ids: NDArray[np.int64]
     """(M, K)"""
     rows: list[Rows]
-    """M new rows of the self-attention, then of each inferred target layer."""
+    """M new rows of each layer, as `cache_shapes` has them."""
 
 
 class RowStore(Protocol):
@@ -66,7 +66,7 @@ class DraftStep(Protocol):
 
     @property
     def cache_shapes(self) -> list[tuple[int, int]]:
-        """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
+        """(heads, size) of each layer's rows, see the function of this name."""
         ...
 
     @property
@@ -89,7 +89,7 @@ class DraftStep(Protocol):
         """Run M tokens.
 
         `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
-        the P cached rows of the self-attention and of each inferred layer; `memory` T rows.
+        the P cached rows of each layer; `memory` T rows.
         """
         ...
 
@@ -114,12 +114,9 @@ class StepGraph:
         except Exception as error:  # The runtime's errors have no common class below this one.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
         self.cache_shapes = cache_shapes(config)
-        layers = [name for i in range(config.inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
-        self._cached = ["self_keys", "self_values", *layers]
-        self._outputs = ["log_probs", "ids", *(f"new_{name}" for name in self._cached)]
-        inputs = {"tokens", "positions", "mask", "memory_keys", "memory_values", *self._cached}
+        self._inputs, self._outputs = graph_names(config)
         has = {node.name for node in session.get_inputs()}, [node.name for node in session.get_outputs()]
-        if has != (inputs, self._outputs):
+        if has != (set(self._inputs), self._outputs):
             raise DrafterCorrupt(f"{path} is not the graph that its config describes. Reinstall the drafter.")
         self._vocabulary = config.vocabulary
         self._session: Any = session
@@ -141,10 +138,8 @@ class StepGraph:
         memory: KeysValues,
     ) -> Step:
         """Run M tokens; see `DraftStep`."""
-        feed = {"tokens": tokens, "positions": positions, "mask": mask}
-        feed |= {"memory_keys": memory[0], "memory_values": memory[1]}
-        feed |= zip(self._cached, (array for pair in past for array in pair))
-        log_probs, ids, *new = self._session.run(self._outputs, feed)
+        arrays = tokens, positions, mask, *memory, *(array for pair in past for array in pair)
+        log_probs, ids, *new = self._session.run(self._outputs, dict(zip(self._inputs, arrays, strict=True)))
         return Step(log_probs, ids, list(zip(new[::2], new[1::2])))
 
     @cached_property
@@ -189,9 +184,17 @@ class StepGraph:
 
 
 def cache_shapes(config: DrafterConfig) -> list[tuple[int, int]]:
-    """(heads, size) of the self-attention's rows, then of each inferred target layer's."""
-    target = (config.target_kv_heads, config.target_head_size)
-    return [(config.kv_heads, config.head_size), *[target] * config.inference_layers]
+    """(heads, size) of each layer's rows: the target's first ones, the self-attentions, the target's last ones."""
+    own, target = (config.kv_heads, config.head_size), (config.target_kv_heads, config.target_head_size)
+    return [target] * config.first_layers + [own] * config.blocks + [target] * config.inference_layers
+
+
+def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
+    """Names of the step graph's inputs and outputs, in order."""
+    layers = {"first": config.first_layers, "self": config.blocks, "last": config.inference_layers}
+    cached = [f"{layer}_{side}_{i}" for layer in layers for i in range(layers[layer]) for side in ("keys", "values")]
+    inputs = ["tokens", "positions", "mask", "memory_keys", "memory_values", *cached]
+    return inputs, ["log_probs", "ids", *(f"new_{name}" for name in cached)]
 
 
 class Slab:

@@ -81,8 +81,8 @@ class TorchStep:
     ) -> Step:
         """Run M tokens; see `DraftStep`."""
         ids = (torch.as_tensor(array, device=self._device) for array in (tokens, positions))
-        cached = (mask, *past[0], *memory, *(array for pair in past[1:] for array in pair))
-        floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in cached)
+        arrays = (mask, *memory, *(array for pair in past for array in pair))
+        floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in arrays)
         best, kept, *new = self._step(*ids, *floats)
         return Step(best.float().cpu().numpy(), kept.cpu().numpy(), list(zip(new[::2], new[1::2])))
 

@@ -76,7 +76,7 @@ def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM) 
     config = drafter_config(target, "tiny", inference_layers=0)
     encoder, drafter = MemoryEncoder(config), DraftModel(config)
     borrow(drafter, target)
-    for layer in (drafter.self_attention.self_attn["o_proj"], drafter.cross_attention.o_proj):
+    for layer in (drafter.self_attention[0].self_attn["o_proj"], drafter.cross_attention.o_proj):
         torch.nn.init.normal_(layer.weight, std=0.1)
     save_weights(encoder, folder / ENCODER)
     save_weights(drafter, folder / FLOAT)

@@ -63,7 +63,8 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
     lines = [
         f"# Outrider drafter for {config.target}",
         "",
-        f"A Mixture-of-Attentions drafter (arXiv 2410.03804), target layer inference N = {config.inference_layers},",
+        "A Mixture-of-Attentions drafter (arXiv 2410.03804) that runs the target's own first "
+        f"F = {config.first_layers} and last N = {config.inference_layers} layers,",
         f"distilled from {config.target} on {built.answers:,} of its own answers ({built.answer_tokens:,} tokens).",
         "It only guesses: with a verifier, every token that counts is the target's own.",
         "",

@@ -186,9 +186,12 @@ class Distiller(nn.Module):
         ]
         draft = self.draft
         x = draft.embedding(batch.ids)
-        query, key, value = draft.self_attention.project(x, batch.positions)
-        seen = causal & (index[None, None, :] >= batch.near[:, :, None])
-        x = draft.self_attention.finish(x, query, key, value, additive(seen))
+        with torch.no_grad():
+            for layer in draft.first_layers:
+                x = layer.finish(x, *layer.project(x, batch.positions), additive(causal))  # type: ignore[operator]
+        seen = additive(causal & (index[None, None, :] >= batch.near[:, :, None]))
+        for layer in draft.self_attention:
+            x = layer.finish(x, *layer.project(x, batch.positions), seen)  # type: ignore[operator]
         x = draft.exit(draft.cross_attention(x, batch.positions, memory[0], additive(remembered)))
         guessed_entry = x
         # A query sees the target's own rows up to its anchor, and rows made from the drafter's guesses after it.

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from drafter.model import DraftModel, KeysValues
+from drafter.model import DraftModel
+from drafter.step import cache_shapes, graph_names
 
 INLINE = 1_500_000_000
 """Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it."""
@@ -29,19 +30,11 @@ class StepGraph(nn.Module):
         self.register_buffer("kept", torch.tensor(kept))
 
     def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
-        """`cached`: keys and values of the self-attention, of memory, then of each target layer."""
-        past: list[KeysValues] = [(cached[0], cached[1])]
-        past += [(cached[i], cached[i + 1]) for i in range(4, len(cached), 2)]
-        hidden, rows = self.model(tokens, positions, mask, past, (cached[2], cached[3]))
+        """`cached`: keys and values of memory, then of each layer."""
+        memory, *past = zip(cached[::2], cached[1::2])
+        hidden, rows = self.model(tokens, positions, mask, past, memory)
         best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)
         return (best, self.kept[index], *(tensor for row in rows for tensor in row))
-
-
-def graph_names(inference_layers: int) -> tuple[list[str], list[str]]:
-    """Names of the step graph's inputs and outputs, in order."""
-    pairs = [name for i in range(inference_layers) for name in (f"layer_keys_{i}", f"layer_values_{i}")]
-    inputs = ["tokens", "positions", "mask", "self_keys", "self_values", "memory_keys", "memory_values", *pairs]
-    return inputs, ["log_probs", "ids", "new_self_keys", "new_self_values", *(f"new_{name}" for name in pairs)]
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
@@ -50,20 +43,17 @@ def export_graph(model: DraftModel, path: Path) -> None:
     # The exporter keeps no head but the graph's own.
     size = sum(weight.nbytes for name, weight in graph.named_parameters() if name != "model.head.weight")
     config, rows, cached, seen = model.config, 3, 5, 7
-    own = (config.kv_heads, cached, config.head_size)
-    remembered = (config.kv_heads, seen, config.head_size)
-    target = (config.target_kv_heads, cached, config.target_head_size)
+    shapes = [(config.kv_heads, seen, config.head_size)]  # Of memory.
+    shapes += [(heads, cached, size) for heads, size in cache_shapes(config)]
     arguments = (
         torch.arange(rows),
         torch.arange(cached, cached + rows),
         torch.zeros(rows, cached + rows),
-        *(torch.randn(own) for _ in range(2)),
-        *(torch.randn(remembered) for _ in range(2)),
-        *(torch.randn(target) for _ in range(2 * config.inference_layers)),
+        *(torch.randn(shape) for shape in shapes for _ in range(2)),
     )
-    inputs, outputs = graph_names(config.inference_layers)
+    inputs, outputs = graph_names(config)
     free = torch.export.Dim.DYNAMIC
-    shapes = ({0: free}, {0: free}, {0: free, 1: free}, tuple({1: free} for _ in arguments[3:]))
+    dynamic = ({0: free}, {0: free}, {0: free, 1: free}, tuple({1: free} for _ in arguments[3:]))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -73,7 +63,7 @@ def export_graph(model: DraftModel, path: Path) -> None:
             path,
             input_names=inputs,
             output_names=outputs,
-            dynamic_shapes=shapes,
+            dynamic_shapes=dynamic,
             dynamo=True,
             external_data=size > INLINE,
             verbose=False,

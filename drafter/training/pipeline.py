@@ -60,7 +60,9 @@ class Plan:
 
     recipe: Recipe = Recipe()
     inference_layers: int | None = None
-    """N; None: 1 where the target's family allows it."""
+    """N; None: as many as `init` has, or 1 where the target's family allows it."""
+    first_layers: int | None = None
+    """F; None: likewise."""
     layer_self_attention: bool = True
     cross_attention: bool = True
     """False: an ablation, see `DrafterConfig`."""
@@ -110,21 +112,27 @@ def build(
 
     `source`, its folder or name on the hub, has its tokenizer; `questions` holds those of each conversation. Of several
     processes all answer and train; the main one makes the artefact, and the others get None.
-    Raises `UnsupportedTarget` or `TooFewPrompts` before anything is computed.
+    Raises `UnsupportedTarget`, `TooFewPrompts` or `DrafterError` before anything is computed.
     """
     together = processes(target.device.type)
     if len(questions) < 2:
         raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
     check_head(target)
     tokenizer = AutoTokenizer.from_pretrained(source)
+    older = None if plan.init is None else read_config(plan.init)
+    layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
+    for layer, count in layers.items():
+        layers[layer] = getattr(older, layer, count)
+        if count not in (None, layers[layer]):
+            has = f"{layers[layer]} {layer.replace('_', ' ')}"
+            raise UnsupportedTarget(f"{plan.init} has {has}, and what begins with it has as many, not {count}.")
     config = msgspec.structs.replace(
-        drafter_config(target, name, inference_layers=plan.inference_layers),
+        drafter_config(target, name, **layers),
         layer_self_attention=plan.layer_self_attention,
         cross_attention=plan.cross_attention,
     )
-    if plan.init is not None:
-        older = read_config(plan.init)
-        kept = {name: getattr(older, name) for name in ("exit_norm", "from_target", "steps", "seconds")}
+    if older is not None:
+        kept = {name: getattr(older, name) for name in ("blocks", "exit_norm", "from_target", "steps", "seconds")}
         config = msgspec.structs.replace(config, **kept)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)

@@ -49,20 +49,31 @@ worse there, never wrong."""
 
 
 def drafter_config(
-    model: PreTrainedModel, name: str, *, inference_layers: int | None = None, ffn: int | None = None
+    model: PreTrainedModel,
+    name: str,
+    *,
+    inference_layers: int | None = None,
+    first_layers: int | None = None,
+    ffn: int | None = None,
 ) -> DrafterConfig:
     """The shapes of a drafter for this target, with as many heads as it has; `ffn` is as wide as its own by default.
 
-    `inference_layers` None: 1 where the device can run the target's layers, else 0. Raises `UnsupportedTarget`.
+    `inference_layers` (N) and `first_layers` (F) None: 1 where the device can run the target's layers and enough are
+    left between them, else 0. Raises `UnsupportedTarget`.
     """
     config = model.config.get_text_config(decoder=True)
     why = _not_inferable(config)
     if inference_layers is None:
         inference_layers = 0 if why or config.num_hidden_layers < 2 else 1
-    if inference_layers and why:
-        raise UnsupportedTarget(f"Target layer inference {why}: use N = 0.")
-    if inference_layers >= config.num_hidden_layers:
-        raise UnsupportedTarget(f"N = {inference_layers}, but the target has {config.num_hidden_layers} layers.")
+    between = config.num_hidden_layers - inference_layers
+    if first_layers is None:
+        first_layers = 0 if why or between < 3 else 1
+    if why and inference_layers + first_layers:
+        raise UnsupportedTarget(f"Running the target's layers {why}: use N = 0 and F = 0.")
+    if first_layers >= between:
+        raise UnsupportedTarget(
+            f"F = {first_layers} and N = {inference_layers}, but the target has {config.num_hidden_layers} layers."
+        )
     layers = _Layers() if why else INFERABLE[config.model_type]
     rope = dict(getattr(config, "rope_parameters", None) or {})
     heads = config.num_attention_heads
@@ -82,6 +93,7 @@ def drafter_config(
         ffn=ffn or width,
         encoder_ffn=3 * kv_heads * size,
         inference_layers=inference_layers,
+        first_layers=first_layers,
         target_heads=heads,
         target_ffn=width,
         target_qkv_bias=layers.qkv_bias,
@@ -124,27 +136,31 @@ def check_head(model: PreTrainedModel) -> None:
 
 
 def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
-    """Copy the target's embedding, last N layers, norm and head into the drafter, and freeze them there."""
+    """Copy the target's embedding, first F and last N layers, norm and head into the drafter, and freeze them there."""
     with torch.no_grad():
         draft.embedding.weight.copy_(model.get_input_embeddings().weight)
         draft.head.weight.copy_(model.get_output_embeddings().weight)
         if draft.config.inference_layers or draft.config.from_target:
             draft.norm.load_state_dict(model.base_model.norm.state_dict())
-        if draft.config.inference_layers:
-            for mine, theirs in zip(draft.target_layers, model.base_model.layers[-draft.config.inference_layers :]):
-                mine.load_state_dict(theirs.state_dict())
+        if draft.config.first_layers + draft.config.inference_layers:
+            layers = model.base_model.layers
+            theirs = [*layers[: draft.config.first_layers], *layers[len(layers) - draft.config.inference_layers :]]
+            for mine, its in zip([*draft.first_layers, *draft.target_layers], theirs, strict=True):
+                mine.load_state_dict(its.state_dict())
     draft.freeze()
 
 
 @torch.no_grad()
 def copy_layers(draft: DraftModel, model: PreTrainedModel) -> None:
-    """Begin with the target's own layers: its first as self-attention, the `replaced` one as cross-attention.
+    """Begin with the target's own layers: those after the first F as self-attention, the `replaced` one as
+    cross-attention.
 
     So the drafter starts as its target with the layers between left out, and learns to make up for them. The width of
     its MLPs can be another: these then keep their random weights.
     """
     layers = model.base_model.layers
-    _copy_fitting(draft.self_attention, layers[0].state_dict())
+    for own, theirs in zip(draft.self_attention, layers[draft.config.first_layers :]):
+        _copy_fitting(own, theirs.state_dict())
     # The cross-attention's own projections stand beside its MLP, not in a module of theirs.
     source = {
         name.removeprefix("self_attn."): weight for name, weight in layers[draft.config.replaced].state_dict().items()

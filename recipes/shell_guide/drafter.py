@@ -50,7 +50,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=BATCH)
-    parser.add_argument("--inference-layers", type=int, default=1, help="N of target layer inference")
+    parser.add_argument("--inference-layers", type=int, help="N: of the target's last layers, run on the device")
+    parser.add_argument("--first-layers", type=int, help="F: of its first ones")
     parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
     parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
@@ -72,6 +73,7 @@ def main() -> None:
     plan = Plan(
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),
         inference_layers=arguments.inference_layers,
+        first_layers=arguments.first_layers,
         layer_self_attention="lsa" not in arguments.without,
         cross_attention="ca" not in arguments.without,
         draft_vocabulary=DRAFT_VOCABULARY,

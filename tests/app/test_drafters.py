@@ -74,6 +74,14 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     assert outrider(*command[:-1], str(longer), "--steps", "1", "--init", str(out)).code == 0
     assert (config.steps, read_config(longer).steps) == (2, 3)
 
+    other = (*command[:-1], str(out.with_name("other")), "--steps", "1", "--inference-layers", "0")
+    refused = outrider(*other, "--init", str(out))
+    assert refused.code == 1 and "has 1 inference layers, and what begins with it has as many, not 0" in refused.err
+    assert outrider(*other, "--first-layers", "1").code == 0
+    config = read_config(out.with_name("other"))
+    assert (config.inference_layers, config.first_layers) == (0, 1)
+    assert "F = 1, N = 0" in outrider("drafter", "info", str(out.with_name("other"))).out
+
 
 def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     outrider: Outrider, tiny_pair: Path, tmp_path: Path

@@ -66,7 +66,7 @@ def draft_model(config: DrafterConfig) -> DraftModel:
     return model
 
 
-@pytest.fixture(scope="session", params=[0, 1], ids=["N=0", "N=1"])
+@pytest.fixture(scope="session", params=[(0, 0), (1, 1)], ids=["N=0", "N=1, F=1"])
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     from drafter.training.export import export_graph  # torch takes seconds; the tests that need no drafter run without.
 
@@ -82,7 +82,8 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         head_size=8,
         ffn=48,
         encoder_ffn=48,
-        inference_layers=request.param,
+        inference_layers=request.param[0],
+        first_layers=request.param[1],
         target_heads=4,
         target_ffn=48,
         rope_theta=10_000.0,
@@ -90,6 +91,6 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         top=16,
         draft_vocabulary=tuple(range(0, VOCABULARY, 2)),
     )
-    path = tmp_path_factory.mktemp(f"step{request.param}") / GRAPH
+    path = tmp_path_factory.mktemp("step") / GRAPH
     export_graph(draft_model(config), path)
     return Tiny(config, path, StepGraph(path, config))

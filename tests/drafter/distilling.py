@@ -35,7 +35,7 @@ def tiny_target(seed: int = 0) -> LlamaForCausalLM:
     return target
 
 
-def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **ablated: bool) -> Distiller:
+def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **ablated: int) -> Distiller:
     """Untrained, with weights so wide that memory, cache rows and positions all move the result."""
     config = drafter_config(target, "tiny", inference_layers=inference_layers)
     config = msgspec.structs.replace(config, top=VOCABULARY, **ablated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import torch
 from transformers import (
@@ -94,11 +95,12 @@ def test_inferred_layers_compute_what_the_targets_do(name, count):
 
 
 @pytest.mark.parametrize("name", INFERABLE)
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count):
+@pytest.mark.parametrize(("count", "first", "blocks"), [(0, 0, 1), (1, 0, 1), (0, 1, 1), (0, 0, 2)])
+def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count, first, blocks):
     target = tiny(name)
-    config = drafter_config(target, name, inference_layers=count)
-    for layer in target.base_model.layers[1 : config.replaced + 1]:  # Nothing is lost when these are left out.
+    shape = drafter_config(target, name, inference_layers=count, first_layers=first)
+    config, own_layers = msgspec.structs.replace(shape, blocks=blocks), first + blocks
+    for layer in target.base_model.layers[own_layers : config.replaced + 1]:  # Nothing is lost when these are left out.
         layer.self_attn.o_proj.weight.zero_()
         layer.mlp.down_proj.weight.zero_()
     draft = Distiller(config, target).draft.eval()
@@ -107,7 +109,7 @@ def test_a_drafter_begins_as_its_target_without_the_layers_between(name, count):
     ids, positions = torch.arange(3, 3 + length), torch.arange(length)
     mask = torch.full((length, length), -1e9).triu(1)
     own, theirs = (config.kv_heads, 0, config.head_size), (config.target_kv_heads, 0, config.target_head_size)
-    past = [tuple(torch.zeros(2, *shape)) for shape in (own, *[theirs] * count)]
+    past = [tuple(torch.zeros(2, *shape)) for shape in ([theirs] * first + [own] * blocks + [theirs] * count)]
     hidden, _ = draft(ids, positions, mask, past, past[0])
     torch.testing.assert_close(draft.head(hidden), target(input_ids=ids[None]).logits[0], atol=1e-3, rtol=1e-3)
 

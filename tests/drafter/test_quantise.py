@@ -35,7 +35,8 @@ def in_pieces(monkeypatch):
 
 
 def linear_layers(tiny):
-    return 13 + 7 * tiny.config.inference_layers  # q, k, v, o and three of the MLP; q, o, three; the head.
+    """q, k, v, o and three of the MLP; q, o, three; the head."""
+    return 13 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
 
 
 def kinds(path):
@@ -79,7 +80,7 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_runs_beside_it(tiny, quantis
 def test_auto_multiplies_large_matrices_by_output_and_small_ones_by_block(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("drafter.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
     quantise_graph(tiny.path, tmp_path / "auto.onnx", "auto")
-    found, large = kinds(tmp_path / "auto.onnx"), 3 * (2 + tiny.config.inference_layers)
+    found, large = kinds(tmp_path / "auto.onnx"), 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
     assert (found["MatMulIntegerToFloat"], found["MatMulNBits"]) == (large, linear_layers(tiny) - large)
     assert StepGraph(tmp_path / "auto.onnx", tiny.config).independent_rows or platform.machine() != "x86_64"
 

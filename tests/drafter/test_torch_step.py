@@ -96,7 +96,7 @@ def test_a_step_in_floats_is_the_graph_s(tiny, floats, seed, cached, count, reme
 
 @pytest.mark.parametrize(
     ("name", "agreement", "difference"),
-    [("bfloat16", 0.9, 0.1), ("int8", 0.9, 0.1), ("int8, bfloat16", 0.9, 0.1), ("int4", 0.5, 0.8)],
+    [("bfloat16", 0.9, 0.1), ("int8", 0.9, 0.1), ("int8, bfloat16", 0.9, 0.1), ("int4", 0.4, 0.8)],
 )
 def test_other_numbers_stay_close_to_floats(tiny, name, agreement, difference):
     bits, dtype = KINDS[name]
@@ -113,7 +113,8 @@ def test_every_linear_layer_is_quantised_and_the_head_never_below_int8(tiny):
         linear = [name for name, module in step.named_modules() if isinstance(module, torch.nn.Linear)]
         assert sorted(kinds) == sorted(linear)
         assert kinds.pop("head") == 8 and set(kinds.values()) == {bits}
-        assert len(kinds) == 12 + 7 * tiny.config.inference_layers  # q, k, v, o and three of the MLP; q, o, three.
+        # q, k, v, o and three of the MLP; q, o, three.
+        assert len(kinds) == 12 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
 
 
 class Uploads(TorchDispatchMode):
@@ -179,10 +180,10 @@ def test_a_context_writes_the_text_of_the_graph(tiny, floats, temperature):
 def test_memory_and_what_came_before_count(kind):
     tokens, memory = kind.tokens(5, 12), kind.memory(5, 12)
     chances = [
-        kind.context(*arguments).draft(BUSH).log_probs[0]
+        tuple(kind.context(*arguments).draft(BUSH).log_probs.round(3))
         for arguments in ((tokens,), (tokens, memory), (tokens[3:],), (tokens[3:], kind.memory(6, 9)))
     ]
-    assert len(set(np.round(chances, 3))) == 4
+    assert len(set(chances)) == 4
 
 
 @few

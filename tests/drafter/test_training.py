@@ -18,7 +18,7 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
 from drafter.model import save_weights
 from drafter.search import Pace
-from drafter.step import Slab, Step
+from drafter.step import Slab, Step, cache_shapes
 from drafter.training import export
 from drafter.training.answers import Conversation
 from drafter.training.distil import OVERLAP, Batch, Distiller, Recipe, anchors, batches, train
@@ -44,18 +44,14 @@ class FloatStep:
     """The step graph that is exported, run by torch."""
 
     def __init__(self, distiller: Distiller) -> None:
-        config = distiller.config
         self.graph = export.StepGraph(distiller.draft).requires_grad_(False)
-        self.cache_shapes = [
-            (config.kv_heads, config.head_size),
-            *[(config.target_kv_heads, config.target_head_size)] * config.inference_layers,
-        ]
+        self.cache_shapes = cache_shapes(distiller.config)
 
     def slab(self, heads: int, size: int) -> Slab:
         return Slab(heads, size)
 
     def __call__(self, tokens, positions, mask, past, memory) -> Step:
-        flat = [*past[0], *memory, *(side for pair in past[1:] for side in pair)]
+        flat = [*memory, *(side for pair in past for side in pair)]
         inputs = [torch.from_numpy(np.asarray(array)) for array in (tokens, positions, mask.astype(np.float32), *flat)]
         log_probs, ids, *rows = (tensor.numpy() for tensor in self.graph(*inputs))
         return Step(log_probs, ids, list(zip(rows[::2], rows[1::2])))
@@ -89,6 +85,12 @@ def pack(conversations: list[Conversation], rng: np.random.Generator, opening: i
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_one_pass_equals_drafting_step_by_step(target, inference_layers, seed):
     check_one_pass(target, tiny_distiller(target, inference_layers), seed)
+
+
+@pytest.mark.parametrize("inference_layers", [0, 1])
+@pytest.mark.parametrize("shape", [{"first_layers": 0}, {"first_layers": 2}, {"blocks": 2}])
+def test_so_it_does_with_other_layers_before_the_cross_attention(target, inference_layers, shape):
+    check_one_pass(target, tiny_distiller(target, inference_layers, **shape), 0)
 
 
 @pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
@@ -335,7 +337,7 @@ def test_only_random_weights_need_to_see_little_at_first(target):
 
 
 def test_what_self_attention_does_not_see_changes_nothing(target):
-    blind = tiny_distiller(target, 0, cross_attention=False)
+    blind = tiny_distiller(target, 0, cross_attention=False, first_layers=0)
     sample = Conversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
     batch = pack([sample], np.random.default_rng(0), opening=2)
     batch.learn[:] = False
@@ -355,7 +357,7 @@ def test_what_self_attention_does_not_see_changes_nothing(target):
 @pytest.mark.parametrize("ablated", ["layer_self_attention", "cross_attention"])
 @pytest.mark.parametrize("loss", ["kl", "lk"])
 def test_ablated_drafters_learn_what_is_left(target, spoken, tmp_path, ablated, loss):
-    config = replace_config(tiny_distiller(target, inference_layers=1).config, **{ablated: False})
+    config = replace_config(tiny_distiller(target, inference_layers=1, first_layers=0).config, **{ablated: False})
     recipe = Recipe(steps=0, rows=1, rate=1e-2, warmup=1, decay=0.0, loss=loss)
     untrained = train(config, target, spoken, tmp_path / "untrained", recipe)
     trained = train(config, target, spoken, tmp_path / "trained", replace(recipe, steps=8))
