@@ -8,7 +8,7 @@ the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of
 chain of 7, the same trees with guesses of a second stage from the conversation and the drafter's datastore among their
 nodes, the baselines of `drafter/training/baselines` with trees of 60, and prompt lookup (the continuation of the
 longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters with
-another N, each in a row `moa-nN`. `--depth` is for trees of as many nodes and another depth.
+another F or N, each in a row `moa-fF-nN`. `--depth` is for trees of as many nodes and another depth.
 
 What a drafter learns of the target it gets as a device would: of verified tokens only, after their round, and as it
 would cross the wire (MoA's memory in int8, EAGLE's features in float16).
@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         measured = [(name, name, one, engine) for name, one in drafters.items()]
         for folder in arguments.others:
             other = Drafter.load(folder)
-            row_name = f"moa-n{other.config.inference_layers}"
+            row_name = f"moa-f{other.config.first_layers}-n{other.config.inference_layers}"
             measured.append((row_name, "moa", other, Engine(model, MemoryEncoder.load(folder))))
     except DrafterError as error:
         parser.exit(1, f"{error}\n")

@@ -40,15 +40,14 @@ MARKS = {
     "moa": ("#2b83c6", "o"),
     "moa-chain-7": ("#56b4e9", "X"),
     "moa-staged": ("#0b3d66", "P"),
-    "moa-n0": ("#8fc1e3", "o"),
-    "moa-n1": ("#5da5d6", "o"),
-    "moa-n2": ("#1b5e91", "o"),
     "eagle2": ("#d55e00", "s"),
     "eagle3": ("#cc79a7", "D"),
     "independent": ("#009e73", "^"),
     "prompt-lookup": ("#999999", "v"),
 }
 """Colour and marker of each drafter."""
+LAYERED = "#5da5d6"
+"""MoA with another F or N."""
 ACCENT, OTHER = MARKS["moa"][0], "#999999"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -78,9 +77,12 @@ STYLE: dict[Any, Any] = {
 
 def tau(documents: Documents) -> Figure:
     """Tokens per round with intervals, baselines trained for equal steps and, where measured, for equal time."""
-    panels = [("baselines trained for as many steps", greedy(documents["acceptance"]))]
+    panels = [("trained for as many steps", greedy(documents["acceptance"]))]
+    if "acceptance-deep" in documents:
+        deep = greedy(documents["acceptance-deep"])
+        panels.append((f"the same, trees of depth {deep[0]['depth']}", deep))
     if "acceptance-equal-time" in documents:
-        panels.append(("baselines trained for as long", greedy(documents["acceptance-equal-time"])))
+        panels.append(("trained for as long", greedy(documents["acceptance-equal-time"])))
     names = list(dict.fromkeys(row["drafter"] for _, rows in panels for row in rows))
     figure, axes = _panels(len(panels), 0.9 + 0.36 * len(names))
     for axis, (title, rows) in zip(axes, panels):
@@ -100,6 +102,7 @@ def depth(documents: Documents) -> Figure:
     lines = [
         (row["drafter"], np.arange(1, 1 + len(row["by_depth"])), row["by_depth"])
         for row in greedy(documents["acceptance"])
+        if row["drafter"] in MARKS
     ]
     for name, depths, shares in lines:
         _line(axis, name, depths, shares)
@@ -204,7 +207,7 @@ class Plot:
 
 
 PLOTS = {
-    "tau": Plot(tau, "acceptance", ("acceptance-equal-time",)),
+    "tau": Plot(tau, "acceptance", ("acceptance-deep", "acceptance-equal-time")),
     "depth": Plot(depth, "acceptance"),
     "staleness": Plot(staleness, "offline"),
     "ablations": Plot(ablations, "ablations"),
@@ -227,8 +230,12 @@ def _panels(count: int, height: float) -> tuple[Figure, Sequence[Axes]]:
     return figure, list(axes)
 
 
+def _mark(drafter: str) -> tuple[str, str]:
+    return MARKS.get(drafter, (LAYERED if drafter.startswith("moa-f") else OTHER, "o"))
+
+
 def _colour(drafter: str) -> str:
-    return MARKS.get(drafter, (OTHER, "o"))[0]
+    return _mark(drafter)[0]
 
 
 def _bar(
@@ -252,7 +259,7 @@ def _number(axis: Axes, x: float, y: float, text: str, left: bool = False) -> No
 
 
 def _line(axis: Axes, drafter: str, x: Sequence[float] | np.ndarray, y: Sequence[float]) -> None:
-    colour, marker = MARKS.get(drafter, (OTHER, "o"))
+    colour, marker = _mark(drafter)
     axis.plot(x, y, color=colour, marker=marker)
 
 

@@ -41,9 +41,6 @@ LABELS = {
     "moa": "MoA",
     "moa-chain-7": "MoA, chain of 7",
     "moa-staged": "MoA and its second stage",
-    "moa-n0": "MoA, N = 0",
-    "moa-n1": "MoA, N = 1",
-    "moa-n2": "MoA, N = 2",
     "eagle2": "EAGLE-2",
     "eagle3": "EAGLE-3",
     "independent": "independent",
@@ -85,6 +82,8 @@ def greedy(document: Mapping[str, Any]) -> list[Row]:
 
 
 def label(drafter: str) -> str:
+    if layers := re.fullmatch(r"moa-f(\d+)-n(\d+)", drafter):
+        return f"MoA, F = {layers[1]}, N = {layers[2]}"
     return LABELS.get(drafter, drafter)
 
 

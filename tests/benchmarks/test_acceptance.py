@@ -163,8 +163,8 @@ def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine,
     options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=9"]
     main([*options, f"--others={tiny_pair / 'drafter'}", f"--json={out}"])
     rows = {row["drafter"]: row for row in json.loads(out.read_text())["rows"]}
-    assert list(rows) == ["moa", "moa-chain-7", "moa-staged", "eagle2", "prompt-lookup", "moa-n0"]
-    assert rows.pop("moa-n0") == {**rows["moa"], "drafter": "moa-n0"}  # Here it is the same drafter.
+    assert list(rows) == ["moa", "moa-chain-7", "moa-staged", "eagle2", "prompt-lookup", "moa-f1-n0"]
+    assert rows.pop("moa-f1-n0") == {**rows["moa"], "drafter": "moa-f1-n0"}  # Here it is the same drafter.
     assert all(row["tau"] >= 1 and row["ci95"] and row["prompts"] == 1 for row in rows.values())
     assert {name for name, row in rows.items() if row["by_staleness"]} == {"moa", "eagle2"}
     wire = {name: row["bytes_per_token"] for name, row in rows.items()}
