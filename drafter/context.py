@@ -69,7 +69,7 @@ class DraftContext:
         self._vocabulary = vocabulary
         self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
         self._inferred = self._slabs[len(self._slabs) - len(memory_layers) + 1 :]
-        """Of the target's own layers: the last of the slabs."""
+        """Of the target's last layers, whose rows memory replaces."""
         self._cached = 0
         """Tokens from 0 on whose rows are in the slabs."""
         self._drafted = _NOTHING

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from drafter.config import ENCODER, DrafterConfig, read_config
+from drafter.config import ENCODER, DrafterConfig, DrafterCorrupt, read_config
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys, already rotated, and values."""
@@ -292,7 +293,7 @@ class MemoryEncoder(nn.Module):
     def load(cls, folder: Path) -> MemoryEncoder:
         """The encoder of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
         encoder = cls(read_config(folder, verify=(ENCODER,)))
-        encoder.load_state_dict(_floats(folder / ENCODER))
+        _fill(encoder, folder / ENCODER)
         return encoder.eval().requires_grad_(False)
 
 
@@ -322,7 +323,8 @@ class DraftModel(nn.Module):
     """The device's half: embedding, first F layers, self-attention, cross-attention, last N layers, norm and head.
 
     Embedding, first and last layers, norm and head are the target's own and stay frozen. A target's first layers see no
-    more than tokens, all of which the device has: it computes there what the target does, for drafted tokens too.
+    more than tokens, all of which the device has: it computes there what the target does, for drafted tokens too (but
+    for rounding, and beyond a sliding window).
     """
 
     def __init__(self, config: DrafterConfig) -> None:
@@ -408,8 +410,16 @@ def save_weights(module: nn.Module, path: Path) -> None:
 def load_draft_model(folder: Path, weights: Path) -> DraftModel:
     """The float draft model of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
     model = DraftModel(read_config(folder, verify=(weights.name,)))
-    model.load_state_dict(_floats(weights))
+    _fill(model, weights)
     return model.eval().requires_grad_(False)
+
+
+def _fill(module: nn.Module, path: Path) -> None:
+    try:
+        module.load_state_dict(_floats(path))
+    except (SafetensorError, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise DrafterCorrupt(f"{path} cannot be loaded ({' '.join(lines[:2])}). Reinstall the drafter.") from None
 
 
 def _floats(path: Path) -> dict[str, Tensor]:

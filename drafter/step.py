@@ -119,6 +119,7 @@ class StepGraph:
         if has != (set(self._inputs), self._outputs):
             raise DrafterCorrupt(f"{path} is not the graph that its config describes. Reinstall the drafter.")
         self._vocabulary = config.vocabulary
+        self._memory_shape = config.memory_layers[0]
         self._session: Any = session
 
     @classmethod
@@ -157,7 +158,7 @@ class StepGraph:
             return keys, values
 
         tokens = random.integers(self._vocabulary, size=rows)
-        memory = pair(self.cache_shapes[0], 64)
+        memory = pair(self._memory_shape, 64)
         past = [pair(shape, cached + rows) for shape in self.cache_shapes]
 
         def run(first: int, count: int) -> Step:

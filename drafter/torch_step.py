@@ -14,10 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from drafter.config import FLOAT, DrafterCorrupt, DrafterError
+from drafter.config import FLOAT, DrafterError
 from drafter.model import DraftModel, load_draft_model
 from drafter.step import Floats, Rows, Step, cache_shapes
 from drafter.training.export import StepGraph
@@ -60,12 +59,7 @@ class TorchStep:
         Raises `DrafterMissing`, `DrafterCorrupt`, and `DrafterError` for a device that PyTorch cannot use.
         """
         place = _device(device)
-        try:
-            model = load_draft_model(folder, folder / FLOAT)
-        except (SafetensorError, RuntimeError) as error:
-            reason = _first_line(error)
-            raise DrafterCorrupt(f"{folder / FLOAT} cannot be loaded ({reason}). Reinstall the drafter.") from None
-        return cls(model, place, bits)
+        return cls(load_draft_model(folder, folder / FLOAT), place, bits)
 
     def slab(self, heads: int, size: int) -> TensorSlab:
         return TensorSlab(heads, size, self._device, self._dtype)

@@ -58,7 +58,8 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
 
     `evaluation` is what was measured, or a sentence that says why nothing was.
     """
-    config, recipe = built.config, {**asdict(plan.recipe), "processes": built.processes}
+    config = built.config
+    recipe = {**asdict(plan.recipe.for_start(config, plan.init is not None)), "processes": built.processes}
     kept = len(config.draft_vocabulary) or config.vocabulary
     lines = [
         f"# Outrider drafter for {config.target}",
@@ -78,7 +79,7 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
         "",
         "## How good it is",
         "",
-        *((evaluation, "") if isinstance(evaluation, str) else _evaluated(evaluation)),
+        *((evaluation, "") if isinstance(evaluation, str) else _evaluated(evaluation, config.scheme)),
         *(() if built.unseen is None else _on_unseen(built.unseen)),
         "Training: " + ", ".join(f"{name} {value}" for name, value in recipe.items()) + ".",
         "",
@@ -87,7 +88,7 @@ def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str
     write_config(out, config)
 
 
-def _evaluated(evaluation: Evaluation) -> list[str]:
+def _evaluated(evaluation: Evaluation, scheme: str) -> list[str]:
     lost = evaluation.float_tau - evaluation.tau
     return [
         f"On {evaluation.prompts} questions that were set aside before training, greedily:",
@@ -98,7 +99,7 @@ def _evaluated(evaluation: Evaluation) -> list[str]:
         "|---|---|",
         f"| tau, tokens gained per round, the target's own included | {interval(evaluation.tau, evaluation.ci95)} |",
         "| the same with the float graph, measured when the drafter was made | "
-        f"{interval(evaluation.float_tau, evaluation.float_ci95)}, so int8 costs {lost:.2f} |",
+        f"{interval(evaluation.float_tau, evaluation.float_ci95)}, so {scheme} costs {lost:.2f} |",
         f"| accepted at depth 1, 2, ... | {shares(evaluation.by_depth)} |",
         "",
     ]

@@ -62,9 +62,12 @@ class Recipe(Schedule):
     discount: float = 0.9
     """A query's loss weighs this to the power of its staleness - 1: it counts only if the earlier ones held."""
 
-    def for_start(self, config: DrafterConfig) -> Recipe:
-        """This recipe with `local` chosen by what the drafter's weights begin as, unless it was given."""
-        chosen = 0.0 if config.from_target else LOCAL
+    def for_start(self, config: DrafterConfig, trained: bool = False) -> Recipe:
+        """This recipe with `local` chosen by what the drafter's weights begin as, unless it was given.
+
+        `trained`: an older drafter's.
+        """
+        chosen = 0.0 if config.from_target or trained else LOCAL
         return replace(self, local=chosen) if self.local is None else self
 
 
@@ -245,7 +248,7 @@ def train(
     `recording`, of this target and these data, stands in for the target's forwards.
     """
     torch.manual_seed(recipe.seed)
-    recipe = recipe.for_start(config)
+    recipe = recipe.for_start(config, trained=init is not None)
     target = target.to(device).eval().requires_grad_(False)
     model = Distiller(config, target).to(device)
     if init is not None:

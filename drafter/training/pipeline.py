@@ -30,7 +30,7 @@ from drafter.config import (
     write_config,
 )
 from drafter.datastore import save_datastore
-from drafter.model import load_draft_model, memory_digest, save_weights
+from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
@@ -119,21 +119,7 @@ def build(
         raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
     check_head(target)
     tokenizer = AutoTokenizer.from_pretrained(source)
-    older = None if plan.init is None else read_config(plan.init)
-    layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
-    for layer, count in layers.items():
-        layers[layer] = getattr(older, layer, count)
-        if count not in (None, layers[layer]):
-            has = f"{layers[layer]} {layer.replace('_', ' ')}"
-            raise UnsupportedTarget(f"{plan.init} has {has}, and what begins with it has as many, not {count}.")
-    config = msgspec.structs.replace(
-        drafter_config(target, name, **layers),
-        layer_self_attention=plan.layer_self_attention,
-        cross_attention=plan.cross_attention,
-    )
-    if older is not None:
-        kept = {name: getattr(older, name) for name in ("blocks", "exit_norm", "from_target", "steps", "seconds")}
-        config = msgspec.structs.replace(config, **kept)
+    config = _config(target, name, plan)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     if together.is_main_process:
@@ -180,6 +166,37 @@ def build(
         together.num_processes,
         read_unseen(checkpoints / LOG),
     )
+
+
+INHERITED = (
+    *("inference_layers", "first_layers", "blocks", "ffn", "encoder_ffn", "exit_norm", "from_target"),
+    *("layer_self_attention", "cross_attention", "scheme", "steps", "seconds"),
+)
+"""What a drafter has of the one that it begins with."""
+GIVEN = ("vocabulary", "hidden", "target_layers", "target_heads", "target_kv_heads", "target_head_size", "target_ffn")
+"""What both have of the target."""
+
+
+def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
+    """What is going to be trained. Raises `UnsupportedTarget`, and `DrafterError` for a bad `init`."""
+    layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
+    if plan.init is None:
+        config = drafter_config(target, name, **layers)
+        ablated = {"layer_self_attention": plan.layer_self_attention, "cross_attention": plan.cross_attention}
+        return msgspec.structs.replace(config, **ablated)
+    older = MemoryEncoder.load(plan.init).config
+    load_draft_model(plan.init, plan.init / FLOAT)  # To fail now, and not after hours of answers.
+    for layer, count in layers.items():
+        has = getattr(older, layer)
+        if count not in (None, has):
+            raise UnsupportedTarget(
+                f"{plan.init} has {has} {layer.replace('_', ' ')}: what begins with it cannot have {count}."
+            )
+        layers[layer] = has
+    config = drafter_config(target, name, **layers)
+    if any(getattr(config, field) != getattr(older, field) for field in GIVEN):
+        raise UnsupportedTarget(f"{plan.init} was made for a target of other shapes than {name}: begin without it.")
+    return msgspec.structs.replace(config, **{field: getattr(older, field) for field in INHERITED})
 
 
 def datastore_texts(data: Sequence[Conversation], opening: Sequence[int], most: int) -> list[list[int]]:

@@ -63,9 +63,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=Recipe.rows)
     parser.add_argument("--row", type=int, default=Recipe.row, help="tokens a row; the rest of a conversation is cut")
     parser.add_argument("--recording", type=Path, help="keep the target's features of the answers in this file")
-    parser.add_argument("--init", type=Path, help="begin with the weights of this drafter instead of random ones")
+    parser.add_argument("--init", type=Path, help="begin with the weights of this drafter")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
+    if arguments.init and arguments.without:
+        parser.error("--without: a drafter keeps the parts of the one that it begins with")
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     questions = list(draw_questions(arguments.pages, arguments.conversations))

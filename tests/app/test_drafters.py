@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import DATASTORE, FLOAT, GRAPH, read_config, sha256
+from drafter.config import DATASTORE, ENCODER, FLOAT, GRAPH, read_config, sha256
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from tests.app.commands import Outrider, runner
@@ -49,6 +49,7 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     assert (config.target, config.inference_layers) == ("target", 1)
     card = (out / "README.md").read_text()
     assert "distilled from target on 4 of its own answers" in card and "top-1 agreement" in card
+    assert "local 0.0" in card, "what was used, not what was left open"
     assert "It was not evaluated" in card and "takes 80 of them" in trained.err
     drafter = Drafter.load(out)
     context = drafter.context()
@@ -76,7 +77,11 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
 
     other = (*command[:-1], str(out.with_name("other")), "--steps", "1", "--inference-layers", "0")
     refused = outrider(*other, "--init", str(out))
-    assert refused.code == 1 and "has 1 inference layers, and what begins with it has as many, not 0" in refused.err
+    assert refused.code == 1 and "has 1 inference layers: what begins with it cannot have 0" in refused.err
+    (longer / ENCODER).write_bytes(b"")
+    refused = outrider(*command[:-1], str(out.with_name("third")), "--init", str(longer))
+    assert refused.code == 1 and f"{ENCODER} does not match its checksum" in refused.err
+    assert not (out.with_name("third.work") / "answers.jsonl").exists(), "nothing was computed"
     assert outrider(*other, "--first-layers", "1").code == 0
     config = read_config(out.with_name("other"))
     assert (config.inference_layers, config.first_layers) == (0, 1)

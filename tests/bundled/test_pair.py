@@ -68,7 +68,7 @@ def test_tau_on_held_out_pages(engine: Engine, drafter: Drafter) -> None:
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     tally = measure(engine, drafter, prompts, "moa")
     tau = sum(map(sum, tally.gained)) / sum(map(len, tally.gained))
-    assert tau > 5.5  # 6.66 on 200 prompts.
+    assert tau > 6.0  # 7.12 on 200 prompts.
 
 
 def test_everyday_questions(engine: Engine, drafter: Drafter) -> None:

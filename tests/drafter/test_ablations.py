@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+import pytest
 import torch
 
 from drafter.config import GRAPH, read_config, write_config
 from drafter.memory import quantise_row
 from drafter.model import DraftModel, MemoryEncoder
+from drafter.quantise import compare, prompt
 from drafter.search import Pace
 from drafter.step import StepGraph
+from drafter.torch_step import TorchStep
 from drafter.training.export import export_graph
-from tests.drafter.conftest import Tiny
+from tests.drafter.conftest import Tiny, draft_model
 
 
 def without(tiny: Tiny, part: str):
@@ -54,3 +57,13 @@ def test_a_config_from_before_is_of_a_whole_drafter(tiny, tmp_path):
     }
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(old))
     assert read_config(tmp_path) == written and written.layer_self_attention and written.cross_attention
+
+
+@pytest.mark.parametrize("shape", [{"blocks": 2}, {"first_layers": 0, "inference_layers": 2}, {"first_layers": 2}])
+def test_whatever_layers_it_has_the_graph_computes_what_the_model_does(tiny, tmp_path, shape):
+    config = msgspec.structs.replace(tiny.config, **shape)
+    model = draft_model(config)
+    export_graph(model, tmp_path / GRAPH)
+    graph, floats = StepGraph(tmp_path / GRAPH, config), TorchStep(model, torch.device("cpu"), None)
+    parity = compare(graph, floats, [prompt(graph, tiny.tokens(seed, 12)) for seed in range(3)])
+    assert parity.agreement == 1.0 and parity.largest_difference < 1e-3
