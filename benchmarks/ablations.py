@@ -69,8 +69,12 @@ VARIANTS = (
     Variant("another-seed", "another seed", recipe={"seed": Recipe.seed + 1}),
     Variant("no-lsa", "no layer self-attention", shape={"layer_self_attention": False}),
     Variant("no-ca", "no cross-attention", shape={"cross_attention": False}),
-    Variant("random-start", "random weights", shape={"from_target": False}),
-    Variant("random-start-exit", "random weights, and an exit", shape={"from_target": False, "exit_norm": True}),
+    Variant("random-start", "random weights, and their curriculum", shape={"from_target": False}),
+    Variant(
+        "random-start-exit",
+        "random weights, their curriculum, and an exit",
+        shape={"from_target": False, "exit_norm": True},
+    ),
     Variant("exit", "an exit", shape={"exit_norm": True}),
     *(
         Variant(f"local-{share}", f"self-attention sees little for {share:.0%}", recipe={"local": share})

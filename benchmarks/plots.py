@@ -77,10 +77,10 @@ STYLE: dict[Any, Any] = {
 
 def tau(documents: Documents) -> Figure:
     """Tokens per round with intervals, baselines trained for equal steps and, where measured, for equal time."""
-    panels = [("trained for as many steps", greedy(documents["acceptance"]))]
-    if "acceptance-deep" in documents:
-        deep = greedy(documents["acceptance-deep"])
-        panels.append((f"the same, trees of depth {deep[0]['depth']}", deep))
+    panels = [
+        (f"trees of depth {rows[0]['depth']}", rows)
+        for rows in (greedy(documents[name]) for name in ("acceptance", "acceptance-deep") if name in documents)
+    ]
     if "acceptance-equal-time" in documents:
         panels.append(("trained for as long", greedy(documents["acceptance-equal-time"])))
     names = list(dict.fromkeys(row["drafter"] for _, rows in panels for row in rows))
@@ -88,9 +88,9 @@ def tau(documents: Documents) -> Figure:
     for axis, (title, rows) in zip(axes, panels):
         for row in rows:
             _bar(axis, names.index(row["drafter"]), row["tau"], row["ci95"], _colour(row["drafter"]))
-        axis.set(
-            title=title, xlabel="tokens per round, 95 % interval", xlim=(1, 1.1 * max(row["ci95"][1] for row in rows))
-        )
+        axis.set(title=title, xlim=(1, 1.12 * max(row["ci95"][1] for row in rows)))
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    figure.supxlabel("tokens per round, 95 % interval", fontsize=10)
     axes[0].set_yticks(range(len(names)), [label(name) for name in names])
     axes[0].invert_yaxis()
     return figure

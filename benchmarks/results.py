@@ -29,7 +29,7 @@ COMMANDS = {
         "acceptance-equal-time": "acceptance --drafter moa eagle2 eagle3 independent --baselines runs/equal-time",
         "acceptance-deep": "acceptance --depth 16",
         "offline": "offline",
-        "ablations": f"ablations {PAIR} --work runs/ablations --jobs 2",
+        "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
@@ -112,7 +112,7 @@ def acceptance_table(documents: Documents) -> str:
         return ""
     document = documents["acceptance"]
     timed = {row["drafter"]: row for row in greedy(documents.get("acceptance-equal-time", {"rows": []}))}
-    deep = {row["drafter"]: row for row in documents.get("acceptance-deep", {"rows": []})["rows"]}
+    deep = {row["drafter"]: row for row in greedy(documents.get("acceptance-deep", {"rows": []}))}
     head = ["drafter", "trained parameters", "bytes a token", "tau"]
     head += [f"tau, depth {row['depth']}" for row in list(deep.values())[:1]] + ["trained for"]
     head += ["tau, equal time", "trained for"] if timed else []

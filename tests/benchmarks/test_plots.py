@@ -18,7 +18,7 @@ MACHINE = {"platform": "Plan 9", "processor": "", "cores": 3}
 
 def tau_row(name: str, tau: float, **more) -> dict:
     row = {"drafter": name, "tau": tau, "ci95": [tau - 0.25, tau + 0.25], "by_depth": [0.5, 0.75], "prompts": 4}
-    return {**row, "temperature": 0.0, "tree": "deterministic", **more}
+    return {**row, "depth": 8, "temperature": 0.0, "tree": "deterministic", **more}
 
 
 def offline_row(name: str, shares: dict[int, float], right: int) -> dict:
@@ -51,7 +51,10 @@ DOCUMENTS = {
             tau_row("moa", 4.75, temperature=0.8, tree="sampled"),
         ],
     },
-    "acceptance-deep": {"machine": MACHINE, "rows": [tau_row("moa", 6.25, depth=16)]},
+    "acceptance-deep": {
+        "machine": MACHINE,
+        "rows": [tau_row("moa", 6.25, depth=16), tau_row("moa", 4.125, depth=16, temperature=1.0)],
+    },
     "acceptance-equal-time": {
         "machine": MACHINE,
         "rows": [tau_row("moa", 5.5), tau_row("eagle2", 5.0, steps=2400, seconds=1600.0)],
@@ -127,7 +130,8 @@ def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
             "5.00",
             "1.25",
             "trained for as long",
-            "the same, trees of depth 16",
+            "trees of depth 8",
+            "trees of depth 16",
             "6.25",
         ],
         "depth": ["MoA", "EAGLE-2", "prompt lookup", "depth in the draft tree"],
