@@ -82,7 +82,7 @@ ROWS = {"moa": "moa", "chain": "moa-chain-7", "staged": STAGED} | {name: name fo
 
 def pace_of(name: str, depth: int) -> Pace:
     """What the row of this name drafts at; baselines do as MoA does. `depth` is that of trees."""
-    if name == "moa-chain-7":
+    if name in ("moa-chain-7", LOOKUP):
         return CHAIN
     return replace(TREE, depth=depth, deepest=depth if name == STAGED else TREE.deepest)
 
@@ -238,9 +238,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         if rule == "sampled" and (temperature == 0 or name not in SAMPLED):
             continue
         calibration = Calibration() if arguments.calibrate and name in DRAFTED else None
-        setting = {"depth": depth, "temperature": temperature}
-        tally = measure(engine, one, prompts, name, most, **setting, tree_rule=rule, calibration=calibration)
-        row = {**tally.row(row_name), **setting, "tree": rule, "calibrated": calibration is not None}
+        tally = measure(
+            engine,
+            one,
+            prompts,
+            name,
+            most,
+            depth=depth,
+            temperature=temperature,
+            tree_rule=rule,
+            calibration=calibration,
+        )
+        row = {**tally.row(row_name), "depth": pace_of(name, depth).depth, "temperature": temperature}
+        row |= {"tree": rule, "calibrated": calibration is not None}
         # Whatever the trees, the same tokens are likeliest.
         alone = (name == "moa" or name in METHODS) and temperature == 0 and depth == TREE.depth
         row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}

@@ -21,13 +21,14 @@ Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
 """By file name, without `.json`."""
 
+TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
 COMMANDS = {
     name: f"python -m benchmarks.{command} --json docs/benchmarks/{name}.json"
     for name, command in {
         "acceptance": "acceptance",
-        "acceptance-equal-time": "acceptance --drafter moa eagle2 eagle3 independent --baselines runs/equal-time",
-        "acceptance-deep": "acceptance --depth 16",
+        "acceptance-equal-time": f"acceptance --drafter {TRAINED} {EQUAL_TIME}",
+        "acceptance-deep": f"acceptance --depth 16 --drafter moa {TRAINED}",
         "offline": "offline",
         "ablations": f"ablations {PAIR} --work runs/ablations --steps 100 --rows 8 --jobs 2",
         "single_device": "single_device",
