@@ -36,7 +36,7 @@ is the time of a step of 1 row and of one of 8 rows, together. In milliseconds, 
 (`python -m benchmarks.draft_step`, `--shapes 8b`):
 
                                                  int8            nbits8          nbits4          auto
-    bundled, matrices of 0.05M to 1.2M           1.08 + 1.63     0.74 + 1.54     0.70 + 1.60     0.78 + 1.48
+    bundled, matrices of 0.05M to 1.6M           1.76 + 2.49     1.27 + 2.58     1.14 + 2.64     1.25 + 2.47
     8B target, matrices of 4M to 131M            51.0 + 77.5     43.0 + 114.7    33.1 + 115.4    as int8
 
 Never `nbits4`: it is fast with one row only, and the likeliest token changes at one position in five where the bundled
