@@ -25,6 +25,8 @@ from drafter.config import ENCODER, DrafterConfig, DrafterCorrupt, read_config
 KeysValues = tuple[Tensor, Tensor]
 """Keys, already rotated, and values."""
 
+EMBEDDING, HEAD = "embedding.weight", "head.weight"
+
 NEVER = -1e9
 """Additive mask value; finite, so that a row without any visible key gives no NaN."""
 
@@ -403,8 +405,11 @@ def weights_digest(weights: dict[str, Tensor]) -> bytes:
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
-    """Write a module's weights as bfloat16."""
-    save_file({k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in module.state_dict().items()}, path)
+    """Write a module's weights as bfloat16; a head that is the embedding, as in targets that tie them, once."""
+    weights = {k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in module.state_dict().items()}
+    if HEAD in weights and torch.equal(weights[HEAD], weights[EMBEDDING]):
+        del weights[HEAD]
+    save_file(weights, path)
 
 
 def load_draft_model(folder: Path, weights: Path) -> DraftModel:
@@ -423,4 +428,7 @@ def _fill(module: nn.Module, path: Path) -> None:
 
 
 def _floats(path: Path) -> dict[str, Tensor]:
-    return {name: tensor.float() for name, tensor in load_file(path).items()}
+    weights = {name: tensor.float() for name, tensor in load_file(path).items()}
+    if EMBEDDING in weights:
+        weights.setdefault(HEAD, weights[EMBEDDING])
+    return weights

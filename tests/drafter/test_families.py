@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
@@ -18,8 +19,8 @@ from transformers import (
 )
 from transformers.models.auto import AutoModelForCausalLM
 
-from drafter.config import DrafterConfig
-from drafter.model import SelfAttentionLayer
+from drafter.config import FLOAT, DrafterConfig, write_config
+from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
 from drafter.training.answers import Conversation
 from drafter.training.distil import Distiller, Recipe, train
 from drafter.training.target import (
@@ -192,3 +193,15 @@ def test_a_head_that_cannot_be_borrowed_is_refused():
         check_head(capped)
     shape = {key: value for key, value in SHAPE.items() if key not in ("num_key_value_heads", "head_dim")}
     assert drafter_config(AutoModelForCausalLM.from_config(GPTNeoXConfig(**shape)), "neox").kv_heads == 4
+
+
+@pytest.mark.parametrize(("name", "tied"), [("llama", False), ("qwen3", True)])
+def test_a_tied_head_is_kept_once_and_read_again(name, tied, tmp_path):
+    target = tiny(name)
+    model = Distiller(drafter_config(target, name), target)
+    save_weights(model.draft, tmp_path / FLOAT)
+    write_config(tmp_path, model.config)
+    assert ("head.weight" not in load_file(tmp_path / FLOAT)) == tied
+    again = load_draft_model(tmp_path, tmp_path / FLOAT)
+    for part, weight in model.draft.state_dict().items():
+        assert torch.equal(again.state_dict()[part], weight.bfloat16().float()), part
