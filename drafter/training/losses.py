@@ -43,6 +43,12 @@ def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:
     return 1 - overlap if kind == "tv" else -overlap.log()
 
 
+def distances(wanted: Tensor, guessed: Tensor, kind: Divergence) -> tuple[Tensor, Tensor]:
+    """What is minimised, and KL(target || drafter) without a gradient: (n,) each, and computed once where it is one."""
+    away = divergence(wanted, guessed, kind)
+    return away, away.detach() if kind == "kl" else divergence(wanted, guessed.detach(), "kl")
+
+
 def agrees(wanted: Tensor, guessed: Tensor) -> Tensor:
     """(n,) float32: 1 where both find the same token likeliest."""
     return (wanted.argmax(-1) == guessed.argmax(-1)).float()

@@ -24,7 +24,7 @@ from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline, borrow_ends, shifted
 from drafter.training.baselines.recipe import BaselineRecipe
 from drafter.training.distil import Batch, additive
-from drafter.training.losses import Losses, agrees, divergence
+from drafter.training.losses import Losses, agrees, distances
 
 
 class Eagle2(Baseline):
@@ -56,6 +56,6 @@ class Eagle2(Baseline):
         out = out[batch.learn]
         guessed = torch.log_softmax(self.logits(out).float(), dim=-1)
         distance = nn.functional.smooth_l1_loss(out.float(), features[batch.learn].float())
-        total = divergence(wanted, guessed, recipe.loss).mean() + recipe.feature_weight * distance
-        kl = divergence(wanted, guessed.detach(), "kl").mean().item()
-        return Losses(total, kl, [agrees(wanted, guessed).mean().item()])
+        away, kl = distances(wanted, guessed, recipe.loss)
+        total = away.mean() + recipe.feature_weight * distance
+        return Losses(total, kl.mean().item(), [agrees(wanted, guessed).mean().item()])

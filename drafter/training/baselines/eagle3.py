@@ -28,7 +28,7 @@ from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline, borrow_ends, shifted
 from drafter.training.baselines.recipe import BaselineRecipe
 from drafter.training.distil import Batch, additive
-from drafter.training.losses import Losses, agrees, divergence
+from drafter.training.losses import Losses, agrees, distances
 
 
 class FusedLayer(SelfAttentionLayer):
@@ -89,8 +89,9 @@ class Eagle3(Baseline):
             rooted = (batch.positions >= step)[batch.learn]
             count = rooted.sum().clamp(min=1)
             guessed, aim = torch.log_softmax(self.logits(out[batch.learn][rooted]).float(), dim=-1), wanted[rooted]
-            losses.append(divergence(aim, guessed, recipe.loss).sum() / count)
-            divergences.append((divergence(aim, guessed.detach(), "kl").sum() / count).item())
+            away, kl = distances(aim, guessed, recipe.loss)
+            losses.append(away.sum() / count)
+            divergences.append((kl.sum() / count).item())
             agreement.append((agrees(aim, guessed).sum() / count).item())
         weights = [recipe.discount**step for step in range(recipe.unroll)]
         total = torch.stack([weight * loss for weight, loss in zip(weights, losses)]).sum() / sum(weights)

@@ -21,7 +21,7 @@ from drafter.training.baselines.config import BaselineConfig
 from drafter.training.baselines.model import Baseline
 from drafter.training.baselines.recipe import BaselineRecipe
 from drafter.training.distil import DEPTHS, Batch, additive
-from drafter.training.losses import Losses, agrees, divergence
+from drafter.training.losses import Losses, agrees, distances
 
 
 class Independent(Baseline):
@@ -78,6 +78,5 @@ class Independent(Baseline):
         past = self.empty_past(len(batch.ids))
         out, _ = self(batch.ids, batch.positions, features, past, batch.causal)
         guessed = torch.log_softmax(self.logits(out[batch.learn]).float(), dim=-1)
-        total = divergence(wanted, guessed, recipe.loss).mean()
-        kl = divergence(wanted, guessed.detach(), "kl").mean().item()
-        return Losses(total, kl, [agrees(wanted, guessed).mean().item()] * DEPTHS)
+        away, kl = distances(wanted, guessed, recipe.loss)
+        return Losses(away.mean(), kl.mean().item(), [agrees(wanted, guessed).mean().item()] * DEPTHS)
