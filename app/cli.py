@@ -216,6 +216,13 @@ def train_drafter(
     first_layers: Annotated[
         int | None, typer.Option("--first-layers", min=0, help="Of the target's first layers, run on the device.")
     ] = None,
+    layer_self_attention: Annotated[
+        bool | None,
+        typer.Option(
+            "--layer-self-attention/--no-layer-self-attention",
+            help="Memory of the target's layers mixed by attention. Default: where the drafter's weights begin random.",
+        ),
+    ] = None,
     init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
     work: Annotated[
         Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
@@ -246,6 +253,7 @@ def train_drafter(
         steps=steps,
         inference_layers=inference_layers,
         first_layers=first_layers,
+        layer_self_attention=layer_self_attention,
         init=init,
         max_tokens=max_tokens,
         datastore=datastore,

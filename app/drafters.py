@@ -46,6 +46,7 @@ def train(
     steps: int | None,
     inference_layers: int | None,
     first_layers: int | None,
+    layer_self_attention: bool | None,
     init: Path | None,
     max_tokens: int | None,
     datastore: int | None,
@@ -73,7 +74,13 @@ def train(
         loaded = load_target(target, device=here)
         Engine(loaded.model)  # A target that cannot verify trees needs no drafter.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
-        plan = Plan(recipe=recipe, inference_layers=inference_layers, first_layers=first_layers, init=init)
+        plan = Plan(
+            recipe=recipe,
+            inference_layers=inference_layers,
+            first_layers=first_layers,
+            layer_self_attention=layer_self_attention,
+            init=init,
+        )
         plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
         plan = plan if datastore is None else replace(plan, datastore=datastore)
         learnt, held = hold_out(questions, work)

@@ -67,7 +67,10 @@ class Variant:
 VARIANTS = (
     Variant(BASELINE, "baseline"),
     Variant("another-seed", "another seed", recipe={"seed": Recipe.seed + 1}),
-    Variant("no-lsa", "no layer self-attention", shape={"layer_self_attention": False}),
+    *(
+        Variant(name, f"{change} layer self-attention", shape={"layer_self_attention": layer_self_attention})
+        for name, change, layer_self_attention in (("lsa", "with", True), ("no-lsa", "no", False))
+    ),
     Variant("no-ca", "no cross-attention", shape={"cross_attention": False}),
     Variant("random-start", "random weights, and their curriculum", shape={"from_target": False}),
     Variant(

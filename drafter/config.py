@@ -76,7 +76,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     blocks: int = 1
     """Self-attention layers before the cross-attention."""
     layer_self_attention: bool = True
-    """LSA; off: the plain mean of the target's layers. For ablation."""
+    """LSA; off: the plain mean of the target's layers."""
     cross_attention: bool = True
     """Off: memory is made, but not looked at. For ablation."""
     exit_norm: bool = False
@@ -103,9 +103,14 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """File name -> sha256, hex."""
 
     @property
+    def entry_layer(self) -> int:
+        """The first of the inferred layers; how many layers the target has where none is."""
+        return self.target_layers - self.inference_layers
+
+    @property
     def replaced(self) -> int:
         """The target's layer whose place the cross-attention takes: the one before the inferred ones."""
-        return self.target_layers - self.inference_layers - 1
+        return self.entry_layer - 1
 
     @property
     def memory_layers(self) -> tuple[tuple[int, int], ...]:

@@ -233,7 +233,7 @@ class MemoryEncoder(nn.Module):
 
     With `from_target` what they give is added to the keys and values of the target's layer that the cross-attention
     replaces, and nothing before training: so memory means something to a cross-attention that began as that layer.
-    Without layer self-attention (an ablation) the mean over the layers is of their keys and values as they are.
+    Without layer self-attention the mean over the layers is of their keys and values as they are.
     """
 
     def __init__(self, config: DrafterConfig) -> None:
@@ -282,9 +282,8 @@ class MemoryEncoder(nn.Module):
         if self.config.from_target:
             base_keys, base_values = self._of_layer(keys_values, self.config.replaced)
             keys, values = base_keys + keys, base_values + values
-        first = self.config.target_layers - self.config.inference_layers
-        inferred = [self._of_layer(keys_values, layer) for layer in range(first, self.config.target_layers)]
-        return [(keys, values), *inferred]
+        inferred = range(self.config.entry_layer, self.config.target_layers)
+        return [(keys, values), *(self._of_layer(keys_values, layer) for layer in inferred)]
 
     def _of_layer(self, keys_values: Tensor, layer: int) -> KeysValues:
         """One target layer's keys and values, (S, heads, size) each."""

@@ -73,7 +73,7 @@ def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM) 
     folder.mkdir(parents=True)
     for name in (TOKENIZER, TEMPLATE):
         (folder / name).write_bytes((target_folder / name).read_bytes())
-    config = drafter_config(target, "tiny", inference_layers=0)
+    config = drafter_config(target, "tiny", inference_layers=0, layer_self_attention=True)
     encoder, drafter = MemoryEncoder(config), DraftModel(config)
     borrow(drafter, target)
     for layer in (drafter.self_attention[0].self_attn["o_proj"], drafter.cross_attention.o_proj):

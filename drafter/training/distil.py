@@ -25,8 +25,8 @@ from drafter.config import FLOAT, DrafterConfig
 from drafter.model import NEVER, DraftModel, Exit, MemoryEncoder, load_draft_model
 from drafter.training.answers import Conversation
 from drafter.training.loop import Schedule, fit, means
-from drafter.training.losses import Divergence, Losses, agrees, divergence
-from drafter.training.target import borrow, copy_layers
+from drafter.training.losses import Divergence, Losses, agrees, distances
+from drafter.training.target import Features, borrow, copy_layers
 from drafter.training.teacher import Recording, Teacher
 
 OVERLAP = 3
@@ -172,9 +172,8 @@ class Distiller(nn.Module):
         if not config.cross_attention:
             self.encoder.requires_grad_(False)
 
-    def forward(self, batch: Batch, target_features: tuple[Tensor, Tensor, Tensor], recipe: Recipe) -> Losses:
-        """Losses of one batch, given the target's `(keys_values, entry, last)`."""
-        keys_values, entry, last = target_features
+    def forward(self, batch: Batch, seen: Features, recipe: Recipe) -> Losses:
+        """Losses of one batch, given what the target computed for it."""
         rows, length = batch.ids.shape
         index = torch.arange(length, device=batch.ids.device)
         causal = batch.causal
@@ -183,18 +182,15 @@ class Distiller(nn.Module):
         memory = [
             tuple(side.unflatten(0, (rows, length)).transpose(1, 2) for side in pair)
             for pair in self.encoder(
-                keys_values.flatten(0, 1),
+                seen.keys_values.flatten(0, 1),
                 batch.positions.flatten(),
             )
         ]
         draft = self.draft
-        x = draft.embedding(batch.ids)
-        with torch.no_grad():
-            for layer in draft.first_layers:
-                x = layer.finish(x, *layer.project(x, batch.positions), additive(causal))  # type: ignore[operator]
-        seen = additive(causal & (index[None, None, :] >= batch.near[:, :, None]))
+        x = draft.embedding(batch.ids) if seen.start is None else seen.start
+        near = additive(causal & (index[None, None, :] >= batch.near[:, :, None]))
         for layer in draft.self_attention:
-            x = layer.finish(x, *layer.project(x, batch.positions), seen)  # type: ignore[operator]
+            x = layer.finish(x, *layer.project(x, batch.positions), near)  # type: ignore[operator]
         x = draft.exit(draft.cross_attention(x, batch.positions, memory[0], additive(remembered)))
         guessed_entry = x
         # A query sees the target's own rows up to its anchor, and rows made from the drafter's guesses after it.
@@ -209,20 +205,20 @@ class Distiller(nn.Module):
         staleness = (index[None, :] - batch.start)[learn]
         weight = recipe.discount ** (staleness - 1).clamp(max=DEPTHS).to(hidden.dtype)
         with torch.no_grad():
-            wanted = torch.log_softmax(draft.head(last[learn]).float(), dim=-1)
+            wanted = torch.log_softmax(draft.head(seen.last[learn]).float(), dim=-1)
         guessed = torch.log_softmax(draft.head(hidden[learn]).float(), dim=-1)
-        away = divergence(wanted, guessed, recipe.loss)
-        distance = nn.functional.smooth_l1_loss(hidden[learn].float(), last[learn].float(), reduction="none").mean(-1)
+        away, kl = distances(wanted, guessed, recipe.loss)
+        ends = hidden[learn].float(), seen.last[learn].float()
+        distance = nn.functional.smooth_l1_loss(*ends, reduction="none").mean(-1)
         if self.config.inference_layers:
-            entries = (guessed_entry[learn].float() / self.spread, entry[learn].float() / self.spread)
+            entries = (guessed_entry[learn].float() / self.spread, seen.entry[learn].float() / self.spread)
             distance = (distance + nn.functional.smooth_l1_loss(*entries, reduction="none").mean(-1)) / 2
         total = ((away + recipe.feature_weight * distance) * weight).sum() / weight.sum()
         right = agrees(wanted, guessed)
         by_depth = [
             right[staleness == s].mean().item() if (staleness == s).any() else 0.0 for s in range(1, DEPTHS + 1)
         ]
-        kl = divergence(wanted, guessed.detach(), "kl").mean().item()
-        return Losses(total, kl, by_depth, right.mean().item())
+        return Losses(total, kl.mean().item(), by_depth, right.mean().item())
 
 
 def additive(mask: Tensor) -> Tensor:
@@ -262,15 +258,14 @@ def train(
 
     with torch.autocast(device.split(":")[0], torch.bfloat16):
         first = next(batches(data, recipe)).to(device)
-        entry = teacher.features(first, config.inference_layers).entry[first.segments > 0].float()
+        entry = teacher.features(first, config).entry[first.segments > 0].float()
     model.spread.copy_(entry.std(dim=0).clamp(min=1e-6))
     if init is None and isinstance(model.draft.exit, Exit):
         model.draft.exit.fit(entry)
 
     def losses(batch: Batch) -> Losses:
         batch = batch.to(device)
-        seen = teacher.features(batch, config.inference_layers)
-        return model(batch, (seen.keys_values, seen.entry, seen.last), recipe)  # type: ignore[no-any-return]
+        return model(batch, teacher.features(batch, config), recipe)  # type: ignore[no-any-return]
 
     learnt, unseen = split(data)
     near, alone = (unseen_batches(learnt, unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))

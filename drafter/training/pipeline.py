@@ -63,7 +63,8 @@ class Plan:
     """N; None: as many as `init` has, or 1 where the target's family allows it."""
     first_layers: int | None = None
     """F; None: likewise."""
-    layer_self_attention: bool = True
+    layer_self_attention: bool | None = None
+    """None: as `init` has it, or as `drafter_config` chooses."""
     cross_attention: bool = True
     """False: an ablation, see `DrafterConfig`."""
     draft_vocabulary: int = 32_768
@@ -181,19 +182,18 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     """What is going to be trained. Raises `UnsupportedTarget`, and `DrafterError` for a bad `init`."""
     layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
     if plan.init is None:
-        config = drafter_config(target, name, **layers)
-        ablated = {"layer_self_attention": plan.layer_self_attention, "cross_attention": plan.cross_attention}
-        return msgspec.structs.replace(config, **ablated)
+        config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
+        return msgspec.structs.replace(config, cross_attention=plan.cross_attention)
     older = MemoryEncoder.load(plan.init).config
     load_draft_model(plan.init, plan.init / FLOAT)  # To fail now, and not after hours of answers.
-    for layer, count in layers.items():
-        has = getattr(older, layer)
-        if count not in (None, has):
+    asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}
+    for part, value in asked.items():
+        has = getattr(older, part)
+        if value not in (None, has):
             raise UnsupportedTarget(
-                f"{plan.init} has {has} {layer.replace('_', ' ')}: what begins with it cannot have {count}."
+                f"{plan.init} has {has} for {part.replace('_', ' ')}: what begins with it cannot have {value}."
             )
-        layers[layer] = has
-    config = drafter_config(target, name, **layers)
+    config = drafter_config(target, name, inference_layers=older.inference_layers, first_layers=older.first_layers)
     if any(getattr(config, field) != getattr(older, field) for field in GIVEN):
         raise UnsupportedTarget(f"{plan.init} was made for a target of other shapes than {name}: begin without it.")
     return msgspec.structs.replace(config, **{field: getattr(older, field) for field in INHERITED})

@@ -28,6 +28,8 @@ class Features:
     """(B, T, E): the input of the last N layers; with N = 0 the same as `last`."""
     last: Tensor
     """(B, T, E): after the final norm."""
+    start: Tensor | None = None
+    """(B, T, E): what the first F layers give; None with F = 0."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,15 @@ def drafter_config(
     *,
     inference_layers: int | None = None,
     first_layers: int | None = None,
+    layer_self_attention: bool | None = None,
     ffn: int | None = None,
 ) -> DrafterConfig:
     """The shapes of a drafter for this target, with as many heads as it has; `ffn` is as wide as its own by default.
 
     `inference_layers` (N) and `first_layers` (F) None: 1 where the device can run the target's layers and enough are
-    left between them, else 0. Raises `UnsupportedTarget`.
+    left between them, else 0. `layer_self_attention` None: only where memory is all that the target's layers give;
+    beside the keys and values of one of them it costs a third of the training and gains nothing that can be measured.
+    Raises `UnsupportedTarget`.
     """
     config = model.config.get_text_config(decoder=True)
     why = _not_inferable(config)
@@ -94,6 +99,7 @@ def drafter_config(
         encoder_ffn=3 * kv_heads * size,
         inference_layers=inference_layers,
         first_layers=first_layers,
+        layer_self_attention=bool(why) if layer_self_attention is None else layer_self_attention,
         target_heads=heads,
         target_ffn=width,
         target_qkv_bias=layers.qkv_bias,
@@ -174,11 +180,15 @@ def _copy_fitting(module: nn.Module, source: Mapping[str, Tensor]) -> None:
             weight.copy_(source[name])
 
 
-def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, inference_layers: int) -> Features:
-    """One forward of the target. `ids`, `positions` (B, T); `mask` (B, 1, T, T) bool, true where a query sees a key."""
-    entry_of = model.config.get_text_config(decoder=True).num_hidden_layers - inference_layers
-    keys_values, entry, last = everything(model, ids, positions, mask, [entry_of] if inference_layers else [])
-    return Features(keys_values, entry if inference_layers else last, last)
+def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, config: DrafterConfig) -> Features:
+    """One forward of the target, and what a drafter of this config learns from.
+
+    `ids`, `positions` (B, T); `mask` (B, 1, T, T) bool, true where a query sees a key.
+    """
+    layers = [layer for layer in (config.entry_layer, config.first_layers) if 0 < layer < config.target_layers]
+    keys_values, states, last = everything(model, ids, positions, mask, layers)
+    state = dict(zip(layers, torch.split(states, config.hidden, dim=-1)))
+    return Features(keys_values, state.get(config.entry_layer, last), last, state.get(config.first_layers))
 
 
 @torch.no_grad()

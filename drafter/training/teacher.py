@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import Conversation
 from drafter.training.processes import processes
@@ -39,10 +40,10 @@ class Teacher:
     def __init__(self, target: PreTrainedModel) -> None:
         self._target = target
 
-    def features(self, batch: Batch, inference_layers: int) -> Features:
+    def features(self, batch: Batch, config: DrafterConfig) -> Features:
         """As `target.features` gives them."""
         mask = batch.causal[:, None]
-        return features(self._target, batch.ids, batch.positions, mask, inference_layers)
+        return features(self._target, batch.ids, batch.positions, mask, config)
 
     def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
         """As `target.hidden_states` gives them."""
@@ -78,13 +79,13 @@ class Recording:
             raise ForeignRecord(f"{path} was recorded of another target, other answers or other layers. Delete it.")
         self._rows = np.memmap(path, np.int16, "r").reshape(found["tokens"], found["width"])
 
-    def features(self, batch: Batch, inference_layers: int) -> Features:
+    def features(self, batch: Batch, config: DrafterConfig) -> Features:
         """As `Teacher.features`."""
         rows, last = self._read(batch)
         count = self._depth * self._keys_values_width
         keys_values = rows[..., :count].reshape(*rows.shape[:-1], self._depth, -1)
-        entry = self._state(rows, self._depth - inference_layers) if inference_layers else last
-        return Features(keys_values, entry, last)
+        start = self._state(rows, config.first_layers) if config.first_layers else None
+        return Features(keys_values, self._state(rows, config.entry_layer), last, start)
 
     def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
         """As `Teacher.hidden_states`."""

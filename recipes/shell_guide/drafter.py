@@ -27,8 +27,8 @@ MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
 """Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
 EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
 """Of the first third of the conversations: what a drafter that is alone is asked most."""
-RECORDED = (1, 4, 6, 7)
-"""Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA with N = 1 from 7, with N = 2 from 6."""
+RECORDED = (1, 2, 4, 6, 7)
+"""Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
 BATCH = 12_288
@@ -52,7 +52,8 @@ def main() -> None:
     parser.add_argument("--conversations", type=int, default=BATCH)
     parser.add_argument("--inference-layers", type=int, help="N: of the target's last layers, run on the device")
     parser.add_argument("--first-layers", type=int, help="F: of its first ones")
-    parser.add_argument("--without", choices=("lsa", "ca"), nargs="+", default=[], help="ablate parts of the drafter")
+    parser.add_argument("--layer-self-attention", action=argparse.BooleanOptionalAction, help="see drafter_config")
+    parser.add_argument("--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: ablated")
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
     parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
     parser.add_argument("--gaps", type=int, nargs=2, default=Recipe.gaps, help="tokens between anchors, uniformly")
@@ -66,8 +67,8 @@ def main() -> None:
     parser.add_argument("--init", type=Path, help="begin with the weights of this drafter")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
-    if arguments.init and arguments.without:
-        parser.error("--without: a drafter keeps the parts of the one that it begins with")
+    if arguments.init and not arguments.cross_attention:
+        parser.error("--no-cross-attention: a drafter keeps the parts of the one that it begins with")
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
     questions = list(draw_questions(arguments.pages, arguments.conversations))
@@ -76,8 +77,8 @@ def main() -> None:
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),
         inference_layers=arguments.inference_layers,
         first_layers=arguments.first_layers,
-        layer_self_attention="lsa" not in arguments.without,
-        cross_attention="ca" not in arguments.without,
+        layer_self_attention=arguments.layer_self_attention,
+        cross_attention=arguments.cross_attention,
         draft_vocabulary=DRAFT_VOCABULARY,
         init=arguments.init,
         batch=BATCH,

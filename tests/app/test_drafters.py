@@ -77,11 +77,16 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
 
     other = (*command[:-1], str(out.with_name("other")), "--steps", "1", "--inference-layers", "0")
     refused = outrider(*other, "--init", str(out))
-    assert refused.code == 1 and "has 1 inference layers: what begins with it cannot have 0" in refused.err
+    assert refused.code == 1 and "has 1 for inference layers: what begins with it cannot have 0" in refused.err
+    mixed = (*command[:-1], str(out.with_name("mixed")), "--steps", "1", "--layer-self-attention")
+    refused = outrider(*mixed, "--init", str(out))
+    assert refused.code == 1 and "has False for layer self attention: what begins with it cannot" in refused.err
     (longer / ENCODER).write_bytes(b"")
     refused = outrider(*command[:-1], str(out.with_name("third")), "--init", str(longer))
     assert refused.code == 1 and f"{ENCODER} does not match its checksum" in refused.err
     assert not (out.with_name("third.work") / "answers.jsonl").exists(), "nothing was computed"
+    assert outrider(*mixed).code == 0
+    assert read_config(out.with_name("mixed")).layer_self_attention and not config.layer_self_attention
     assert outrider(*other, "--first-layers", "1").code == 0
     config = read_config(out.with_name("other"))
     assert (config.inference_layers, config.first_layers) == (0, 1)

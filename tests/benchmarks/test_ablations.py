@@ -48,7 +48,7 @@ def rows(out) -> list[dict]:
 def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common):
     jobs, refused = plan(target, Recipe(), common)
     assert set(jobs) | set(refused) == {variant.name for variant in VARIANTS} and not set(jobs) & set(refused)
-    own = {"n-1", "first-0", "local-0.0", "tail-0.12", "blank-0.1", "feature-1.0", "loss-kl"}
+    own = {"no-lsa", "n-1", "first-0", "local-0.0", "tail-0.12", "blank-0.1", "feature-1.0", "loss-kl"}
     assert {name for name, why in refused.items() if why == "the baseline has it so"} == own
     assert set(refused) == own | {"first-2"}, "of 3 layers one is the last already"
     base = jobs[BASELINE]
@@ -64,7 +64,7 @@ def test_each_variant_changes_what_its_name_says_and_nothing_else(target, common
     assert changed == {
         BASELINE: {},
         "another-seed": {"seed": Recipe.seed + 1},
-        "no-lsa": {"layer_self_attention": False},
+        "lsa": {"layer_self_attention": True},
         "no-ca": {"cross_attention": False},
         "random-start": {"from_target": False, "local": 0.5},
         "random-start-exit": {"from_target": False, "exit_norm": True, "local": 0.5},

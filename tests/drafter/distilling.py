@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from drafter.config import DrafterConfig
 from drafter.training.distil import Batch, Distiller
 from drafter.training.target import Features, drafter_config, features
 
@@ -38,7 +39,7 @@ def tiny_target(seed: int = 0) -> LlamaForCausalLM:
 def tiny_distiller(target: LlamaForCausalLM, inference_layers: int, seed: int = 1, **ablated: int) -> Distiller:
     """Untrained, with weights so wide that memory, cache rows and positions all move the result."""
     config = drafter_config(target, "tiny", inference_layers=inference_layers)
-    config = msgspec.structs.replace(config, top=VOCABULARY, **ablated)
+    config = msgspec.structs.replace(config, top=VOCABULARY, **{"layer_self_attention": True, **ablated})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         distiller = Distiller(config, target).eval().requires_grad_(False)
@@ -53,8 +54,8 @@ def widen(module: nn.Module, std: float) -> None:
             nn.init.normal_(weight, std=std)
 
 
-def features_of(target: LlamaForCausalLM, batch: Batch, inference_layers: int) -> Features:
+def features_of(target: LlamaForCausalLM, batch: Batch, config: DrafterConfig) -> Features:
     """The target's features of a packed batch, as `train` asks for them."""
     index = torch.arange(batch.ids.shape[1])
     mask: Tensor = (batch.segments[:, :, None] == batch.segments[:, None, :])[:, None] & (index[:, None] >= index)
-    return features(target, batch.ids, batch.positions, mask, inference_layers)
+    return features(target, batch.ids, batch.positions, mask, config)

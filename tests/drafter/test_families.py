@@ -80,11 +80,12 @@ def tiny(name: str) -> PreTrainedModel:
 @pytest.mark.parametrize("count", [1, 2])
 def test_inferred_layers_compute_what_the_targets_do(name, count):
     target = tiny(name)
-    draft = Distiller(drafter_config(target, name, inference_layers=count), target).draft.eval()
+    config = drafter_config(target, name, inference_layers=count)
+    draft = Distiller(config, target).draft.eval()
     length = 7  # Within the windows.
     ids, positions = torch.arange(3, 3 + length)[None], torch.arange(length)[None]
     causal = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
-    seen = features(target, ids, positions, causal, count)
+    seen = features(target, ids, positions, causal, config)
     x = seen.entry
     mask = torch.where(causal, 0.0, -1e9)
     for layer in draft.target_layers:

@@ -8,6 +8,7 @@ import torch
 
 from drafter.training.answers import Conversation
 from drafter.training.distil import Recipe, batches
+from drafter.training.target import drafter_config
 from drafter.training.teacher import ForeignRecord, Recording, Teacher
 from tests.drafter.distilling import VOCABULARY, tiny_target
 
@@ -39,14 +40,19 @@ def close(recorded: torch.Tensor, computed: torch.Tensor, batch) -> None:
     assert (recorded[used].float() - computed[used]).norm() <= 0.05 * computed[used].norm()
 
 
-@pytest.mark.parametrize("inference_layers", [0, 1, 3])
-def test_recorded_features_are_those_of_the_packed_batch(target, data, recording, inference_layers):
+@pytest.mark.parametrize(("inference_layers", "first_layers"), [(0, 0), (1, 0), (1, 1), (0, 3), (3, 0)])
+def test_recorded_features_are_those_of_the_packed_batch(target, data, recording, inference_layers, first_layers):
+    config = drafter_config(target, "tiny", inference_layers=inference_layers, first_layers=first_layers)
     batch = next(batches(data, RECIPE, 5))
     assert (batch.segments.max(dim=1).values > 1).all()
-    recorded, computed = (teacher.features(batch, inference_layers) for teacher in (recording, Teacher(target)))
+    recorded, computed = (teacher.features(batch, config) for teacher in (recording, Teacher(target)))
     close(recorded.keys_values, computed.keys_values, batch)
     close(recorded.entry, computed.entry, batch)
     close(recorded.last, computed.last, batch)
+    if first_layers:
+        close(recorded.start, computed.start, batch)
+    else:
+        assert recorded.start is None and computed.start is None
 
 
 @pytest.mark.parametrize("layers", [(), (4,), (1, 3, 4), (3, 1)])
@@ -59,8 +65,8 @@ def test_recorded_hidden_states_are_those_of_the_packed_batch(target, data, reco
 
 def test_the_end_of_the_data_is_found_by_what_lies_before_it(target, data, recording):
     before = sum(len(sample.ids) for sample in data[:30])
-    batch = next(batches(data[30:], RECIPE, 7, before=before))
-    close(recording.features(batch, 1).last, Teacher(target).features(batch, 1).last, batch)
+    batch, config = next(batches(data[30:], RECIPE, 7, before=before)), drafter_config(target, "tiny")
+    close(recording.features(batch, config).last, Teacher(target).features(batch, config).last, batch)
 
 
 def test_it_is_made_once(target, data, recording, tmp_path):
@@ -69,9 +75,10 @@ def test_it_is_made_once(target, data, recording, tmp_path):
     assert (tmp_path / "features").stat().st_mtime_ns == written.st_mtime_ns
 
 
-def test_what_was_not_recorded_is_said(data, recording):
+@pytest.mark.parametrize("layers", [{"inference_layers": 2}, {"first_layers": 2}])
+def test_what_was_not_recorded_is_said(target, data, recording, layers):
     with pytest.raises(ForeignRecord, match="layer 2 were not recorded, only of \\[1, 3, 4\\]"):
-        recording.features(next(batches(data, RECIPE)), 2)
+        recording.features(next(batches(data, RECIPE)), drafter_config(target, "tiny", **layers))
 
 
 @pytest.mark.parametrize("other", ["target", "answers", "layers"])

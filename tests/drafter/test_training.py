@@ -107,7 +107,6 @@ def test_so_it_does_with_and_without_parts_of_its_own(target, inference_layers, 
 
 
 def check_one_pass(target, distiller: Distiller, seed: int) -> None:
-    inference_layers = distiller.config.inference_layers
     # Both sides get the same memory: that which crosses the wire.
     distiller.encoder.register_forward_hook(lambda _, inputs, rows: [as_on_the_wire(pair) for pair in rows])
     hidden = []
@@ -116,8 +115,8 @@ def check_one_pass(target, distiller: Distiller, seed: int) -> None:
     one_turn = Conversation(rng.integers(VOCABULARY, size=16).tolist(), [(5, 16)])
     two_turns = Conversation(rng.integers(VOCABULARY, size=22).tolist(), [(4, 11), (14, 22)])
     batch = pack([one_turn, two_turns], rng, opening=2)
-    seen = features_of(target, batch, inference_layers)
-    distiller(batch, (seen.keys_values, seen.entry, seen.last), HASTY)
+    seen = features_of(target, batch, distiller.config)
+    distiller(batch, seen, HASTY)
     learnt = torch.log_softmax(distiller.draft.head(hidden[0][0]), dim=-1).numpy()
 
     memory = distiller.encoder(seen.keys_values[0], batch.positions[0])
@@ -231,7 +230,7 @@ def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_l
     rng = np.random.default_rng(4)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 13)]
     batch = pack([Conversation(part, [(4, len(part))]) for part in parts], rng, opening=2)
-    seen = features_of(target, batch, inference_layers)
+    seen = features_of(target, batch, distiller.config)
     memory = distiller.encoder(seen.keys_values[0], batch.positions[0])
     at = 0
     for part in parts:
@@ -249,17 +248,22 @@ def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_l
         at += count
 
 
-@pytest.mark.parametrize("inference_layers", [0, 1, 2])
-def test_features_start_where_the_inferred_layers_do(target, inference_layers):
+@pytest.mark.parametrize(("inference_layers", "first_layers"), [(0, 0), (0, 2), (1, 0), (2, 1), (1, 2)])
+def test_features_are_of_where_the_targets_layers_end_and_begin(target, inference_layers, first_layers):
+    config = drafter_config(target, "tiny", inference_layers=inference_layers, first_layers=first_layers)
     ids = torch.randint(VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(3))
     mask = torch.ones(1, 1, 12, 12, dtype=torch.bool).tril()
-    seen = features(target, ids, torch.arange(12)[None], mask, inference_layers)
+    seen = features(target, ids, torch.arange(12)[None], mask, config)
     plain = target.model(ids, output_hidden_states=True)
     torch.testing.assert_close(seen.last, plain.last_hidden_state)
     if inference_layers:
         torch.testing.assert_close(seen.entry, plain.hidden_states[4 - inference_layers])
     else:
         assert seen.entry is seen.last
+    if first_layers:
+        torch.testing.assert_close(seen.start, plain.hidden_states[first_layers])
+    else:
+        assert seen.start is None
 
 
 @pytest.fixture(scope="module")
@@ -275,9 +279,8 @@ def spoken(target) -> list[Conversation]:
 
 def loss_of(distiller, target, data, recipe):
     batch = next(batches(data, recipe, 1000))
-    seen = features_of(target, batch, distiller.config.inference_layers)
     with torch.no_grad():
-        return distiller(batch, (seen.keys_values, seen.entry, seen.last), recipe).total.item()
+        return distiller(batch, features_of(target, batch, distiller.config), recipe).total.item()
 
 
 def test_training_learns_and_resumes_from_its_checkpoint(target, spoken, tmp_path):
@@ -308,7 +311,7 @@ def test_an_untrained_stream_ends_where_the_targets_states_lie(target, spoken, t
     recipe = Recipe(steps=0, rows=4)
     model = train(config, target, spoken, tmp_path, recipe)
     batch = next(batches(spoken, recipe))
-    states = features_of(target, batch, inference_layers).entry[batch.segments > 0]
+    states = features_of(target, batch, config).entry[batch.segments > 0]
     stream = model.draft.exit(torch.randn(4000, states.shape[1], generator=torch.Generator().manual_seed(1)))
     # The target's are those of bfloat16, in which it teaches.
     torch.testing.assert_close(stream.mean(dim=0), states.mean(dim=0), atol=0.1 * states.std().item(), rtol=0.0)
@@ -342,13 +345,13 @@ def test_what_self_attention_does_not_see_changes_nothing(target):
     batch = pack([sample], np.random.default_rng(0), opening=2)
     batch.learn[:] = False
     batch.learn[0, 15:20] = True
-    seen = features_of(target, batch, 0)
+    seen = features_of(target, batch, blind.config)
 
     def loss(changed: int, near: int) -> float:
         ids = batch.ids.clone()
         ids[0, changed] = (ids[0, changed] + 1) % VOCABULARY
         other = replace(batch, ids=ids, near=torch.full_like(batch.near, near))
-        return blind(other, (seen.keys_values, seen.entry, seen.last), HASTY).total.item()
+        return blind(other, seen, HASTY).total.item()
 
     assert loss(3, near=9) == loss(4, near=9) != loss(10, near=9)
     assert loss(3, near=0) != loss(4, near=0)
