@@ -6,15 +6,15 @@
 Greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by prompt:
 
 - `plain`: our engine, one token a forward
-- `outrider`: the MoA drafter with its second stage, and the engine, memory included
-- `outrider, no second stage`: the same without guesses from the conversation and the drafter's datastore
+- `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
+- `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
+- `outrider, fixed pace`: as the first, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
 - `generate, assisted`: transformers' own with a small model, the independent one of the baselines unless --assistant
   names another, as many tokens a draft as were fastest
 
-Outrider drafts at the paces that were fastest on the first prompts. `speedup` is over `plain`: the ratio of all
-seconds, with a 95 % interval by a bootstrap over prompts.
+`speedup` is over `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from app.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
+from drafter.calibration import Calibration
 from drafter.config import DrafterError
+from drafter.cost import CostMeter
 from drafter.model import MemoryEncoder
 from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
@@ -52,6 +54,8 @@ CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
 TREES = ((4, 2, 8), (6, 3, 16), (8, 2, 16), (10, 3, 24), (8, 8, 60))
 """(depth, breadth, nodes)"""
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
+BOUNDS = Pace(depth=24, breadth=2, nodes=32)
+"""Within which a tree is as large as pays."""
 GUESSED = 16
 """Depth that a chain of the second stage may reach."""
 ASSISTED = (2, 4, 7)
@@ -80,35 +84,58 @@ class Different(Exception):
     """Two ways of greedy decoding gave different tokens."""
 
 
+def plainly(engine: Engine, stops: frozenset[int]) -> Decode:
+    """Our loop without drafts."""
+    return lambda prompt: [
+        token for each in rounds(engine, prompt, lambda _: DraftTree.empty(), stops, MOST_TOKENS) for token in each.new
+    ]
+
+
 def with_drafts(
-    engine: Engine, drafter: Drafter, pace: Pace | None, stored: Sequence[NGramIndex] | None = None
+    engine: Engine,
+    drafter: Drafter,
+    pace: Pace,
+    stored: Sequence[NGramIndex] | None = None,
+    *,
+    measuring: bool = False,
 ) -> Decode:
-    """Our loop; `pace` None drafts nothing, `stored` None does without a second stage."""
-    experience = Experience()
+    """Our loop; `stored` None does without a second stage.
+
+    With `measuring` the tree is by what rounds have cost so far, and `pace` its bound; else it is of that shape.
+    """
+    experience, calibration, meter = Experience(), Calibration(), CostMeter()
 
     def decode(prompt: list[int]) -> list[int]:
         second = None if stored is None else SecondStage(stored, experience)
-        draft, answer = drafter.context(second), list[int]()
+        draft, answer, asked = drafter.context(second), list[int](), 0.0
         draft.commit(prompt)
-        propose = (lambda _: DraftTree.empty()) if pace is None else (lambda _: draft.draft(pace))
+
+        def propose(_: list[int]) -> DraftTree:
+            nonlocal asked
+            tree = draft.draft(replace(pace, cost=meter.cost if measuring else None), None, calibration)
+            asked = time.perf_counter()
+            return tree
+
         with telling(engine, drafter, draft) as tell:
-            for context, tree, accepted, new in rounds(engine, prompt, propose, drafter.text.stop_tokens, MOST_TOKENS):
+            stops = drafter.text.stop_tokens
+            for context, tree, accepted, new in rounds(engine, prompt, propose, stops, MOST_TOKENS, opening=True):
+                if draft.taken is not None:  # The opening round runs the prompt, and says nothing about the others.
+                    meter.drafted(*draft.taken)
                 answer += new
-                if pace is not None:
-                    draft.commit(new)
-                    tell(context, tree, accepted)
+                draft.commit(new)
+                tell(context, tree, accepted)
+                calibration.learn(tree, accepted, new[-1] if len(new) > len(accepted) else None)
+                if len(answer) > len(new):
+                    meter.judged(len(tree), time.perf_counter() - asked)
         return answer
 
     return decode
 
 
-def fastest(
-    engine: Engine, drafter: Drafter, prompts: Sequence[list[int]], stored: Sequence[NGramIndex] | None
-) -> Pace:
+def fastest(engine: Engine, drafter: Drafter, prompts: Sequence[list[int]]) -> Pace:
     """The pace that is fastest on these prompts."""
-    paces = PACES if stored is None else [replace(pace, deepest=GUESSED) for pace in PACES]
-    tried = run({str(i): with_drafts(engine, drafter, pace, stored) for i, pace in enumerate(paces)}, prompts)
-    return paces[max(range(len(paces)), key=lambda i: tried[str(i)].rate)]
+    tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts)
+    return PACES[max(range(len(PACES)), key=lambda i: tried[str(i)].rate)]
 
 
 def by_transformers(model: PreTrainedModel, **options: Any) -> Decode:
@@ -206,13 +233,15 @@ def main() -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
 
-    stored = (drafter.datastore(),)
-    alone, guessing = (fastest(engine, drafter, prompts[:TRIED], texts) for texts in (None, stored))
-    print(f"fastest pace: {guessing}, without a second stage: {alone}", flush=True)
+    fixed = fastest(engine, drafter, prompts[:TRIED])
+    print(f"fastest fixed pace: {fixed}", flush=True)
     ways = {
-        "plain": with_drafts(engine, drafter, None),
-        "outrider": with_drafts(engine, drafter, guessing, stored),
-        "outrider, no second stage": with_drafts(engine, drafter, alone),
+        "plain": plainly(engine, drafter.text.stop_tokens),
+        "outrider": with_drafts(engine, drafter, BOUNDS, measuring=True),
+        "outrider, second stage": with_drafts(
+            engine, drafter, replace(BOUNDS, deepest=GUESSED), (drafter.datastore(),), measuring=True
+        ),
+        "outrider, fixed pace": with_drafts(engine, drafter, fixed),
         "generate": by_transformers(model),
         "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
     }
@@ -224,7 +253,7 @@ def main() -> None:
     for line in rows:
         print(json.dumps(line), flush=True)
     if arguments.json:
-        written = {"machine": {**machine(), "threads": torch.get_num_threads()}, "pace": asdict(guessing), "rows": rows}
+        written = {"machine": {**machine(), "threads": torch.get_num_threads()}, "fixed": asdict(fixed), "rows": rows}
         arguments.json.write_text(json.dumps(written, indent=1) + "\n")
 
 

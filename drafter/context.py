@@ -23,6 +23,8 @@ from drafter.second_stage import SecondStage
 from drafter.step import NEVER, DraftStep, Rows
 from drafter.tree import ROOT, DraftTree
 
+ROUND = 4
+"""Tokens without rows that a round leaves at most: the bonus, and some that the drafter did not run."""
 CHUNK = 256
 """Tokens of a prompt run in one step: bounds the mask and the activations."""
 
@@ -65,6 +67,8 @@ class DraftContext:
         self.tokens: list[int] = []
         """Committed tokens, and those generated offline."""
         self.second_stage = second_stage
+        self.taken: tuple[int, float] | None = None
+        """Drafter calls and seconds of the last draft; None where it ran more tokens than those of one round first."""
         self._step = step
         self._vocabulary = vocabulary
         self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
@@ -149,7 +153,8 @@ class DraftContext:
 
         `acceptance` turns the drafter's log-probabilities into the chances that nodes are chosen by.
         """
-        first = self._run_tokens()
+        begun, waiting = time.perf_counter(), len(self.tokens) - self._cached
+        first, levels = self._run_tokens(), 1
         # A guess in a sampled tree would be there for its value, which exactness forbids.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         length = len(self.tokens)
@@ -160,7 +165,8 @@ class DraftContext:
         count = 0
 
         def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
-            nonlocal count
+            nonlocal count, levels
+            levels += 1
             rows = np.arange(count, count + len(new))
             tokens[rows], parents[rows], count = new, above, count + len(new)
             sees[rows] = sees[above]
@@ -181,6 +187,7 @@ class DraftContext:
         if self.second_stage is not None:
             self.second_stage.keep(_Drafted(tree.tokens, tree.parents).follow(guess).size)
         self._drafted = _Drafted(tokens[:count], parents[:count])
+        self.taken = (levels, time.perf_counter() - begun) if waiting <= ROUND else None
         return tree
 
     def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ def grow_sampled(
 ) -> DraftTree:
     """The sampled tree under a root whose proposals are `first`, each (1, K); `position` is that of its children.
 
-    Siblings stand in the order of their drawing, in which the target tries them.
+    Siblings stand in the order of their drawing, in which the target tries them. `pace.cost` does not count here: with
+    it a node could be left out for what was drawn below it, hence for its own value, and the rule would not be exact.
     """
     generator = sampling.generator(position)
     lists: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # Of the root, then of each node in order of its run.
@@ -88,7 +89,7 @@ def grow_sampled(
 
     if pace.empty:
         return DraftTree.empty()
-    tree, runs = best_first(first, expand, pace, drawn)
+    tree, runs = best_first(first, expand, replace(pace, cost=None), drawn)
     candidates = {}
     for parent in np.unique(tree.parents).tolist():
         tokens, weights = lists[0] if parent == ROOT else lists[1 + runs[parent]]

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from drafter.cost import Cost
 from drafter.tree import ROOT, DraftTree
 
 Proposals = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -68,6 +69,8 @@ class Pace:
     """Size of the tree that goes up."""
     deepest: int = 0
     """How deep a chain that the second stage guesses may go, beyond `depth` or not. 0: nothing is guessed."""
+    cost: Cost | None = None
+    """With it depth and nodes are bounds, within which the tree is the one that is expected to gain most a second."""
 
     @property
     def empty(self) -> bool:
@@ -106,7 +109,8 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
     """The tree of the candidates with the best scores. With a guess, `rank` must not count its calls.
 
     Stops early where no node of a level is among the best `pace.nodes` candidates so far: none of its descendants
-    could be, so the tree is the same as without the stop.
+    could be, so the tree is the same as without the stop. With a cost it also stops where a further level could not
+    gain as many tokens a second as the tree so far does, and leaves out nodes that are not worth their verifying.
     """
     runner = _Runner(expand, np.array(guess, np.int64) if len(guess) and guess[0] in first[1] else _NO_TOKENS)
     pool = _Pool()
@@ -120,6 +124,11 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         runs = np.concatenate((runs, np.full(level - len(runs), ROOT)))
         if depth == pace.depth or not frontier.size:
             break
+        if pace.cost is not None:
+            # The next level gains at most one token below each node that is run for it.
+            rate, gain = pace.cost.rates(np.exp(pool.scores[best]), depth).max(), np.exp(pool.scores[frontier]).sum()
+            if gain <= rate * (pace.cost.level + frontier.size * pace.cost.node):
+                break
         runs[frontier] = np.arange(run, run + frontier.size)
         above = pool.parents[frontier]
         proposed = runner(pool.tokens[frontier], np.where(above == ROOT, ROOT, runs[above]))
@@ -129,6 +138,8 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         _graft(pool, first, runner.guess, runner.chain, max(pace.depth, pace.deepest), rank)
         best = pool.best(pace.nodes)
         runs = np.concatenate((runs, np.full(len(pool.tokens) - len(runs), ROOT)))
+    if pace.cost is not None:
+        best = best[: int(np.argmax(pace.cost.rates(np.exp(pool.scores[best]), depth)))]
     chosen = np.sort(best)
     above = pool.parents[chosen]
     tree = DraftTree(

@@ -202,15 +202,17 @@ def rounds(
     stops: frozenset[int],
     most: int,
     sampling: Sampling | None = None,
+    *,
+    opening: bool = False,
 ) -> Iterator[Round]:
     """Rounds of one answer of at most `most` tokens, greedy ones by default.
 
-    The first one carries the prompt and no draft: the drafter has no memory before it.
+    The first one carries the prompt, and with `opening` a draft too, which is made without any memory.
     """
     sampling = sampling or Sampling()
     context = engine.context()
     context.assign(0, prompt)
-    tree = DraftTree.empty()
+    tree = propose(context.tokens) if opening else DraftTree.empty()
     while True:
         logits = engine.verify(context, tree)
         room = len(prompt) + most - len(context.tokens)

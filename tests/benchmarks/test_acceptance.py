@@ -56,6 +56,17 @@ def test_an_oracle_gains_its_depth_and_a_fool_the_bonus_only(engine, prompts):
     assert row["tau"] == 1.0 and row["by_depth"] == [0.0]
 
 
+def test_the_opening_round_may_carry_a_draft_too(engine, prompts):
+    text = plain(engine, prompts[0])
+
+    def propose(tokens):
+        return DraftTree.chain(text[len(tokens) - len(prompts[0]) :][:DEPTH])
+
+    gained = [each.new for each in rounds(engine, prompts[0], propose, frozenset(), MOST, opening=True)]
+    assert [token for new in gained for token in new] == text
+    assert len(gained[0]) == DEPTH + 1
+
+
 def test_an_answer_ends_with_its_stop_token(engine, prompts):
     text = plain(engine, prompts[0])
     stop = text[6]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from benchmarks.single_device import (
     ASSISTED,
+    BOUNDS,
     MOST_TOKENS,
     Different,
     Timed,
     assistant_of,
     assisted,
     by_transformers,
+    plainly,
     row,
     run,
     with_drafts,
@@ -23,9 +27,11 @@ from drafter.training.baselines import baseline_config, build
 
 def test_all_ways_answer_alike(engine, drafter, prompts):
     ways = {
-        "plain": with_drafts(engine, drafter, None),
+        "plain": plainly(engine, drafter.text.stop_tokens),
         "chain": with_drafts(engine, drafter, Pace(4, 1, 4)),
         "tree": with_drafts(engine, drafter, Pace(4, 4, 16)),
+        "measured": with_drafts(engine, drafter, BOUNDS, measuring=True),
+        "staged": with_drafts(engine, drafter, replace(BOUNDS, deepest=16), (drafter.datastore(),), measuring=True),
         "generate": by_transformers(engine.model),
         "lookup": by_transformers(engine.model, prompt_lookup_num_tokens=4),
     }
@@ -54,7 +60,7 @@ def test_a_missing_small_model_is_said(engine, tmp_path, capsys):
 
 
 def test_an_answer_that_differs_stops_it(engine, drafter, prompts):
-    honest = with_drafts(engine, drafter, None)
+    honest = plainly(engine, drafter.text.stop_tokens)
     with pytest.raises(Different, match="shorter and plain answer differently"):
         run({"plain": honest, "shorter": lambda prompt: honest(prompt)[:-1]}, prompts[:1])
 

@@ -129,6 +129,17 @@ def test_a_verdict_within_the_expanded_tree_leaves_one_new_row(tiny, seed):
     assert calls[0] == 1 and len(calls) == BUSH.depth and max(calls) <= BUSH.breadth
 
 
+def test_it_says_how_many_calls_a_draft_took_unless_it_ran_more_than_a_round(tiny):
+    context, calls = watched(tiny, tiny.tokens(0, 12))
+    tree = context.draft(CHAIN)
+    assert context.taken is None, "the prompt was among them"
+    context.commit([*tree.tokens[:2].tolist(), 3])
+    calls.clear()
+    context.draft(BUSH)
+    levels, seconds = context.taken
+    assert levels == len(calls) and seconds > 0
+
+
 def test_a_level_is_one_call_and_drafting_changes_nothing(tiny):
     context, calls = watched(tiny, tiny.tokens(0, 12), tiny.memory(0, 10))
     first = context.draft(BUSH)

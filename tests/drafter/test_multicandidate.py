@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drafter.coin import coin
+from drafter.cost import Cost
 from drafter.multicandidate import DraftSampling, confidence, draw_order, grow_sampled, sibling_chances
 from drafter.search import Pace
 from drafter.tree import MAX_WEIGHT, ROOT
@@ -36,6 +38,13 @@ def agrees(counts, shares):
     expected = np.array(shares) / sum(shares) * sum(counts)
     assert expected.min() > 5
     return ((np.array(counts) - expected) ** 2 / expected).sum() < LIMIT[len(counts) - 1]
+
+
+@given(seeds, paces, samplings)
+def test_what_a_round_costs_leaves_out_no_draw(seed, pace, sampling):
+    whole = sampled(Table(seed), pace, sampling)
+    dear = sampled(Table(seed), replace(pace, cost=Cost(0.01, 1.0, 1.0)), sampling)
+    assert paths_of(dear) == paths_of(whole)
 
 
 @given(seeds, paces, samplings)

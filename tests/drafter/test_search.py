@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from drafter.cost import Cost
 from drafter.search import Pace, grow
 from drafter.tree import ROOT
 
@@ -128,6 +131,57 @@ def test_a_breadth_of_one_makes_the_greedy_chain(seed, depth):
     for _ in range(depth):
         path += (int(table.proposals(path)[1][0]),)
     assert tree.tokens.tolist() == list(path) and tree.parents.tolist() == list(range(-1, depth - 1))
+
+
+# ---- with a cost -----------------------------------------------------------------------------------------------------
+
+seconds = st.floats(1e-3, 1.0)
+costs = st.builds(Cost, seconds, seconds, seconds)
+
+
+@given(seeds, paces, costs)
+def test_no_node_more_or_less_would_gain_more_a_second(seed, pace, cost):
+    table = Table(seed)
+    tree = table.grow(replace(pace, cost=cost))
+    chances, levels = -np.sort(-tree.acceptance), 1 + len(table.calls)
+    rates = cost.rates(chances, levels)
+    assert rates.argmax() == len(tree)
+    whole = Table(seed).grow(replace(pace, depth=levels))
+    assert set(paths_of(tree)) <= set(paths_of(whole))
+    if len(whole) > len(tree):
+        next_best = np.sort(whole.acceptance)[::-1][len(tree)]
+        assert cost.rates(np.append(chances, next_best), levels)[-1] <= rates[-1] * (1 + 1e-9)
+
+
+@given(seeds, paces, costs, st.integers(1, 5))
+def test_no_other_depth_of_a_chain_would_gain_more_a_second(seed, pace, cost, depth):
+    table = Table(seed)
+    pace = replace(pace, breadth=1, nodes=pace.depth)
+    tree = table.grow(replace(pace, cost=cost))
+    other = Table(seed).grow(replace(pace, depth=min(depth, pace.depth)))
+    levels = 1 + len(table.calls)
+    # Of the last level it could only be known that it might pay.
+    rate = cost.rates(tree.acceptance, levels)[-1] * (1 + cost.level / (cost.round + levels * cost.level))
+    assert rate >= cost.rates(other.acceptance, int(other.depths().max())).max() * (1 - 1e-9)
+
+
+@given(seeds, paces, costs, st.floats(1, 100))
+def test_the_dearer_the_round_the_more_is_drafted(seed, pace, cost, times):
+    near, far = Table(seed), Table(seed)
+    here = near.grow(replace(pace, cost=cost))
+    there = far.grow(replace(pace, cost=replace(cost, round=cost.round * times)))
+    assert len(near.calls) <= len(far.calls) and len(here) <= len(there)
+
+
+@given(seeds, paces)
+def test_what_costs_nothing_is_drafted_and_what_costs_all_is_not(seed, pace):
+    table = Table(seed)
+    free = table.grow(replace(pace, cost=Cost(1.0, 0.0, 0.0)))
+    without = Table(seed).grow(pace)
+    assume(np.isfinite(without.log_probs).all() and (without.acceptance > 1e-12).all())
+    assert set(paths_of(free)) == set(paths_of(without))
+    dear = Table(seed)
+    assert len(dear.grow(replace(pace, cost=Cost(0.01, 0.01, 100.0)))) == 0 and not dear.calls
 
 
 # ---- with a guess ----------------------------------------------------------------------------------------------------

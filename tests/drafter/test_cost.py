@@ -1,0 +1,82 @@
+"""What rounds take is learnt from rounds: the right numbers come out of those that made them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter.cost import FIRST_NODE, Cost, CostMeter
+
+milliseconds = st.floats(1e-3, 0.2)
+
+
+def taught(cost: Cost, rounds: int, sizes: tuple[int, ...], noise: float = 0.0) -> CostMeter:
+    meter, random = CostMeter(), np.random.default_rng(0)
+    for number in range(rounds):
+        off = 1 + noise * random.standard_normal()
+        nodes = sizes[number % len(sizes)]
+        meter.drafted(1 + number % 8, (1 + number % 8) * cost.level * off)
+        meter.judged(nodes, (cost.round + nodes * cost.node) * off)
+    return meter
+
+
+def test_nothing_is_known_before_a_draft_and_its_verdict():
+    meter = CostMeter()
+    assert meter.cost is None
+    meter.judged(8, 0.1)
+    meter.drafted(0, 0.5)
+    assert meter.cost is None
+    meter.drafted(4, 0.02)
+    assert meter.cost is not None and meter.cost.level == pytest.approx(0.005)
+
+
+@given(milliseconds, milliseconds, st.floats(1e-4, 5e-3))
+def test_rounds_of_several_sizes_tell_all_three(round_seconds, level, node):
+    cost = taught(Cost(round_seconds, level, node), 200, (0, 4, 16, 40)).cost
+    assert cost.level == pytest.approx(level)
+    assert cost.node == pytest.approx(node, rel=0.05, abs=0.01 * level)
+    assert cost.round == pytest.approx(round_seconds, rel=0.05, abs=20 * 0.01 * level)
+
+
+def test_noise_averages_out():
+    cost = taught(Cost(0.02, 0.002, 0.0004), 400, (2, 6, 12, 20), noise=0.1).cost
+    assert cost.level == pytest.approx(0.002, rel=0.1)
+    assert cost.node == pytest.approx(0.0004, rel=0.4)
+    assert cost.round == pytest.approx(0.02, rel=0.15)
+
+
+def test_where_all_rounds_are_of_one_size_a_node_is_guessed():
+    cost = taught(Cost(0.03, 0.002, 0.0), 50, (10,)).cost
+    assert cost.node == pytest.approx(FIRST_NODE * 0.002, rel=0.01)
+    assert cost.round + 10 * cost.node == pytest.approx(0.03)
+
+
+def test_a_pause_of_the_machine_counts_little():
+    meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
+    before = meter.cost
+    meter.judged(8, 60.0)
+    meter.drafted(8, 60.0)
+    assert meter.cost.round < 1.2 * before.round and meter.cost.level < 1.3 * before.level
+
+
+def test_it_follows_a_line_that_changes():
+    meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
+    for nodes in (0, 8, 16) * 40:
+        meter.judged(nodes, 0.3 + nodes * 0.0005)
+    assert meter.cost.round == pytest.approx(0.3, rel=0.05)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.floats(0, 10)), min_size=1, max_size=30), milliseconds)
+def test_no_cost_is_negative(rounds, level):
+    meter = CostMeter()
+    meter.drafted(1, level)
+    for nodes, seconds in rounds:
+        meter.judged(nodes, seconds)
+    assert min(meter.cost.round, meter.cost.level, meter.cost.node) >= -1e-12
+
+
+def test_rates_count_the_bonus_token():
+    rates = Cost(0.1, 0.01, 0.001).rates(np.array([0.5, 0.25]), levels=2)
+    np.testing.assert_allclose(rates, [1 / 0.12, 1.5 / 0.121, 1.75 / 0.122])
