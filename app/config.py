@@ -23,7 +23,8 @@ BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guid
 ChosenMode = Literal["auto", "edge", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
-CHOICES = {"mode": ChosenMode, "tree": TreeRule, "drafter_runtime": DrafterRuntime}
+PaceRule = Literal["measured", "fixed"]
+CHOICES = {"mode": ChosenMode, "pace": PaceRule, "tree": TreeRule, "drafter_runtime": DrafterRuntime}
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -52,12 +53,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
     max_tokens: Count = 512
     """Longest answer, in tokens."""
-    depth: Count = 8
-    """Levels of a draft tree."""
+    pace: PaceRule = "measured"
+    """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
+    no larger than `depth`, `breadth` and `nodes`. fixed: of that size."""
+    depth: Count = 16
+    """Most levels of a draft tree."""
     breadth: Count = 8
-    """Nodes that each level grows from."""
+    """Most nodes that a level grows from."""
     nodes: Count = 60
-    """Nodes of a draft tree."""
+    """Most nodes of a draft tree."""
     second_stage: bool = True
     """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.
     Changes how fast an answer is written, never the answer."""

@@ -12,11 +12,16 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from drafter.cost import Cost, CostMeter
 from remote import Incompatible, Link, RemoteError, RoundReply, VerifierClient
 from remote.protocol import Card
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
+
+
+FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
+"""What a round is taken to cost before one was measured."""
 
 
 class SourceFailed(Exception):
@@ -82,6 +87,8 @@ class Connection:
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no verifier."""
         self.link = Link()
+        self.costs = CostMeter(FIRST_COST)
+        """What rounds over this line cost."""
         self.server_seconds: float | None = None
         """A round's time at the verifier, smoothed; None before the first."""
         self._source = source

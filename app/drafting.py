@@ -79,6 +79,11 @@ class Drafting:
         """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
         return await self._run(lambda: self._draft(pace, sampling))
 
+    @property
+    def taken(self) -> tuple[int, float] | None:
+        """See `DraftContext.taken`."""
+        return self._context.taken
+
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
         """Take a verdict on such a draft, to judge the next ones better."""
         self._calibration.learn(tree, accepted, bonus)

@@ -18,6 +18,8 @@ from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
 from app.events import Failed, ModeChanged, Stats
+from drafter.context import ROUND
+from drafter.cost import CostMeter
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
@@ -30,6 +32,8 @@ Step = Shown | ModeChanged | Stats
 Reason = Literal["end", "length", "stopped"]
 Code = Literal["unavailable", "incompatible", "too_long", "internal"]
 
+SAMPLED_DEPTH = 8
+"""Most levels of a sampled tree."""
 RETURN_SECONDS = 10.0
 """In edge mode, how long a reply waits for a verifier that was there and went."""
 PREFILL_SECONDS = 0.01
@@ -168,12 +172,15 @@ class Reply:
         self._stop_tokens |= set(verifier.card.stop_tokens)
         memory = verifier.card.memory
         remembers = self._draft and memory is not None and memory.digest == self._memory_digest
-        session = self._line.with_verifier(verifier)
+        session, sent = self._line.with_verifier(verifier), None
         try:
             while self.reason is None:
                 # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
                 await self._drafting.hear(MEMORY_SECONDS)
-                tree = await self._tree(limits)
+                if sent is not None:
+                    connection.costs.waited(time.monotonic() - sent - self._rounds[-1].verdict.server_seconds)
+                tree = await self._tree(limits, connection.costs)
+                sent = time.monotonic()
                 for step in self.answer.guess(self._guesses(tree)):
                     yield step
                 committed = self._prompt + self.answer.tokens[: self.answer.verified]
@@ -194,6 +201,10 @@ class Reply:
                     self.reason = "stopped"
                     return
                 connection.served(reply)
+                if len(committed) - self._line.sent <= ROUND:  # A prompt's own pass is no round like the others.
+                    connection.costs.judged(len(tree), reply.verdict.server_seconds)
+                else:
+                    sent = None
                 self._line.sent = reply.verdict.length
                 steps = self._take(tree, reply, limits)
                 await self._drafting.follow(self._prompt + self.answer.tokens)
@@ -210,7 +221,7 @@ class Reply:
                 raise NoAnswer(str(error), "unavailable") from error
             connection.lost(verifier, error)
 
-    async def _tree(self, limits: Limits) -> DraftTree:
+    async def _tree(self, limits: Limits, costs: CostMeter) -> DraftTree:
         """What goes up next: tokens written alone if there are any, else what the drafter thinks."""
         if suffix := self.answer.suffix:
             return DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)])
@@ -218,11 +229,17 @@ class Reply:
             return DraftTree.empty()
         left = self._settings.max_tokens - len(self.answer.tokens)
         deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
-        depth = min(self._settings.depth, deepest)
+        sampling = self._draft_sampling()
+        # The size of a sampled tree must not depend on what was drawn, so it is not measured.
+        most = self._settings.depth if sampling is None else min(self._settings.depth, SAMPLED_DEPTH)
+        depth = min(most, deepest)
         nodes = min(self._settings.nodes, limits.max_nodes)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        pace = Pace(depth, self._settings.breadth, nodes, deepest)
-        return await self._drafting.draft(pace, self._draft_sampling())
+        cost = costs.cost if self._settings.pace == "measured" else None
+        tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, cost), sampling)
+        if self._drafting.taken is not None:
+            costs.drafted(*self._drafting.taken)
+        return tree
 
     def _draft_sampling(self) -> DraftSampling | None:
         """None: the likeliest candidates, as always where the target is greedy."""

@@ -1,7 +1,8 @@
 """What a round takes, learnt from rounds: by it a draft tree is exactly as large as pays.
 
-A round takes the time of its draft, one drafter call a level, and the time until its verdict, which grows with the
-nodes that went up. Seconds that the caller measured come in; knows no clock, no trees and no network.
+A round takes the time of its draft, one drafter call a level; the verifier's own, which grows with the nodes that went
+up; and all the rest, the line's above all, which does not. Seconds that the caller measured come in; knows no clock, no
+trees and no network.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 SMOOTHING = 0.1
 """Weight of the newest call's seconds."""
+WAITING = 0.25
+"""Weight of the newest wait: lines change faster than machines do."""
 KEPT = 0.97
 """Share of its weight that a round keeps at the next one: some 30 rounds count."""
 PAUSE = 3.0
@@ -47,8 +50,11 @@ class Cost:
 class CostMeter:
     """Learns what rounds take, from rounds of one verifier over one line."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Cost | None = None) -> None:
+        """`first` is what `cost` says until a draft and its verdict are known."""
+        self._first = first
         self._level = 0.0
+        self._wait: float | None = None
         # Weighted sums over rounds: of 1, n, n^2, s and n*s for n nodes and s seconds.
         self._sums = np.zeros(5)
 
@@ -61,19 +67,29 @@ class CostMeter:
         self._level += (SMOOTHING if self._level else 1.0) * (taken - self._level)
 
     def judged(self, nodes: int, seconds: float) -> None:
-        """A draft of so many nodes had its verdict after so long."""
-        if (cost := self.cost) is not None:
-            seconds = min(seconds, PAUSE * (cost.round + nodes * cost.node))
+        """The verifier took so long for a draft of so many nodes."""
+        if self._sums[0] and self._level:
+            base, node = self._verifier()
+            seconds = min(seconds, PAUSE * (base + nodes * node))
         self._sums = KEPT * self._sums + (1.0, nodes, nodes**2, seconds, nodes * seconds)
+
+    def waited(self, seconds: float) -> None:
+        """From one draft to the next it took so long beside the verifier's own time."""
+        self._wait = seconds if self._wait is None else self._wait + WAITING * (seconds - self._wait)
 
     @property
     def cost(self) -> Cost | None:
-        """None before the first draft and the first verdict."""
+        """As rounds have been lately."""
+        if not self._sums[0] or not self._level:
+            return self._first
+        base, node = self._verifier()
+        return Cost(base + (self._wait or 0.0), self._level, node)
+
+    def _verifier(self) -> tuple[float, float]:
+        """Its seconds for the root, and for each node."""
         count, nodes, squares, seconds, products = self._sums.tolist()
-        if not count or not self._level:
-            return None
         mean = nodes / count
         together = products - mean * seconds + FIRST_WEIGHT * FIRST_NODE * self._level
         slope = together / (squares - mean * nodes + FIRST_WEIGHT)
         node = min(max(slope, 0.0), seconds / nodes if nodes else np.inf)
-        return Cost(seconds / count - node * mean, self._level, node)
+        return seconds / count - node * mean, node

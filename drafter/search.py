@@ -125,8 +125,10 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         if depth == pace.depth or not frontier.size:
             break
         if pace.cost is not None:
-            # The next level gains at most one token below each node that is run for it.
-            rate, gain = pace.cost.rates(np.exp(pool.scores[best]), depth).max(), np.exp(pool.scores[frontier]).sum()
+            rate, chances = pace.cost.rates(np.exp(pool.scores[best]), depth).max(), np.exp(pool.scores[frontier])
+            # What is not worth its own verifying has no children that are. Of each other node one child may come.
+            frontier = frontier[chances > rate * pace.cost.node]
+            gain = chances[: frontier.size].sum()
             if gain <= rate * (pace.cost.level + frontier.size * pace.cost.node):
                 break
         runs[frontier] = np.arange(run, run + frontier.size)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
+from app.connection import FIRST_COST
 from app.drafting import Drafting
 from app.events import Done, Drafted, Verified
 from app.transcript import conversation_tokens
@@ -17,7 +18,7 @@ from storage import Store
 from tests.app.conversing import ask, assistant, until_mode
 from tests.serving import VerifierProcess
 
-EDGE = Settings(mode="edge", max_tokens=40)
+EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")
 OFFLINE = Settings(mode="offline", max_tokens=40)
 
 
@@ -70,6 +71,29 @@ async def test_drafts_do_not_change_a_sampled_answer(
             assert heard.done is not None
             answers.append(heard.done.token_ids)
     assert answers[0] == answers[1]
+
+
+async def test_by_measure_more_is_drafted_over_a_far_line_than_for_a_slow_verifier(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    settings, answers, nodes = Settings(mode="edge", max_tokens=24), [], {}
+    for case in ("as it is", "slow", "far"):
+        async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+            assert opened._connection is not None
+            costs = opened._connection.costs
+            for _ in range(40 if case != "as it is" else 0):
+                costs.drafted(1, 1e-3)
+                costs.judged(0, 0.01)
+                costs.judged(20, 100.0 if case == "slow" else 0.01)
+                costs.waited(1e6 if case == "far" else 0.0)
+            heard = await ask(opened, "list files")
+            assert heard.done is not None
+            answers.append(heard.done.token_ids)
+            nodes[case] = heard.done.stats.drafted_nodes / heard.done.stats.rounds
+            if case == "as it is":
+                assert costs.cost != FIRST_COST
+    assert answers[0] == answers[1] == answers[2]
+    assert nodes["slow"] == 0 and nodes["far"] > nodes["as it is"] > 0
 
 
 async def test_sampled_trees_answer_with_whole_drafts(

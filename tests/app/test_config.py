@@ -51,6 +51,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ("temperature = -1", "temperature"),
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode is auto or edge or offline, not 'cloud'"),
+        ('pace = "quick"', "pace is measured or fixed, not 'quick'"),
         ('tree = "random"', "tree is deterministic or sampled, not 'random'"),
         ('drafter_runtime = "tpu"', "drafter_runtime is onnx or torch, not 'tpu'"),
         ("max_tokens = 0", "max_tokens"),

@@ -77,6 +77,26 @@ def test_no_cost_is_negative(rounds, level):
     assert min(meter.cost.round, meter.cost.level, meter.cost.node) >= -1e-12
 
 
+def test_the_line_is_waited_for_beside_the_verifier():
+    meter = taught(Cost(0.02, 0.002, 0.0005), 100, (0, 8, 16))
+    alone = meter.cost
+    for _ in range(20):
+        meter.waited(0.4)
+    assert meter.cost == Cost(pytest.approx(alone.round + 0.4), alone.level, alone.node)
+    meter.waited(0.0)
+    assert meter.cost.round == pytest.approx(alone.round + 0.3), "a better line is noticed at once"
+
+
+def test_before_anything_is_measured_a_first_guess_stands():
+    first = Cost(0.1, 0.01, 0.001)
+    meter = CostMeter(first)
+    meter.waited(3.0)
+    meter.judged(4, 0.5)
+    assert meter.cost is first
+    meter.drafted(2, 0.01)
+    assert meter.cost.level == pytest.approx(0.005) and meter.cost.round > 3
+
+
 def test_rates_count_the_bonus_token():
     rates = Cost(0.1, 0.01, 0.001).rates(np.array([0.5, 0.25]), levels=2)
     np.testing.assert_allclose(rates, [1 / 0.12, 1.5 / 0.121, 1.75 / 0.122])
