@@ -8,7 +8,7 @@ out when it would be. One conversation each; knows nothing of models, caches or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
 
@@ -100,29 +100,28 @@ class SecondStage:
         A row is worth adding while it raises tokens per second: while the chance that its token comes, over the row's
         cost, is above the tokens per cost so far.
         """
-        self._look_up()
+        self._forget_chain()
         row_cost = self.experience.row_cost
         gained = cost = reached = 1.0
-        worth = 0
-        for at in range(min(most, len(self._chain))):
-            reached *= self.experience.chance(*self._support[at])
-            if reached * cost <= gained * row_cost:
+        for token, support in self._likeliest():
+            self._chain.append(token)
+            self._support.append(support)
+            reached *= self.experience.chance(*support)
+            if self._guessed == most or reached * cost <= gained * row_cost:
                 break
-            gained, cost, worth = gained + reached, cost + row_cost, at + 1
-        self._guessed = worth
-        return self._chain[:worth]
+            gained, cost, self._guessed = gained + reached, cost + row_cost, self._guessed + 1
+        return self._chain[: self._guessed]
 
     def keep(self, count: int) -> None:
         """Of the last guess only the first `count` tokens are put to the test."""
         self._guessed = min(self._guessed, count)
 
-    def _look_up(self) -> None:
-        """Follow the longest match, token by token, and count which of all occurrences go on alike.
+    def _likeliest(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
+        """The longest match's continuation, token by token, and which of all occurrences go on alike, as `_support`.
 
         As in a back-off model (the n-gram stage of arXiv 2308.04623 is one), the shorter contexts have a say: where a
         pair of tokens has gone on in many ways, a single longer match promises little.
         """
-        self._forget_chain()
         said = self._said.tokens
         matches = [match for index in (self._said, *self.stored) for match in index.matches(said)]
         for at in range(MOST):
@@ -132,10 +131,9 @@ class SecondStage:
                     votes.setdefault(token, []).append(match)
             if not votes:
                 break
-            token = max(votes, key=lambda token: (max(match.length for match in votes[token]), len(votes[token])))
-            length = max(match.length for match in votes[token])
-            self._chain.append(token)
-            self._support.append((length + at, len(votes[token]), len(matches)))
+            lengths = {token: max(match.length for match in found) for token, found in votes.items()}
+            token = max(votes, key=lambda token: (lengths[token], len(votes[token])))
+            yield token, (lengths[token] + at, len(votes[token]), len(matches))
             matches = votes[token]
 
     def _forget_chain(self) -> None:

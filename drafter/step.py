@@ -207,10 +207,13 @@ class Slab:
 
     def write(self, at: int | NDArray[np.int64], rows: KeysValues) -> None:
         """Put `rows` at the slots from `at` on, or at the slots listed in it."""
-        slots = np.arange(at, at + rows[0].shape[1]) if isinstance(at, int) else at
-        if slots.size:
-            self._reserve(int(slots.max()) + 1)
-            self.keys[:, slots], self.values[:, slots] = rows
+        if isinstance(at, int):
+            end = at + rows[0].shape[1]
+            self._reserve(end)
+            self.keys[:, at:end], self.values[:, at:end] = rows
+        elif at.size:
+            self._reserve(int(at.max()) + 1)
+            self.keys[:, at], self.values[:, at] = rows
 
     def rows(self, slots: int | NDArray[np.int64]) -> KeysValues:
         """Contiguous copies of the first `slots` rows, or of those listed."""
