@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from app.assistant import Assistant
 from app.config import Folders, Settings
-from app.events import Done, Drafted, Event, Failed, ModeChanged, ReplyText, Retracted, Verified
+from app.events import Done, Drafted, Event, Failed, ModeChanged, Paced, ReplyText, Retracted, Verified
 from app.opening import open_assistant
 from app.prompts import Prompt
 
@@ -26,6 +26,7 @@ class Answered:
     reply: ReplyText
     done: Done | None
     failed: Failed | None
+    trace: tuple[Paced, ...] = ()
 
     @property
     def text(self) -> str:
@@ -50,6 +51,7 @@ class Answered:
             "rtt_ms": None if stats.rtt_ms is None else round(stats.rtt_ms, 3),
             "bytes_up": stats.bytes_up,
             "bytes_down": stats.bytes_down,
+            "trace": [_rounded(asdict(paced)) for paced in self.trace],
         }
 
 
@@ -113,6 +115,7 @@ async def _answer(assistant: Assistant, conversation_id: str, question: str, str
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
+    trace: list[Paced] = []
     async with aclosing(assistant.reply(conversation_id, question)) as events:
         async for event in events:
             reply.apply(event)
@@ -125,7 +128,16 @@ async def _answer(assistant: Assistant, conversation_id: str, question: str, str
             elif isinstance(event, Failed):
                 failed = event
                 _say(event.message)
-    return Answered(reply, done, failed)
+            elif isinstance(event, Paced):
+                trace.append(event)
+    return Answered(reply, done, failed, tuple(trace))
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers that a person may read: seconds to the microsecond."""
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def _new_conversation(assistant: Assistant, question: str) -> str:

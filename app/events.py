@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from drafter.cost import Cost
+
 Mode = Literal["edge", "offline", "warming"]
 """Where tokens come from now: drafted here and verified there, drafted here alone, or a verifier is starting."""
 
@@ -81,6 +83,24 @@ class Stats:
 
 
 @dataclass(frozen=True)
+class Paced:
+    """A round that worked: what was drafted for it and why so much, what was expected of it, and what came."""
+
+    levels: int
+    """Drafter calls; 0: nothing was drafted, or more tokens were run first than those of one round."""
+    nodes: int
+    expected: float | None
+    """Tokens that the drafter expected of it, bonus included; None where it says nothing."""
+    gained: int
+    cost: Cost | None
+    """By which the tree was as large as it is, in seconds; None: by the settings alone."""
+    draft_seconds: float
+    server_seconds: float
+    rtt_seconds: float
+    """The verdict's time on the line."""
+
+
+@dataclass(frozen=True)
 class Done:
     """The answer is complete and stored, or was stopped and its text is stored."""
 
@@ -100,7 +120,7 @@ class Failed:
     code: Literal["unavailable", "incompatible", "too_long", "internal"]
 
 
-Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Done | Failed
+Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Paced | Done | Failed
 
 
 @dataclass

@@ -17,9 +17,9 @@ from app.answer import Answer, Shown
 from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
-from app.events import Failed, ModeChanged, Stats
+from app.events import Failed, ModeChanged, Paced, Stats
 from drafter.context import ROUND
-from drafter.cost import CostMeter
+from drafter.cost import Cost, CostMeter
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
@@ -28,7 +28,7 @@ from remote import Incompatible, Refused, RemoteError, RemoteSession, RoundReply
 from remote.protocol import Limits, Sampling
 
 T = TypeVar("T")
-Step = Shown | ModeChanged | Stats
+Step = Shown | ModeChanged | Stats | Paced
 Reason = Literal["end", "length", "stopped"]
 Code = Literal["unavailable", "incompatible", "too_long", "internal"]
 
@@ -102,6 +102,8 @@ class Reply:
         self._stop = asyncio.Event()
         self._rounds: list[RoundReply] = []
         self._drafted_nodes = 0
+        self._levels = 0
+        """Drafter calls for the round that goes on, where they are known."""
         self._guessed_before = drafting.guessed
         self._verified = 0
         self._begun = time.monotonic()
@@ -179,8 +181,10 @@ class Reply:
                 await self._drafting.hear(MEMORY_SECONDS)
                 if sent is not None:
                     connection.costs.waited(time.monotonic() - sent - self._rounds[-1].verdict.server_seconds)
+                begun, cost = time.monotonic(), connection.costs.cost
                 tree = await self._tree(limits, connection.costs)
                 sent = time.monotonic()
+                drafting_seconds = sent - begun
                 for step in self.answer.guess(self._guesses(tree)):
                     yield step
                 committed = self._prompt + self.answer.tokens[: self.answer.verified]
@@ -211,6 +215,7 @@ class Reply:
                 self._drafting.listen(reply.memory)
                 for step in steps:
                     yield step
+                yield self._paced(tree, reply, cost, drafting_seconds)
                 yield self.stats
         except RemoteError as error:
             if isinstance(error, Refused) and error.code == "too_long":
@@ -223,6 +228,7 @@ class Reply:
 
     async def _tree(self, limits: Limits, costs: CostMeter) -> DraftTree:
         """What goes up next: tokens written alone if there are any, else what the drafter thinks."""
+        self._levels = 0
         if suffix := self.answer.suffix:
             return DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)])
         if not self._draft:
@@ -235,11 +241,29 @@ class Reply:
         depth = min(most, deepest)
         nodes = min(self._settings.nodes, limits.max_nodes)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        cost = costs.cost if self._settings.pace == "measured" else None
+        cost = costs.cost if self._measured else None
         tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, cost), sampling)
-        if self._drafting.taken is not None:
-            costs.drafted(*self._drafting.taken)
+        if (taken := self._drafting.taken) is not None:
+            self._levels = taken[0]
+            costs.drafted(*taken)
         return tree
+
+    def _paced(self, tree: DraftTree, reply: RoundReply, cost: Cost | None, draft_seconds: float) -> Paced:
+        verdict = reply.verdict
+        return Paced(
+            levels=self._levels,
+            nodes=len(tree),
+            expected=tree.expected_tau,
+            gained=len(verdict.accepted) + (verdict.bonus is not None),
+            cost=cost if self._measured else None,
+            draft_seconds=draft_seconds,
+            server_seconds=verdict.server_seconds,
+            rtt_seconds=reply.rtt_seconds,
+        )
+
+    @property
+    def _measured(self) -> bool:
+        return self._settings.pace == "measured" and self._draft_sampling() is None
 
     def _draft_sampling(self) -> DraftSampling | None:
         """None: the likeliest candidates, as always where the target is greedy."""

@@ -198,8 +198,8 @@ def single_device_table(documents: Documents) -> str:
         [row["name"], f"{row['tokens_per_second']:.1f}", _with_interval(row, "speedup", "{:.2f}")]
         for row in document["rows"]
     ]
-    pace = document["pace"]
-    said = f"Outrider's pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
+    pace = document["fixed"]
+    said = f"The fixed pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
     said += f"{document['rows'][0]['prompts']} prompts."
     picture = _picture("speed", "Tokens per second over plain decoding")
     return _page([picture, _table(["way", "tokens/s", "over plain"], lines), said], document)

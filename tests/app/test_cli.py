@@ -33,6 +33,7 @@ KEYS = [
     "rtt_ms",
     "bytes_up",
     "bytes_down",
+    "trace",
 ]
 NOBODY = "http://127.0.0.1:9"
 
@@ -59,6 +60,21 @@ def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: Veri
     assert (answer["mode"], answer["provenance"]) == ("edge", {"verified": 12, "drafted": 0})
     assert len(answer["token_ids"]) == 12 and answer["rounds"] <= 12 and answer["tau"] >= 1.0
     assert answer["bytes_up"] > 0 and answer["bytes_down"] > 0 and answer["first_token_seconds"] <= answer["seconds"]
+
+
+def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pace in ("measured", "fixed"):
+        monkeypatch.setenv("OUTRIDER_PACE", pace)
+        asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "24", "--json")
+        answer = json.loads(asked.out)
+        trace = answer["trace"]
+        assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
+        assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
+        assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
+        assert [one["cost"] is None for one in trace] == [pace == "fixed"] * len(trace)
+        assert trace[0]["levels"] == 0 < trace[1]["levels"], "the opening round runs the prompt as well"
 
 
 def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier: VerifierProcess) -> None:
