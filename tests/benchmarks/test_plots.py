@@ -73,7 +73,7 @@ DOCUMENTS = {
     },
     "single_device": {
         "machine": MACHINE,
-        "pace": {"depth": 4, "breadth": 2, "nodes": 8},
+        "fixed": {"depth": 4, "breadth": 2, "nodes": 8},
         "rows": [speed_row("plain", 1.0), speed_row("outrider", 1.75)],
     },
     "second_stage": {

@@ -10,12 +10,13 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from app.events import Done, Failed, ModeChanged, Stats
+from app.events import Done, Failed, ModeChanged, Paced, Stats
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import Welcome
@@ -33,6 +34,7 @@ class ChatScreen(Screen[None]):
         "chat.tcss",
         "../widgets/message.tcss",
         "../widgets/prompt.tcss",
+        "../widgets/rounds.tcss",
         "../widgets/status_bar.tcss",
         "../widgets/transcript.tcss",
         "../widgets/welcome.tcss",
@@ -43,6 +45,9 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
+        Binding(
+            "ctrl+r", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True
+        ),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
     ]
 
@@ -61,6 +66,7 @@ class ChatScreen(Screen[None]):
                 yield Static(id="title", markup=False)
                 yield Welcome()
                 yield Transcript()
+                yield Rounds()
                 yield Prompt()
         yield StatusBar()
 
@@ -144,6 +150,9 @@ class ChatScreen(Screen[None]):
         conversations = self.query_one(ConversationList)
         self.call_after_refresh((conversations if conversations.display else self.query_one(Prompt)).focus)
 
+    def action_toggle_rounds(self) -> None:
+        self.query_one(Rounds).toggle()
+
     def action_copy_code(self) -> None:
         turns = self.query_one(Transcript).turns
         code = turns[-1].code if turns else ""
@@ -180,7 +189,7 @@ class ChatScreen(Screen[None]):
     @work(group="reply")
     async def _answer(self, conversation_id: str, turn: Turn) -> None:
         """Feeds one reply's events into its turn; the widgets draw it in their own time."""
-        status, prompt = self.query_one(StatusBar), self.query_one(Prompt)
+        status, prompt, rounds = self.query_one(StatusBar), self.query_one(Prompt), self.query_one(Rounds)
         try:
             async for event in self.core.reply(conversation_id, turn.question):
                 turn.apply(event)
@@ -188,6 +197,8 @@ class ChatScreen(Screen[None]):
                     status.show_mode(event)
                 elif isinstance(event, Stats):
                     status.show_stats(event)
+                elif isinstance(event, Paced):
+                    rounds.add(event)
                 elif isinstance(event, Done):
                     status.show_stats(event.stats)
         except Exception as error:  # The window must outlive whatever a reply dies of; the person gets to read it.

@@ -27,6 +27,7 @@ ORDER = (
     "chat.copy",
     "chat.new",
     "chat.list",
+    "chat.rounds",
     "prompt.page_up",
     "prompt.page_down",
     "app.theme",

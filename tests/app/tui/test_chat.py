@@ -7,16 +7,18 @@ import pytest
 from textual.widgets import OptionList, Static
 from textual.widgets.markdown import Markdown
 
-from app.events import Drafted, Event, Failed, ModeChanged, Verified
+from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, Welcome
+from drafter.cost import Cost
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
 
@@ -235,3 +237,28 @@ async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press("ctrl+q")
     assert core.stops == 1
+
+
+async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:
+    cost = Cost(round=0.0923, level=0.0019, node=0.00031)
+    rounds = [Paced(9, number, 6.2, 7, cost, 0.018, 0.0224, 0.084) for number in range(10, 11 + SHOWN)]
+    unmeasured = Paced(0, 60, None, 1, None, 0.2, 0.3, 0.4)
+    core = ScriptedCore(store, [[Verified("ls", 1, 0), unmeasured, *rounds, finished(3)], [unmeasured, finished(3)]])
+    app = Window(core)
+    async with app.run_test(size=(120, 30)) as pilot:
+        panel = app.screen.query_one(Rounds)
+        assert not panel.display
+        await pilot.press("ctrl+r")
+        assert panel.display and "No round yet." in app.text("Rounds")
+        await pilot.press("ctrl+r", *"hi", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 1)
+        await pilot.press("ctrl+r")
+        head, *lines = app.text("Rounds").splitlines()
+        assert " ".join(head.split()) == "levels nodes expected came draft verify line by: round level node"
+        assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))
+        assert " ".join(lines[0].split()) == "9 11 6.20 7 18 ms 22 ms 84 ms 92 ms 1.90 ms 0.31 ms"
+        await pilot.press(*"hi", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 2)
+        last = app.text("Rounds").splitlines()[-1]
+        assert " ".join(last.split()) == "– 60 – 1 200 ms 300 ms 400 ms – – –"
+        assert {len(line) for line in app.text("Rounds").splitlines()} == {len(head)}

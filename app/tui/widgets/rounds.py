@@ -1,0 +1,73 @@
+"""The last rounds as figures: what was drafted, what that was expected to bring and to cost, and what it did."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from textual.content import Content
+from textual.widgets import Static
+
+from app.events import Paced
+
+SHOWN = 6
+"""Rounds."""
+QUIET = "$foreground 60%"
+COLUMNS = (
+    ("levels", 6),
+    ("nodes", 7),
+    ("expected", 10),
+    ("came", 6),
+    ("draft", 9),
+    ("verify", 9),
+    ("line", 9),
+    ("by: round", 12),
+    ("level", 9),
+    ("node", 9),
+)
+
+
+class Rounds(Static):
+    """Hidden until it is asked for; it listens all the same."""
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self._rounds: deque[Paced] = deque(maxlen=SHOWN)
+
+    def on_mount(self) -> None:
+        self.display = False
+        self._draw()
+
+    def add(self, paced: Paced) -> None:
+        """A round is over."""
+        self._rounds.append(paced)
+        if self.display:
+            self._draw()
+
+    def toggle(self) -> None:
+        """Show it, or put it away."""
+        self.display = not self.display
+        self._draw()
+
+    def _draw(self) -> None:
+        head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)
+        lines = ["".join(cell.rjust(width) for cell, (_, width) in zip(cells(one), COLUMNS)) for one in self._rounds]
+        self.update(Content("\n").join([head, *(Content(line) for line in lines or ["No round yet."])]))
+
+
+def cells(paced: Paced) -> tuple[str, ...]:
+    """One round, a text for each column; what is not known is a dash."""
+    cost = paced.cost
+    return (
+        str(paced.levels) if paced.levels else "–",
+        str(paced.nodes),
+        "–" if paced.expected is None else f"{paced.expected:.2f}",
+        str(paced.gained),
+        *(_milliseconds(seconds) for seconds in (paced.draft_seconds, paced.server_seconds, paced.rtt_seconds)),
+        *(_milliseconds(seconds) for seconds in ((None,) * 3 if cost is None else (cost.round, cost.level, cost.node))),
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{1000 * seconds:.{0 if seconds >= 0.01 else 2}f} ms"
