@@ -1,0 +1,253 @@
+"""A line between a device and its verifier, as a TCP proxy on loopback: delay, jitter, bandwidth, loss, outages.
+
+    python -m benchmarks.emulator --profile 4g --to http://127.0.0.1:8000 [--profiles FILE] [--port P] [--seed N]
+
+Needs no privileges: it forwards bytes, not packets, so it does to a connection what a line does to what TCP makes of
+it. Bytes go in segments of `SEGMENT`, each direction on its own. A segment waits for its turn at the bandwidth, which
+all connections share; then it takes half a round trip and jitter on top, and never overtakes one before it. One that is
+lost, with chance `loss`, comes a retransmission time-out later, and everything behind it with it, as TCP's receiver
+delivers it. In an outage nothing gets through: what was sent waits for its end, and for the first of its
+retransmissions after that, whose time-outs double. The first bytes of a connection wait a round trip more, for TCP's
+handshake.
+
+What it does not have: slow start and congestion (bandwidth is there at once), reordering that TCP would hide anyway,
+and the fast retransmission of long transfers: a lost segment always stalls. The randomness of a direction is a function
+of the seed, the number of the connection and the direction; the times of the machine are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+PROFILES = Path(__file__).with_name("profiles.json")
+SEGMENT = 1448
+"""Bytes that TCP puts into a packet of an Ethernet."""
+LEAST_TIMEOUT = 0.2
+"""Seconds: Linux's least retransmission time-out."""
+LONGEST_TIMEOUT = 120.0
+BACKLOG = 256 * 1024
+"""Bytes on their way in one direction of a connection, beyond which the sender has to wait."""
+
+
+class BadProfile(ValueError):
+    """A profile file that cannot be used; the message says where and why."""
+
+
+class LinkProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a line is like."""
+
+    name: str
+    rtt_ms: float
+    """Round trip without jitter and queues."""
+    jitter_ms: float = 0.0
+    """Mean of what a segment takes longer than half a round trip; exponentially distributed."""
+    up_mbps: float
+    down_mbps: float
+    loss: float = 0.0
+    """Chance that a segment has to be sent again."""
+    outages: tuple[tuple[float, float], ...] = ()
+    """(start, length) in seconds since the emulator's start."""
+    source: str = ""
+    """Where the numbers are from."""
+
+    def __post_init__(self) -> None:
+        if min(self.rtt_ms, self.jitter_ms) < 0 or min(self.up_mbps, self.down_mbps) <= 0 or not 0 <= self.loss < 1:
+            raise ValueError(f"{self.name}: times are 0 or more, bandwidths above 0, and loss is in [0, 1)")
+        ends = 0.0
+        for start, length in self.outages:
+            if start < ends or length <= 0:
+                raise ValueError(f"{self.name}: outages follow one another and last longer than 0 seconds")
+            ends = start + length
+
+
+def read_profiles(path: Path = PROFILES) -> dict[str, LinkProfile]:
+    """The profiles of a JSON file, a list of objects, by name. Raises `BadProfile`."""
+    try:
+        profiles = msgspec.json.decode(path.read_bytes(), type=list[LinkProfile])
+    except OSError as error:
+        raise BadProfile(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise BadProfile(f"{path}: {error}") from None
+    named = {profile.name: profile for profile in profiles}
+    if len(named) != len(profiles):
+        raise BadProfile(f"{path}: two profiles have one name")
+    return named
+
+
+@dataclass
+class Course:
+    """When the segments of one direction arrive. Pure arithmetic over times that the caller gives."""
+
+    profile: LinkProfile
+    bits_per_second: float
+    rng: random.Random
+    handshake: bool = True
+    """The next segment is the first of its connection."""
+    _last: float = 0.0
+
+    def arrival(self, sent: float, size: int, share: Share) -> float:
+        """Seconds since the start at which a segment arrives that was handed over at `sent`."""
+        profile = self.profile
+        if self.handshake:
+            self.handshake = False
+            sent += profile.rtt_ms / 1000
+        gone = share.take(sent, 8 * size / self.bits_per_second)
+        timeout = max(LEAST_TIMEOUT, 1.5 * profile.rtt_ms / 1000 + 4 * profile.jitter_ms / 1000)
+        while (through := self._through(gone, timeout)) is None:
+            gone += timeout
+            timeout = min(2 * timeout, LONGEST_TIMEOUT)
+        jitter = self.rng.expovariate(1000 / profile.jitter_ms) if profile.jitter_ms else 0.0
+        self._last = max(self._last, through + profile.rtt_ms / 2000 + jitter)
+        return self._last
+
+    def _through(self, sent: float, timeout: float) -> float | None:
+        """`sent` where the segment gets through that was sent then; None: it is lost."""
+        if any(start <= sent < start + length for start, length in self.profile.outages):
+            return None
+        return None if self.rng.random() < self.profile.loss else sent
+
+
+@dataclass
+class Share:
+    """The bandwidth of one direction, which all connections share."""
+
+    free: float = 0.0
+    """Seconds since the start from which on the line is free."""
+
+    def take(self, sent: float, seconds: float) -> float:
+        """Occupy the line for so long, as soon as it is free; when that is over."""
+        self.free = max(self.free, sent) + seconds
+        return self.free
+
+
+class Emulator:
+    """A proxy that listens on loopback; an asynchronous context manager."""
+
+    def __init__(self, profile: LinkProfile, host: str, port: int, *, listen: int = 0, seed: int = 0) -> None:
+        """To `host`:`port`; listens on port `listen`, 0: any free one."""
+        self.profile = profile
+        self.bytes_up = self.bytes_down = self.connections = 0
+        self._to, self._listen, self._seed = (host, port), listen, seed
+        self._up, self._down = Share(), Share()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun = 0.0
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Emulator:
+        self._begun = asyncio.get_running_loop().time()
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self._listen, limit=SEGMENT)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        number, self.connections = self.connections, self.connections + 1
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            try:
+                there_reader, there_writer = await asyncio.open_connection(*self._to, limit=SEGMENT)
+            except OSError:
+                writer.close()  # Nobody listens there: the device sees its connection end.
+                return
+            profile = self.profile
+            up, down = (
+                Course(profile, 1e6 * mbps, random.Random(f"{self._seed} {number} {name}"))
+                for name, mbps in (("up", profile.up_mbps), ("down", profile.down_mbps))
+            )
+            down.handshake = False  # The verifier's first bytes answer the device's.
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._carry(reader, there_writer, up, self._up, "bytes_up"))
+                    both.create_task(self._carry(there_reader, writer, down, self._down, "bytes_down"))
+            except* OSError:
+                pass  # One side broke the connection off, and so the other's ends.
+            finally:
+                writer.close()
+                there_writer.close()
+        self._tasks.discard(task)
+
+    async def _carry(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, course: Course, share: Share, count: str
+    ) -> None:
+        """One direction of a connection, until its sender has no more to say."""
+        loop = asyncio.get_running_loop()
+        way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(BACKLOG // SEGMENT)
+
+        async def deliver() -> None:
+            while True:
+                arrival, data = await way.get()
+                await asyncio.sleep(arrival - (loop.time() - self._begun))
+                if not data:
+                    writer.write_eof()
+                    return
+                writer.write(data)
+                await writer.drain()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(deliver())
+            while True:
+                data = await reader.read(SEGMENT)
+                setattr(self, count, getattr(self, count) + len(data))
+                await way.put((course.arrival(loop.time() - self._begun, len(data), share), data))
+                if not data:
+                    return
+
+
+async def _serve(emulator: Emulator) -> None:
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    async with emulator:
+        print(f"{emulator.profile.name}: {emulator.url}", flush=True)
+        await stop.wait()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
+    parser.add_argument("--profile", required=True, help="the name of one")
+    parser.add_argument("--to", required=True, metavar="URL", help="where the verifier listens")
+    parser.add_argument("--port", type=int, default=0, help="to listen on; 0: any free one")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args(argv)
+    try:
+        profiles = read_profiles(arguments.profiles)
+    except BadProfile as error:
+        parser.exit(1, f"{error}\n")
+    if arguments.profile not in profiles:
+        parser.error(f"there is no profile {arguments.profile!r}; there are {', '.join(profiles)}")
+    to = urlsplit(arguments.to)
+    if not to.hostname or not to.port:
+        parser.error("--to takes an address with its port, such as http://127.0.0.1:8000")
+    profile = profiles[arguments.profile]
+    asyncio.run(_serve(Emulator(profile, to.hostname, to.port, listen=arguments.port, seed=arguments.seed)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The link emulator: what it does to real connections on loopback, and its arithmetic without any."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.emulator import LEAST_TIMEOUT, SEGMENT, BadProfile, Course, Emulator, LinkProfile, Share, read_profiles
+
+FREE = {"rtt_ms": 0.0, "up_mbps": 10_000, "down_mbps": 10_000}
+SLACK = 0.15
+"""Seconds that a busy machine may be late by."""
+
+
+def line(**changed) -> LinkProfile:
+    return LinkProfile(**{"name": "test", **FREE, **changed})
+
+
+@contextlib.asynccontextmanager
+async def echo() -> AsyncIterator[int]:
+    """The port of a server that says what it hears, until it hears the end."""
+
+    async def answer(reader, writer):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+            writer.write_eof()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def connected(profile: LinkProfile, seed: int = 0):
+    async with echo() as port, Emulator(profile, "127.0.0.1", port, seed=seed) as emulator:
+        reader, writer = await asyncio.open_connection("127.0.0.1", emulator.port)
+        try:
+            yield emulator, reader, writer
+        finally:
+            writer.close()
+
+
+async def said(reader, writer, data: bytes) -> float:
+    """Seconds until all of it has come back."""
+    begun = time.perf_counter()
+    writer.write(data)
+    assert await asyncio.wait_for(reader.readexactly(len(data)), 20) == data
+    return time.perf_counter() - begun
+
+
+async def test_a_round_trip_takes_its_time_and_the_first_one_twice():
+    async with connected(line(rtt_ms=120)) as (emulator, *ends):
+        first, second = await said(*ends, b"hello"), await said(*ends, b"again")
+    assert 0.24 <= first < 0.24 + SLACK and 0.12 <= second < 0.12 + SLACK
+    assert (emulator.bytes_up, emulator.bytes_down, emulator.connections) == (10, 10, 1)
+
+
+async def test_bandwidth_is_shared_by_all_connections():
+    profile, data = line(up_mbps=4, down_mbps=8), bytes(100_000)
+    async with echo() as port, Emulator(profile, "127.0.0.1", port) as emulator:
+        ends = [await asyncio.open_connection("127.0.0.1", emulator.port) for _ in range(2)]
+        begun = time.perf_counter()
+        await asyncio.gather(*(said(*end, data) for end in ends))
+        seconds = time.perf_counter() - begun
+        for _, writer in ends:
+            writer.close()
+    assert 0.4 <= seconds < 0.4 + 0.1 + 2 * SLACK, "two times 0.8 Mbit at 4 Mbit/s, the way back beside it"
+
+
+async def test_bytes_come_whole_and_in_order_however_rough_the_line():
+    data = random.Random(1).randbytes(60_000)
+    async with connected(line(rtt_ms=4, jitter_ms=3, up_mbps=20, down_mbps=20, loss=0.01)) as (_, reader, writer):
+        await said(reader, writer, data)
+        writer.write_eof()
+        assert await asyncio.wait_for(reader.read(), 5) == b"", "the end of the stream comes too"
+
+
+async def test_in_an_outage_nothing_comes_and_afterwards_everything():
+    async with connected(line(outages=((0.2, 0.5),))) as (_, *ends):
+        assert await said(*ends, b"before") < 0.2
+        await asyncio.sleep(0.25)
+        assert await said(*ends, b"within") >= 0.4
+        assert await said(*ends, b"after") < SLACK
+
+
+async def test_who_is_not_there_ends_the_connection():
+    async with echo() as port:
+        pass
+    async with Emulator(line(), "127.0.0.1", port) as emulator:
+        reader, writer = await asyncio.open_connection("127.0.0.1", emulator.port)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
+
+lines = st.builds(
+    line,
+    rtt_ms=st.floats(0, 900),
+    jitter_ms=st.floats(0, 100),
+    up_mbps=st.floats(0.1, 1000),
+    loss=st.floats(0, 0.3),
+    outages=st.lists(st.tuples(st.floats(0.1, 5), st.floats(0.1, 5)), max_size=3).map(
+        lambda gaps: tuple((sum(sum(gap) for gap in gaps[:i]) + gap[0], gap[1]) for i, gap in enumerate(gaps))
+    ),
+)
+
+
+def course(profile: LinkProfile, seed: int = 0) -> Course:
+    return Course(profile, 1e6 * profile.up_mbps, random.Random(seed))
+
+
+@given(lines, st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(0, 1000))
+def test_no_segment_overtakes_another_or_comes_before_it_can(profile, pauses, seed):
+    way, share, sent, last = course(profile, seed), Share(), 0.0, 0.0
+    for pause in pauses:
+        sent += pause
+        arrival = way.arrival(sent, SEGMENT, share)
+        assert arrival >= last and arrival >= sent + profile.rtt_ms / 2000 + 8 * SEGMENT / 1e6 / profile.up_mbps - 1e-9
+        through = arrival - profile.rtt_ms / 2000
+        assert profile.jitter_ms or not any(start <= through < start + length for start, length in profile.outages)
+        last = arrival
+
+
+def test_a_lost_segment_stalls_those_behind_it():
+    way, share = course(line(rtt_ms=40, loss=0.5), seed=3), Share()
+    way.handshake = False
+    waits = [way.arrival(float(second), 100, share) - second for second in range(200)]
+    assert min(waits) == pytest.approx(0.02, abs=1e-6)
+    stalled = sorted(wait for wait in waits if wait > 0.021)
+    assert 60 < len(stalled) < 140 and stalled[0] == pytest.approx(0.02 + LEAST_TIMEOUT, abs=1e-6)
+    assert any(wait == pytest.approx(0.02 + 3 * LEAST_TIMEOUT, abs=1e-6) for wait in stalled), "time-outs double"
+
+
+def test_a_seed_makes_the_same_line_again():
+    arrivals = [[course(line(jitter_ms=9, loss=0.2), seed).arrival(1.0, 9, Share()) for seed in (5, 6)] for _ in (0, 1)]
+    assert arrivals[0] == arrivals[1] and arrivals[0][0] != arrivals[0][1]
+
+
+# ---- profiles --------------------------------------------------------------------------------------------------------
+
+
+def test_each_profile_says_where_its_numbers_are_from():
+    profiles = read_profiles()
+    assert {"lan", "fibre", "5g", "4g", "3g", "hotel-wifi", "satellite", "train"} <= set(profiles)
+    assert all(profile.source for profile in profiles.values()) and profiles["train"].outages
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"rtt_ms": -1}, "times are 0 or more"),
+        ({"up_mbps": 0}, "bandwidths above 0"),
+        ({"loss": 1.0}, "loss is in"),
+        ({"outages": [[5, 3], [7, 1]]}, "outages follow one another"),
+        ({"rtt": 3}, "unknown field"),
+        ({"rtt_ms": "fast"}, "Expected `float`"),
+    ],
+)
+def test_a_profile_that_makes_no_sense_is_refused(tmp_path: Path, changed, says):
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps([{"name": "odd", **FREE, **changed}]))
+    with pytest.raises(BadProfile, match=says):
+        read_profiles(path)
+
+
+def test_a_profile_file_must_be_there_and_name_each_once(tmp_path: Path):
+    with pytest.raises(BadProfile, match="cannot be read"):
+        read_profiles(tmp_path / "none.json")
+    (tmp_path / "twice.json").write_text(json.dumps([{"name": "a", **FREE}] * 2))
+    with pytest.raises(BadProfile, match="two profiles"):
+        read_profiles(tmp_path / "twice.json")
