@@ -124,16 +124,14 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         runs = np.concatenate((runs, np.full(level - len(runs), ROOT)))
         if depth == pace.depth or not frontier.size:
             break
-        if pace.cost is not None:
-            rate, chances = pace.cost.rates(np.exp(pool.scores[best]), depth).max(), np.exp(pool.scores[frontier])
-            # What is not worth its own verifying has no children that are. Of each other node one child may come.
-            frontier = frontier[chances > rate * pace.cost.node]
-            gain = chances[: frontier.size].sum()
-            if gain <= rate * (pace.cost.level + frontier.size * pace.cost.node):
+        if pace.cost is not None and not runner.waiting:
+            rate = pace.cost.rates(np.exp(pool.scores[best]), runner.levels).max()
+            known = runner.known(pool.tokens[frontier], _ranks(pool, frontier, runs))
+            frontier = frontier[_worth(np.exp(pool.scores[frontier]), known, rate, pace.cost)]
+            if not frontier.size:
                 break
         runs[frontier] = np.arange(run, run + frontier.size)
-        above = pool.parents[frontier]
-        proposed = runner(pool.tokens[frontier], np.where(above == ROOT, ROOT, runs[above]))
+        proposed = runner(pool.tokens[frontier], _ranks(pool, frontier, runs))
         run += frontier.size
         pool.add(frontier, rank(proposed, depth + 1))
     if runner.chain is not None:
@@ -141,7 +139,7 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         best = pool.best(pace.nodes)
         runs = np.concatenate((runs, np.full(len(pool.tokens) - len(runs), ROOT)))
     if pace.cost is not None:
-        best = best[: int(np.argmax(pace.cost.rates(np.exp(pool.scores[best]), depth)))]
+        best = best[: int(np.argmax(pace.cost.rates(np.exp(pool.scores[best]), runner.levels)))]
     chosen = np.sort(best)
     above = pool.parents[chosen]
     tree = DraftTree(
@@ -151,6 +149,24 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         np.exp(pool.scores[chosen]),
     )
     return Found(tree, runs[chosen])
+
+
+def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, cost: Cost) -> NDArray[np.bool_]:
+    """Which nodes of a frontier to run, (M,). The `known` ones are free; `rate`: tokens a second without any of them.
+
+    What is not worth its own verifying has no children that are; of each other node one child may come.
+    """
+    new = ~known & (chances > rate * cost.node)
+    if chances[new].sum() <= rate * (cost.level + new.sum() * cost.node):
+        return known
+    return known | new
+
+
+def _ranks(pool: _Pool, frontier: NDArray[np.int64], runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In which order the parents of these candidates were run."""
+    above = pool.parents[frontier]
+    ranks: NDArray[np.int64] = np.where(above == ROOT, ROOT, runs[above])
+    return ranks
 
 
 class _Pool:
@@ -198,10 +214,29 @@ class _Runner:
         self._run = 0
         self._on = _NO_TOKENS
         """Where in the chain each of them stands, or `OFF`."""
+        self.levels = 1
+        """Drafter calls so far, that of the root too."""
+
+    @property
+    def waiting(self) -> bool:
+        """There is a guess, and it has not run yet."""
+        return bool(self.guess.size) and self.chain is None
+
+    def known(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these nodes, whose parents have these ranks, are on the chain, and so have run."""
+        if self.chain is None:
+            return np.zeros(len(tokens), bool)
+        known: NDArray[np.bool_] = self._places(tokens, parents) != OFF
+        return known
+
+    def _places(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where in the chain each of these nodes stands, or `OFF`."""
+        above = np.append(self._on, ROOT)[parents]  # Index -1 is the root, and its place is before the chain's first.
+        places: NDArray[np.int64] = np.where((above != OFF) & (tokens == self._ends[above + 1]), above + 1, OFF)
+        return places
 
     def __call__(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Proposals:
-        above = np.append(self._on, ROOT)[parents]  # Index -1 is the root, and its place is before the chain's first.
-        on = np.where((above != OFF) & (tokens == self._ends[above + 1]), above + 1, OFF)
+        on = self._places(tokens, parents)
         new, opening = on == OFF, self._run == 0
         chain = self.guess if opening else _NO_TOKENS
         count = len(chain) + int(new.sum())
@@ -210,6 +245,7 @@ class _Runner:
         if count:
             below = np.arange(-1, len(chain) - 1)
             log_probs, ids = self._expand(np.append(chain, tokens[new]), np.append(below, above_ranks[new]))
+            self.levels += 1
             if len(chain):
                 self.chain = log_probs[: len(chain)], ids[: len(chain)]
             fresh = log_probs[len(chain) :], ids[len(chain) :]

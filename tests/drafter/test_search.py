@@ -271,3 +271,32 @@ def test_no_room_gives_the_empty_tree():
 def test_few_proposals_are_enough():
     for top, breadth, nodes in ((1, 8, 3), (2, 3, 2 + 4 + 3 * 2), (2, 8, 2 + 4 + 8)):
         assert len(Table(0, top=top).grow(Pace(3, breadth, 99))) == nodes
+
+
+@given(seeds, deep_paces, guesses, costs)
+def test_by_cost_a_guess_that_has_run_is_followed_for_nothing(seed, pace, guess, cost):
+    table = Table(seed)
+    guess = [*table.path(guess[0]), *guess[1]][: pace.deepest]
+    tree = table.grow(replace(pace, cost=cost), guess=guess)
+    chances, levels = -np.sort(-tree.acceptance), 1 + len(table.calls)
+    assert cost.rates(chances, levels).argmax() == len(tree)
+    free = Table(seed).grow(replace(pace, cost=replace(cost, level=0.0, node=0.0)), guess=guess)
+    assert set(paths_of(tree)) <= set(paths_of(free)) or len(free) == pace.nodes
+
+
+def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
+    def sure(count):
+        return np.tile(np.log([0.98, 0.01]).astype(np.float32), (count, 1)), np.tile([7, 8], (count, 1))
+
+    calls = []
+
+    def expand(tokens, parents):
+        calls.append(len(tokens))
+        return sure(len(tokens))
+
+    dear = Pace(12, 1, 12, deepest=12, cost=Cost(0.01, 1.0, 0.001))
+    tree = grow(sure(1), expand, dear, guess=[7] * 12)
+    assert calls == [12], "with the guess, once"
+    assert tree.depths().max() == 12 and tree.tokens[:12].tolist() == [7] * 12
+    calls.clear()
+    assert grow(sure(1), expand, dear).depths().max() == 1 and not calls
