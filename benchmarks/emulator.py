@@ -98,10 +98,10 @@ class Course:
     def arrival(self, sent: float, size: int, share: Share) -> float:
         """Seconds since the start at which a segment arrives that was handed over at `sent`."""
         profile = self.profile
+        gone = share.take(sent, 8 * size / self.bits_per_second)
         if self.handshake:
             self.handshake = False
-            sent += profile.rtt_ms / 1000
-        gone = share.take(sent, 8 * size / self.bits_per_second)
+            gone += profile.rtt_ms / 1000
         timeout = max(LEAST_TIMEOUT, 1.5 * profile.rtt_ms / 1000 + 4 * profile.jitter_ms / 1000)
         while (through := self._through(gone, timeout)) is None:
             gone += timeout
