@@ -23,7 +23,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -159,6 +159,12 @@ def plan(target: PreTrainedModel, recipe: Recipe, common: Common) -> tuple[dict[
     return jobs, refused
 
 
+def states(jobs: Collection[Job]) -> list[int]:
+    """The hidden states that these learn from, beside the last one."""
+    layers = {layer for job in jobs for layer in (job.config.first_layers, job.config.entry_layer)}
+    return sorted(layers - {0} - {job.config.target_layers for job in jobs})
+
+
 def run(job: Job) -> dict[str, Any]:
     """Train one variant, or go on with it, unless it is finished; its row. Raises `ForeignRun`, `ForeignRecord`."""
     if (row := finished(job)) is not None:
@@ -227,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rate", type=float, default=default.rate)
     parser.add_argument("--recording", type=Path, help="keep the target's features of the answers in this file")
     parser.add_argument(
-        "--recorded", type=int, nargs="+", metavar="LAYER", help="hidden states in it; those that the grid needs"
+        "--recorded", type=int, nargs="+", metavar="LAYER", help="hidden states in it; those of the grid if not given"
     )
     parser.add_argument("--jobs", type=int, default=1, help="variants at once, on one thread each if more than one")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -240,12 +246,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not unseen:
         parser.exit(1, f"{len(data)} conversations in {arguments.answers} leave none to check on. Give 100 or more.\n")
     recipe = replace(default, **{name: getattr(arguments, name) for name in ("steps", "rows", "row", "rate")})
-    depth = target.config.get_text_config(decoder=True).num_hidden_layers
-    recorded = tuple(arguments.recorded or (depth - count for count in (1, 2)))
-    common = Common(
-        arguments.target, arguments.answers, arguments.work, arguments.recording, recorded, arguments.device
-    )
+    common = Common(arguments.target, arguments.answers, arguments.work, arguments.recording, (), arguments.device)
     jobs, refused = plan(target, recipe, common)
+    recorded = tuple(arguments.recorded or states(jobs.values()))
+    jobs = {name: replace(job, common=replace(common, recorded=recorded)) for name, job in jobs.items()}
     for name in arguments.only:
         if name in refused:
             print(f"not trained: {name}: {refused[name]}", file=sys.stderr)

@@ -199,7 +199,9 @@ def single_device_table(documents: Documents) -> str:
         for row in document["rows"]
     ]
     pace = document["fixed"]
-    said = f"The fixed pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
+    said = f"The fixed pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes; "
+    pace = document["bounds"]
+    said += f"by measure at most depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
     said += f"{document['rows'][0]['prompts']} prompts."
     picture = _picture("speed", "Tokens per second over plain decoding")
     return _page([picture, _table(["way", "tokens/s", "over plain"], lines), said], document)

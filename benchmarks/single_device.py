@@ -253,7 +253,12 @@ def main() -> None:
     for line in rows:
         print(json.dumps(line), flush=True)
     if arguments.json:
-        written = {"machine": {**machine(), "threads": torch.get_num_threads()}, "fixed": asdict(fixed), "rows": rows}
+        written = {
+            "machine": {**machine(), "threads": torch.get_num_threads()},
+            "fixed": asdict(fixed),
+            "bounds": asdict(BOUNDS),
+            "rows": rows,
+        }
         arguments.json.write_text(json.dumps(written, indent=1) + "\n")
 
 

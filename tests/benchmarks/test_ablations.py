@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from benchmarks import ablations
-from benchmarks.ablations import BASELINE, VARIANTS, Common, main, plan, run
+from benchmarks.ablations import BASELINE, VARIANTS, Common, main, plan, run, states
 from drafter.config import DrafterConfig
 from drafter.training.distil import Recipe, train
 
@@ -101,6 +101,16 @@ def test_what_a_target_cannot_do_is_left_out(target, common):
     finally:
         config.num_hidden_layers = layers
     assert "N = 2" in refused["n-2"]
+
+
+def test_all_that_the_grid_learns_from_is_recorded(target, common):
+    config = target.config
+    layers, config.num_hidden_layers = config.num_hidden_layers, 8
+    try:
+        jobs, refused = plan(target, Recipe(), common)
+    finally:
+        config.num_hidden_layers = layers
+    assert {"n-2", "first-2"} <= set(jobs) and states(jobs.values()) == [1, 2, 6, 7]
 
 
 def test_the_grid_is_trained_once_and_tells_what_the_log_tells(options, common, tmp_path, capsys):

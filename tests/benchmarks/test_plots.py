@@ -74,6 +74,7 @@ DOCUMENTS = {
     "single_device": {
         "machine": MACHINE,
         "fixed": {"depth": 4, "breadth": 2, "nodes": 8},
+        "bounds": {"depth": 24, "breadth": 2, "nodes": 32},
         "rows": [speed_row("plain", 1.0), speed_row("outrider", 1.75)],
     },
     "second_stage": {
