@@ -18,7 +18,6 @@ from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
 from app.events import Failed, ModeChanged, Paced, Stats
-from drafter.context import ROUND
 from drafter.cost import Cost, CostMeter
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
@@ -33,7 +32,7 @@ Reason = Literal["end", "length", "stopped"]
 Code = Literal["unavailable", "incompatible", "too_long", "internal"]
 
 SAMPLED_DEPTH = 8
-"""Most levels of a sampled tree."""
+"""Most levels of a sampled tree whose size nobody chose: what pays on lines of some 100 ms."""
 RETURN_SECONDS = 10.0
 """In edge mode, how long a reply waits for a verifier that was there and went."""
 PREFILL_SECONDS = 0.01
@@ -104,6 +103,8 @@ class Reply:
         self._drafted_nodes = 0
         self._levels = 0
         """Drafter calls for the round that goes on, where they are known."""
+        self._cost: Cost | None = None
+        """By which its tree was made."""
         self._guessed_before = drafting.guessed
         self._verified = 0
         self._begun = time.monotonic()
@@ -174,25 +175,27 @@ class Reply:
         self._stop_tokens |= set(verifier.card.stop_tokens)
         memory = verifier.card.memory
         remembers = self._draft and memory is not None and memory.digest == self._memory_digest
-        session, sent = self._line.with_verifier(verifier), None
+        session = self._line.with_verifier(verifier)
+        asked: float | None = None
+        """When the last round began, if it was one like the others: no prompt to run, nothing to send again."""
         try:
             while self.reason is None:
                 # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
                 await self._drafting.hear(MEMORY_SECONDS)
-                if sent is not None:
-                    connection.costs.waited(time.monotonic() - sent - self._rounds[-1].verdict.server_seconds)
-                begun, cost = time.monotonic(), connection.costs.cost
+                begun = time.monotonic()
+                if asked is not None:
+                    connection.costs.waited(begun - asked - self._rounds[-1].verdict.server_seconds)
                 tree = await self._tree(limits, connection.costs)
-                sent = time.monotonic()
-                drafting_seconds = sent - begun
+                drafted = time.monotonic()
                 for step in self.answer.guess(self._guesses(tree)):
                     yield step
                 committed = self._prompt + self.answer.tokens[: self.answer.verified]
-                estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * max(
-                    0, len(committed) - self._line.sent
-                )
+                unseen = max(0, len(committed) - self._line.sent)
+                estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unseen
                 deadline = connection.link.deadline(estimate)
                 await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
+                # What is heard out here belongs to the round before, so to none that counts where that one did not.
+                asked = time.monotonic() if asked is None else drafted
                 asking = session.round(
                     committed,
                     tree,
@@ -205,17 +208,17 @@ class Reply:
                     self.reason = "stopped"
                     return
                 connection.served(reply)
-                if len(committed) - self._line.sent <= ROUND:  # A prompt's own pass is no round like the others.
-                    connection.costs.judged(len(tree), reply.verdict.server_seconds)
+                if unseen or reply.exchanges > 1:
+                    asked = None
                 else:
-                    sent = None
+                    connection.costs.judged(len(tree), reply.verdict.server_seconds)
                 self._line.sent = reply.verdict.length
                 steps = self._take(tree, reply, limits)
                 await self._drafting.follow(self._prompt + self.answer.tokens)
                 self._drafting.listen(reply.memory)
                 for step in steps:
                     yield step
-                yield self._paced(tree, reply, cost, drafting_seconds)
+                yield self._paced(tree, reply, drafted - begun)
                 yield self.stats
         except RemoteError as error:
             if isinstance(error, Refused) and error.code == "too_long":
@@ -228,7 +231,7 @@ class Reply:
 
     async def _tree(self, limits: Limits, costs: CostMeter) -> DraftTree:
         """What goes up next: tokens written alone if there are any, else what the drafter thinks."""
-        self._levels = 0
+        self._levels, self._cost = 0, None
         if suffix := self.answer.suffix:
             return DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)])
         if not self._draft:
@@ -236,34 +239,31 @@ class Reply:
         left = self._settings.max_tokens - len(self.answer.tokens)
         deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
         sampling = self._draft_sampling()
-        # The size of a sampled tree must not depend on what was drawn, so it is not measured.
-        most = self._settings.depth if sampling is None else min(self._settings.depth, SAMPLED_DEPTH)
-        depth = min(most, deepest)
+        measured, depth = self._settings.pace == "measured", min(self._settings.depth, deepest)
+        if measured and sampling is None:
+            self._cost = costs.cost
+        elif measured:  # A sampled tree's size must not depend on what is drawn in it.
+            depth = min(depth, SAMPLED_DEPTH)
         nodes = min(self._settings.nodes, limits.max_nodes)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        cost = costs.cost if self._measured else None
-        tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, cost), sampling)
+        tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, self._cost), sampling)
         if (taken := self._drafting.taken) is not None:
             self._levels = taken[0]
             costs.drafted(*taken)
         return tree
 
-    def _paced(self, tree: DraftTree, reply: RoundReply, cost: Cost | None, draft_seconds: float) -> Paced:
+    def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float) -> Paced:
         verdict = reply.verdict
         return Paced(
             levels=self._levels,
             nodes=len(tree),
             expected=tree.expected_tau,
             gained=len(verdict.accepted) + (verdict.bonus is not None),
-            cost=cost if self._measured else None,
+            cost=self._cost,
             draft_seconds=draft_seconds,
             server_seconds=verdict.server_seconds,
             rtt_seconds=reply.rtt_seconds,
         )
-
-    @property
-    def _measured(self) -> bool:
-        return self._settings.pace == "measured" and self._draft_sampling() is None
 
     def _draft_sampling(self) -> DraftSampling | None:
         """None: the likeliest candidates, as always where the target is greedy."""

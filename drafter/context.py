@@ -20,7 +20,7 @@ from drafter.memory import MalformedMemory, MemoryRow, dequantise
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import SecondStage
-from drafter.step import NEVER, DraftStep, Rows
+from drafter.step import NEVER, DraftStep, Rows, Step
 from drafter.tree import ROOT, DraftTree
 
 ROUND = 4
@@ -70,6 +70,7 @@ class DraftContext:
         self.taken: tuple[int, float] | None = None
         """Drafter calls and seconds of the last draft; None where it ran more tokens than those of one round first."""
         self._step = step
+        self._calls = 0
         self._vocabulary = vocabulary
         self._slabs = [step.slab(*shape) for shape in step.cache_shapes]
         self._inferred = self._slabs[len(self._slabs) - len(memory_layers) + 1 :]
@@ -153,8 +154,8 @@ class DraftContext:
 
         `acceptance` turns the drafter's log-probabilities into the chances that nodes are chosen by.
         """
-        begun, waiting = time.perf_counter(), len(self.tokens) - self._cached
-        first, levels = self._run_tokens(), 1
+        begun, waiting, before = time.perf_counter(), len(self.tokens) - self._cached, self._calls
+        first = self._run_tokens()
         # A guess in a sampled tree would be there for its value, which exactness forbids.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         length = len(self.tokens)
@@ -165,8 +166,7 @@ class DraftContext:
         count = 0
 
         def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
-            nonlocal count, levels
-            levels += 1
+            nonlocal count
             rows = np.arange(count, count + len(new))
             tokens[rows], parents[rows], count = new, above, count + len(new)
             sees[rows] = sees[above]
@@ -175,7 +175,7 @@ class DraftContext:
             mask[:, length:][~sees[rows, :count]] = NEVER
             positions = length - 1 + sees[rows].sum(axis=1)
             past = [slab.rows(length + int(rows[0])) for slab in self._slabs]
-            step = self._step(new, positions, mask, past, self._memory_rows())
+            step = self._run(new, positions, mask, past)
             for slab, pair in zip(self._slabs, step.rows):
                 slab.write(length + int(rows[0]), pair)
             return step.log_probs, step.ids
@@ -187,7 +187,7 @@ class DraftContext:
         if self.second_stage is not None:
             self.second_stage.keep(_Drafted(tree.tokens, tree.parents).follow(guess).size)
         self._drafted = _Drafted(tokens[:count], parents[:count])
-        self.taken = (levels, time.perf_counter() - begun) if waiting <= ROUND else None
+        self.taken = (self._calls - before, time.perf_counter() - begun) if waiting <= ROUND else None
         return tree
 
     def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
@@ -234,7 +234,7 @@ class DraftContext:
             rows = start + len(new)
             mask = np.triu(np.full((len(new), rows), NEVER), k=start + 1)
             past = [slab.rows(start) for slab in self._slabs]
-            step = self._step(new, np.arange(start, rows), mask, past, self._memory_rows())
+            step = self._run(new, np.arange(start, rows), mask, past)
             unknown = np.append(np.flatnonzero(~self._known[start:end]), np.arange(end - start, len(new)))
             for slab, (keys, values) in zip(self._slabs, step.rows):
                 if slab in self._inferred:
@@ -249,6 +249,12 @@ class DraftContext:
         if alone and self.second_stage is not None:
             self.second_stage.experience.timed(1 + len(guess), time.perf_counter() - begun)
         return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
+
+    def _run(
+        self, tokens: NDArray[np.int64], positions: NDArray[np.int64], mask: NDArray[np.float32], past: Sequence[Rows]
+    ) -> Step:
+        self._calls += 1
+        return self._step(tokens, positions, mask, past, self._memory_rows())
 
     def _chunk_end(self, start: int) -> int:
         end = min(start + CHUNK, len(self.tokens))

@@ -19,7 +19,9 @@ WAITING = 0.25
 KEPT = 0.97
 """Share of its weight that a round keeps at the next one: some 30 rounds count."""
 PAUSE = 3.0
-"""A round that took this many times what was expected counts as no more: the machine was elsewhere."""
+"""A draft or a verdict that took this many times what was expected counts as no more: the machine was elsewhere."""
+LONGEST_WAIT = 5.0
+"""Seconds that a wait counts as at most."""
 FIRST_NODE = 0.05
 """What a node adds, as a share of a level, while all rounds were of one size."""
 FIRST_WEIGHT = 64.0
@@ -75,6 +77,7 @@ class CostMeter:
 
     def waited(self, seconds: float) -> None:
         """From one draft to the next it took so long beside the verifier's own time."""
+        seconds = min(seconds, LONGEST_WAIT)
         self._wait = seconds if self._wait is None else self._wait + WAITING * (seconds - self._wait)
 
     @property
@@ -83,7 +86,11 @@ class CostMeter:
         if not self._sums[0] or not self._level:
             return self._first
         base, node = self._verifier()
-        return Cost(base + (self._wait or 0.0), self._level, node)
+        if self._wait is not None:
+            base += self._wait
+        elif self._first is not None:  # It is for the whole round, but too much is better than no line at all.
+            base += self._first.round
+        return Cost(base, self._level, node)
 
     def _verifier(self) -> tuple[float, float]:
         """Its seconds for the root, and for each node."""

@@ -72,13 +72,16 @@ class RoundReply:
     """A verdict that is in, and memory that is still arriving.
 
     `rtt_seconds`: from the (last) request's first byte to the verdict, less the verifier's own time. Connecting is not
-    part of it.
+    part of it. `exchanges`: requests that it took, 1 where the verifier had what the device thought it had.
     """
 
-    def __init__(self, verdict: Verdict, memory: MemoryStream, rtt_seconds: float, traffic: Traffic) -> None:
+    def __init__(
+        self, verdict: Verdict, memory: MemoryStream, rtt_seconds: float, traffic: Traffic, exchanges: int = 1
+    ) -> None:
         self.verdict = verdict
         self.memory = memory
         self.rtt_seconds = rtt_seconds
+        self.exchanges = exchanges
         self._traffic = traffic
 
     @property
@@ -145,7 +148,7 @@ class RemoteSession:
                         "POST", "/v1/rounds", traffic, silence=silence, body=encode(request), session=self.id
                     )
                     if answer.status == 200:
-                        return await self._reply(answer, tree, traffic)
+                        return await self._reply(answer, tree, traffic, 1 + conflicts + broke)
                     conflicts += 1
                     base = await self._resume_from(answer, conflicts)
                 except Broken:
@@ -190,7 +193,7 @@ class RemoteSession:
     def _holds(self, length: int, digest: bytes) -> bool:
         return length <= len(self._tokens) and self._digests.at(length) == digest
 
-    async def _reply(self, answer: Answer, tree: DraftTree, traffic: Traffic) -> RoundReply:
+    async def _reply(self, answer: Answer, tree: DraftTree, traffic: Traffic, exchanges: int) -> RoundReply:
         host = self._wire.host
         try:
             frames = read_frames(answer.chunks())
@@ -205,7 +208,8 @@ class RemoteSession:
             await answer.aclose()
             raise
         rtt_seconds = max(0.0, seconds - verdict.server_seconds)
-        return RoundReply(verdict, MemoryStream(frames, answer, host, verdict.length), rtt_seconds, traffic)
+        memory = MemoryStream(frames, answer, host, verdict.length)
+        return RoundReply(verdict, memory, rtt_seconds, traffic, exchanges)
 
     def _commit(self, verdict: Verdict, tree: DraftTree) -> None:
         """Follow the verdict. Raises `Incompatible` unless it follows from the tokens and the tree that went up."""

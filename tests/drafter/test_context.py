@@ -138,6 +138,14 @@ def test_it_says_how_many_calls_a_draft_took_unless_it_ran_more_than_a_round(tin
     context.draft(BUSH)
     levels, seconds = context.taken
     assert levels == len(calls) and seconds > 0
+    # Memory of all but the last token: where the target's last layers are inferred, the root does not run with others.
+    context.commit([3])
+    memory = tiny.memory(0, len(context.tokens) - 1)
+    context.remember(0, memory)
+    context.commit([5])
+    calls.clear()
+    context.draft(CHAIN)
+    assert context.taken[0] == len(calls)
 
 
 def test_a_level_is_one_call_and_drafting_changes_nothing(tiny):

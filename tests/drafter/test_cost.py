@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drafter.cost import FIRST_NODE, Cost, CostMeter
+from drafter.cost import FIRST_NODE, LONGEST_WAIT, WAITING, Cost, CostMeter
 
 milliseconds = st.floats(1e-3, 0.2)
 
@@ -37,7 +37,7 @@ def test_rounds_of_several_sizes_tell_all_three(round_seconds, level, node):
     cost = taught(Cost(round_seconds, level, node), 200, (0, 4, 16, 40)).cost
     assert cost.level == pytest.approx(level)
     assert cost.node == pytest.approx(node, rel=0.05, abs=0.01 * level)
-    assert cost.round == pytest.approx(round_seconds, rel=0.05, abs=20 * 0.01 * level)
+    assert cost.round == pytest.approx(round_seconds, rel=0.05, abs=15 * (0.05 * node + 0.01 * level))
 
 
 def test_noise_averages_out():
@@ -95,6 +95,17 @@ def test_before_anything_is_measured_a_first_guess_stands():
     assert meter.cost is first
     meter.drafted(2, 0.01)
     assert meter.cost.level == pytest.approx(0.005) and meter.cost.round > 3
+
+
+def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
+    meter = CostMeter(Cost(0.1, 0.01, 0.001))
+    meter.drafted(1, 0.002)
+    meter.judged(0, 0.02)
+    assert meter.cost.round == pytest.approx(0.12)
+    meter.waited(0.5)
+    assert meter.cost.round == pytest.approx(0.52)
+    meter.waited(3600.0)
+    assert meter.cost.round < 0.52 + WAITING * LONGEST_WAIT, "somebody had closed the lid"
 
 
 def test_rates_count_the_bonus_token():
