@@ -1,8 +1,9 @@
 """Every message between device and verifier, typed and versioned; the only module that knows bytes.
 
-Bodies are msgpack of the structs below; numbers in bulk travel as little-endian raw bytes. A round's reply is a
-stream of frames, each a 4-byte little-endian length followed by that many bytes of msgpack: one `Verdict` first, then
-`Memory` frames, newest tokens first. Nothing here is ever pickled, and every size is checked before it is used.
+Bodies are msgpack of the structs below; numbers in bulk travel as little-endian raw bytes. A reply is a stream of
+frames, each a 4-byte little-endian length, a byte for the kind, and msgpack. A round's has one `Verdict` first, then
+`Memory`, newest tokens first; a stream's has a `Progress` for each of the verifier's own rounds, and the memory of what
+it verified after each. Nothing here is ever pickled, and every size is checked before it is used.
 """
 
 from __future__ import annotations
@@ -224,6 +225,45 @@ class Memory(Struct, frozen=True):
     data: bytes
 
 
+class Stream(Struct, frozen=True):
+    """`POST /v1/streams`: hosted mode. The verifier drafts by itself, and sends what it has verified, round by round.
+
+    `session` to `append`, `sampling` and `memory_from` are those of a `Round`; rounds and streams of a session share
+    their numbers, and a stream's is higher than any before. A device that breaks off goes on with a round or another
+    stream from what it has: the tokens are the same, whoever drafts.
+    """
+
+    session: SessionId
+    round: Count
+    base: Count
+    digest: Digest
+    append: bytes
+    """int32 token ids"""
+    most: Positive
+    """New tokens after which the stream ends, if no stop token came before."""
+    draft: bool = True
+    """False: a token a round, as without a drafter."""
+    sampling: Sampling = Sampling()
+    memory_from: Count | None = None
+
+
+class Progress(Struct, frozen=True):
+    """A frame of a stream: what one of the verifier's own rounds gave."""
+
+    tokens: bytes
+    """int32 token ids, at least one"""
+    drafted: Count
+    """How many of them it had guessed."""
+    length: Count
+    """Committed tokens now."""
+    digest: Digest
+    """Of these committed tokens."""
+    finished: bool
+    """The last committed token is a stop token, or the session is full."""
+    server_seconds: Annotated[float, Meta(ge=0, le=86_400)]
+    """Of drafting and verifying, without waiting for other sessions."""
+
+
 class Conflict(Struct, frozen=True):
     """Body of a 409: prefixes that the verifier holds, longest first, as (length, digest); (0, ...) is always last."""
 
@@ -253,7 +293,9 @@ class Error(Struct, frozen=True):
     """The same request may succeed later."""
 
 
-Frame = Verdict | Memory
+Frame = Verdict | Memory | Progress
+KINDS: tuple[type[Frame], ...] = (Verdict, Memory, Progress)
+"""By the byte in front of a frame."""
 
 
 # ---- digests ---------------------------------------------------------------------------------------------------------
@@ -318,17 +360,16 @@ def decode(data: bytes | memoryview, kind: type[T]) -> T:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """A tagged frame with its length in front: tag 0 is a verdict, 1 is memory."""
-    body = bytes([isinstance(frame, Memory)]) + encode(frame)
+    """A tagged frame with its length in front."""
+    body = bytes([KINDS.index(type(frame))]) + encode(frame)
     return struct.pack("<I", len(body)) + body
 
 
 def decode_frame(body: bytes) -> Frame:
     """The inverse, without the length. Raises `ProtocolError`."""
-    if not body or body[0] > 1:
+    if not body or body[0] >= len(KINDS):
         raise ProtocolError("a frame of an unknown kind")
-    content = memoryview(body)[1:]
-    return decode(content, Memory) if body[0] else decode(content, Verdict)
+    return decode(memoryview(body)[1:], KINDS[body[0]])
 
 
 async def read_frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:

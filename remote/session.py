@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from drafter.tree import ROOT, DraftTree
 from remote.errors import Broken, Incompatible, Refused, quoted
@@ -18,18 +19,23 @@ from remote.protocol import (
     CutOff,
     Frame,
     Memory,
+    Progress,
     ProtocolError,
     Round,
     RunningDigest,
     Sampling,
+    Stream,
     Tree,
     Verdict,
     decode,
     encode,
     pack_tokens,
     read_frames,
+    unpack_tokens,
 )
 from remote.wire import Answer, Traffic, Wire
+
+T = TypeVar("T")
 
 MEMORY_SILENCE_SECONDS = 10.0
 """Without a byte of memory before its stream counts as broken: text no longer waits for it, so there is no hurry."""
@@ -59,6 +65,43 @@ class MemoryStream:
                 raise StopAsyncIteration
             if not isinstance(frame, Memory) or frame.start + frame.count > self._length:
                 raise Incompatible(f"{self._host} sent memory of tokens that are not committed; update the verifier")
+            return frame
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+class HostedStream:
+    """What the verifier drafts and verifies by itself, as it comes: `Progress`, each followed by memory if asked for.
+
+    Each `Progress` is committed in the session before it is given. Read it to the end, or call `aclose`; the session
+    goes on from what was read. Iterating raises `LinkDown` where the stream breaks, or nothing comes for `silence`
+    seconds, and `Incompatible`.
+    """
+
+    def __init__(self, session: RemoteSession, frames: AsyncIterator[Frame], answer: Answer, traffic: Traffic) -> None:
+        self._session, self._frames, self._answer, self._traffic = session, frames, answer, traffic
+
+    @property
+    def bytes_up(self) -> int:
+        return self._traffic.up
+
+    @property
+    def bytes_down(self) -> int:
+        """Grows while it is read."""
+        return self._traffic.down
+
+    def __aiter__(self) -> HostedStream:
+        return self
+
+    async def __anext__(self) -> Progress | Memory:
+        try:
+            frame = await self._session._streamed(self._frames)
+            if frame is None:
+                raise StopAsyncIteration
             return frame
         except BaseException:
             await self.aclose()
@@ -124,37 +167,95 @@ class RemoteSession:
         the exchanges that the round takes. Raises `LinkDown`, `Refused`, `Incompatible`; then the next round starts
         from what the verifier surely had before this one.
         """
+        packed = Tree.pack(tree)
+
+        def request(base: int) -> Round:
+            return Round(
+                session=self.id,
+                round=self._number,
+                base=base,
+                digest=self._digests.at(base),
+                append=pack_tokens(self._tokens[base:]),
+                tree=packed,
+                sampling=sampling,
+                memory_from=memory_from,
+            )
+
+        async def read(answer: Answer, traffic: Traffic, exchanges: int) -> RoundReply:
+            return await self._reply(answer, tree, traffic, exchanges)
+
+        return await self._ask("/v1/rounds", tokens, request, read, deadline, max(deadline, MEMORY_SILENCE_SECONDS))
+
+    async def stream(
+        self,
+        tokens: Sequence[int],
+        sampling: Sampling,
+        *,
+        most: int,
+        memory_from: int | None,
+        deadline: float,
+        silence: float,
+        draft: bool = True,
+    ) -> HostedStream:
+        """Have the verifier go on after `tokens` by itself, for at most `most` tokens.
+
+        `deadline`: seconds until it begins to answer, over all the exchanges that this takes; `silence`: seconds
+        without a byte after which it counts as broken. `draft` False: a token at a time. Raises as `round` does.
+        """
+
+        def request(base: int) -> Stream:
+            return Stream(
+                session=self.id,
+                round=self._number,
+                base=base,
+                digest=self._digests.at(base),
+                append=pack_tokens(self._tokens[base:]),
+                most=most,
+                draft=draft,
+                sampling=sampling,
+                memory_from=memory_from,
+            )
+
+        async def read(answer: Answer, traffic: Traffic, exchanges: int) -> HostedStream:
+            return HostedStream(self, read_frames(answer.chunks()), answer, traffic)
+
+        return await self._ask("/v1/streams", tokens, request, read, deadline, silence, renumber=True)
+
+    async def _ask(
+        self,
+        path: str,
+        tokens: Sequence[int],
+        request: Callable[[int], Round | Stream],
+        read: Callable[[Answer, Traffic, int], Awaitable[T]],
+        deadline: float,
+        silence: float,
+        *,
+        renumber: bool = False,
+    ) -> T:
+        """One request, and as many more as it takes until the verifier has what it is about; what `read` makes of it.
+
+        `request` makes it for a base. `renumber`: each one is a new one, and no repetition.
+        """
         base = self._align(tokens)
         self._number += 1
-        packed = Tree.pack(tree)
         traffic = Traffic()
         conflicts, broke = 0, False
         async with self._wire.within(deadline):
             while True:
                 self._held = base
-                request = Round(
-                    session=self.id,
-                    round=self._number,
-                    base=base,
-                    digest=self._digests.at(base),
-                    append=pack_tokens(self._tokens[base:]),
-                    tree=packed,
-                    sampling=sampling,
-                    memory_from=memory_from,
-                )
-                silence = max(deadline, MEMORY_SILENCE_SECONDS)
                 try:
                     answer = await self._wire.send(
-                        "POST", "/v1/rounds", traffic, silence=silence, body=encode(request), session=self.id
+                        "POST", path, traffic, silence=silence, body=encode(request(base)), session=self.id
                     )
                     if answer.status == 200:
-                        return await self._reply(answer, tree, traffic, 1 + conflicts + broke)
+                        return await read(answer, traffic, 1 + conflicts + broke)
                     conflicts += 1
                     base = await self._resume_from(answer, conflicts)
                 except Broken:
                     if broke:
                         raise
                     broke = True
+                    self._number += renumber
 
     async def close(self, timeout: float) -> None:
         """Let the verifier forget this conversation. Raises `LinkDown`, `Refused`, `Incompatible`."""
@@ -210,6 +311,29 @@ class RemoteSession:
         rtt_seconds = max(0.0, seconds - verdict.server_seconds)
         memory = MemoryStream(frames, answer, host, verdict.length)
         return RoundReply(verdict, memory, rtt_seconds, traffic, exchanges)
+
+    async def _streamed(self, frames: AsyncIterator[Frame]) -> Progress | Memory | None:
+        """The next frame of a stream, committed; None at its end. For `HostedStream`."""
+        host = self._wire.host
+        frame = await _next_frame(frames, host)
+        if isinstance(frame, Memory) and frame.start + frame.count <= len(self._tokens):
+            return frame
+        if not isinstance(frame, Progress):
+            if frame is None:
+                return None
+            raise Incompatible(f"{host} sent what no stream has; update the older side")
+        try:
+            new = unpack_tokens(frame.tokens)
+        except ProtocolError as error:
+            raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
+        wanted = len(self._tokens)
+        self._digests.extend(new)
+        if not new or (frame.length, frame.digest) != (wanted + len(new), self._digests.at(wanted + len(new))):
+            self._digests.truncate(wanted)
+            raise Incompatible(f"{host} committed other tokens than it says; update the older side")
+        self._tokens += new
+        self._held = len(self._tokens)
+        return frame
 
     def _commit(self, verdict: Verdict, tree: DraftTree) -> None:
         """Follow the verdict. Raises `Incompatible` unless it follows from the tokens and the tree that went up."""

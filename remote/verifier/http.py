@@ -1,8 +1,8 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
-The engine runs in a worker thread, one call at a time and first come, first served: a round is one call, and so is
-each memory frame after it, so rounds of other sessions slip in between. A client that hangs up stops its own stream
-only; the call in progress runs to its end, and the session stays whole.
+The engine runs in a worker thread, one call at a time and first come, first served: a round is one call, so is each of
+a stream's own rounds, and so is each memory frame after them: rounds of other sessions slip in between. A client that
+hangs up stops its own stream only; the call in progress runs to its end, and the session stays whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TypeVar
 
 import anyio
@@ -28,8 +28,10 @@ from remote.protocol import (
     Card,
     Error,
     ErrorCode,
+    Frame,
     ProtocolError,
     Round,
+    Stream,
     Struct,
     Verdict,
     decode,
@@ -37,6 +39,7 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.verifier.engine import BrokenTarget, Engine
+from remote.verifier.hosted import OwnDrafter
 from remote.verifier.security import BearerAuth
 from remote.verifier.sessions import Diverged, Reply, RoundRefused, Sessions
 
@@ -56,6 +59,10 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """A proxy that buffers would hold the verdict back until the memory is there."""
 
 
+class Busy(Exception):
+    """Too many wait already."""
+
+
 class TooLarge(Exception):
     """A body over the limit; never read further than that."""
 
@@ -68,20 +75,26 @@ def create_app(
     max_sessions: int = 32,
     max_cached_tokens: int = 1 << 17,
     max_waiting: int = 64,
+    own: OwnDrafter | None = None,
 ) -> Starlette:
-    """The service as an ASGI app. At most `max_waiting` rounds are in progress or queued; others get `busy`."""
+    """The service as an ASGI app. At most `max_waiting` rounds are in progress or queued; others get `busy`.
+
+    `own` drafts in streams; without it they yield a token a round.
+    """
     sessions = Sessions(
         engine,
         card.limits,
         frozenset(card.stop_tokens),
         max_sessions=max_sessions,
         max_cached_tokens=max_cached_tokens,
+        own=own,
     )
     service = Service(sessions, card, max_waiting)
     return Starlette(
         routes=[
             Route("/v1/card", service.card),
             Route("/v1/rounds", service.rounds, methods=["POST"]),
+            Route("/v1/streams", service.streams, methods=["POST"]),
             Route("/v1/sessions/{name}", service.drop, methods=["DELETE"]),
             Route("/healthz", service.health),
             Route("/metrics", service.metrics),
@@ -90,6 +103,7 @@ def create_app(
         exception_handlers={
             HTTPException: _http_error,
             RoundRefused: _refused,
+            Busy: _busy,
             ProtocolError: _malformed,
             TooLarge: _too_large,
             BrokenTarget: _broken,
@@ -115,13 +129,7 @@ class Service:
         body = await _read(request, self._card.limits.max_body_bytes)
         arrived = time.monotonic()
         message = decode(body, Round)
-        if self.waiting >= self.max_waiting:
-            return _error("busy", f"{self.waiting} rounds are waiting already. Try again in a moment.", retry=True)
-        self.waiting += 1
-        try:
-            reply = await self._in_turn(lambda: self.sessions.round(message))
-        finally:
-            self.waiting -= 1
+        reply = await self._queued(lambda: self.sessions.round(message))
         verdict = msgspec.structs.replace(reply.verdict, server_seconds=time.monotonic() - arrived)
         return StreamingResponse(self._frames(verdict, reply), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
@@ -132,6 +140,27 @@ class Service:
             if frame is None:
                 return
             yield encode_frame(frame)
+
+    async def streams(self, request: Request) -> Response:
+        message = decode(await _read(request, self._card.limits.max_body_bytes), Stream)
+        frames = self.sessions.stream(message)
+        first = await self._queued(lambda: next(frames))
+        return StreamingResponse(self._streamed(first, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
+
+    async def _streamed(self, frame: Frame | None, frames: Iterator[Frame]) -> AsyncIterator[bytes]:
+        while frame is not None:
+            yield encode_frame(frame)
+            frame = await self._in_turn(lambda: next(frames, None))
+
+    async def _queued(self, call: Callable[[], T]) -> T:
+        """Raises `Busy` where too many wait already."""
+        if self.waiting >= self.max_waiting:
+            raise Busy(f"{self.waiting} rounds are waiting already. Try again in a moment.")
+        self.waiting += 1
+        try:
+            return await self._in_turn(call)
+        finally:
+            self.waiting -= 1
 
     async def drop(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -194,6 +223,10 @@ def _error(code: ErrorCode, message: str, *, retry: bool = False) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RoundRefused)
     return _message(error.conflict, 409) if isinstance(error, Diverged) else _error(error.code, str(error))
+
+
+async def _busy(request: Request, error: Exception) -> Response:
+    return _error("busy", str(error), retry=True)
 
 
 async def _malformed(request: Request, error: Exception) -> Response:

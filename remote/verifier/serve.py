@@ -22,10 +22,12 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import cached_file
 
-from drafter.config import DrafterError
+from drafter.config import GRAPH, DrafterError
 from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
 from remote.protocol import DIGEST_BYTES, VERSION, Card, Limits, MemoryFormat
 from remote.verifier.engine import Engine, EngineError
+from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
 from remote.verifier.security import SecurityError, check_binding
 
@@ -197,8 +199,11 @@ def serve(
     with contextlib.closing(_bind(host, port)) as listener:
         target = load_target(model, quantize=quantize)
         engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
+        own = None
+        if drafter is not None and (drafter / GRAPH).is_file():  # For devices that draft the encoder is enough.
+            own = OwnDrafter(Drafter.load(drafter))
         cached = _free_bytes(engine) // engine.bytes_per_token
-        app = create_app(engine, card(target, engine), token=token, max_cached_tokens=cached)
+        app = create_app(engine, card(target, engine), token=token, max_cached_tokens=cached, own=own)
         config = uvicorn.Config(
             app,
             access_log=False,

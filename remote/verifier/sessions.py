@@ -1,5 +1,7 @@
 """The verifier's sessions: what is committed, which round came last, and who has to leave when memory is short.
 
+In a round the device drafts; in a stream the verifier does it too, with the drafter that its memory is made for.
+
 Belongs to one thread, the one that runs the engine: so a round is atomic, and no lock is needed. Knows the messages
 but not HTTP. A reply's memory is computed on demand from the session's slab; as no later round has touched it, a
 repeated round streams the same bytes again without a copy being kept.
@@ -7,7 +9,9 @@ repeated round streams the same bytes again without a copy being kept.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +22,19 @@ from remote.protocol import (
     ErrorCode,
     Limits,
     Memory,
+    Progress,
     ProtocolError,
     Round,
     RunningDigest,
+    Sampling,
+    Stream,
     Verdict,
+    pack_tokens,
     unpack_tokens,
 )
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Context, Engine, UnknownToken
+from remote.verifier.hosted import BOUNDS, OwnDrafter, OwnDrafts
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame: small enough that another session's round never waits long behind one."""
@@ -73,6 +82,7 @@ class Counters:
     """What has happened since the start; names are those of the metrics page."""
 
     rounds: int = 0
+    streams: int = 0
     replays: int = 0
     conflicts: int = 0
     evictions: int = 0
@@ -97,7 +107,12 @@ class Reply:
 class Session:
     context: Context
     digest: RunningDigest = field(default_factory=RunningDigest)
+    number: int = -1
+    """Of the last round or stream."""
     last: Reply | None = None
+    """What the last round gave; None after a stream."""
+    drafts: OwnDrafts | None = None
+    """Where the verifier has drafted by itself."""
 
     def conflict(self) -> Conflict:
         """Ever sparser prefixes, so that the device finds a common one within a factor of two of the tail it lacks."""
@@ -114,9 +129,17 @@ class Sessions:
     """
 
     def __init__(
-        self, engine: Engine, limits: Limits, stop_tokens: frozenset[int], *, max_sessions: int, max_cached_tokens: int
+        self,
+        engine: Engine,
+        limits: Limits,
+        stop_tokens: frozenset[int],
+        *,
+        max_sessions: int,
+        max_cached_tokens: int,
+        own: OwnDrafter | None = None,
     ) -> None:
-        self.engine, self.limits, self.stop_tokens = engine, limits, stop_tokens
+        """`own`, whose drafter the engine's memory is for, makes the drafts of streams; without it they have none."""
+        self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
         self.max_sessions = max_sessions
         self.max_cached_tokens = max(max_cached_tokens, limits.max_tokens + limits.max_nodes)
         self.counters = Counters()
@@ -132,15 +155,81 @@ class Sessions:
     def round(self, message: Round) -> Reply:
         """Append, verify and commit. Raises `RoundRefused`, or `EngineError` where the target itself fails."""
         session = self._table.get(message.session)
-        if session is not None and session.last is not None:
-            last = session.last.verdict.round
-            if message.round == last:
-                self.counters.replays += 1
-                self._table.move_to_end(message.session)
-                return session.last
-            if message.round < last:
-                raise OutOfOrder(f"round {message.round} comes after round {last}; start from a fresh session")
-        append, tree = self._read(message)
+        if session is not None and session.last is not None and message.round == session.number:
+            self.counters.replays += 1
+            self._table.move_to_end(message.session)
+            return session.last
+        tree = self._tree(message)
+        session, append, room = self._open(message, len(tree))
+        return self._run(session, message, append, tree, room)
+
+    def stream(self, message: Stream) -> Iterator[Progress | Memory]:
+        """Append, then draft, verify and commit round by round until the answer is complete; each `next` is one call.
+
+        It ends early, and silently, where something else happened to the session in between. The first `next` raises
+        `RoundRefused`; any `EngineError`.
+        """
+        own = self.own if message.draft else None
+        session, append, room = self._open(message, message.most + (BOUNDS.nodes if own is not None else 0))
+        self._append(session, message, append)
+        session.number, session.last = message.round, None
+        self.counters.streams += 1
+        context, memory_from = session.context, message.memory_from
+        end = len(context.tokens) + min(message.most, room)
+        drafts = None
+        if own is not None:
+            drafts = session.drafts = session.drafts or own.drafts()
+        while True:
+            begun, tree = time.monotonic(), DraftTree.empty()
+            if drafts is not None:
+                drafts.follow(context.tokens)
+                tree = drafts.draft()
+            accepted, bonus, new = self._verify(session, tree, message.sampling, end - len(context.tokens))
+            if drafts is not None:
+                drafts.judged(tree, accepted, bonus)
+                drafts.follow(context.tokens)
+            length, rewinds = len(context.tokens), context.rewinds
+            finished = self._finished(context)
+            digest, seconds = session.digest.at(length), time.monotonic() - begun
+            yield Progress(
+                tokens=pack_tokens(new),
+                drafted=len(accepted),
+                length=length,
+                digest=digest,
+                finished=finished,
+                server_seconds=seconds,
+            )
+            wanted = [] if memory_from is None else [memory_from]
+            wanted += [] if drafts is None else [drafts.remembered]
+            spans = _spans(min(wanted, default=None), context.computed) if self.engine.encoder is not None else ()
+            for start, stop in spans:
+                if not self._stands(session, message, length, rewinds):
+                    return
+                frame = self._frame(context, start, stop)
+                if drafts is not None:
+                    drafts.remember(start, frame.count, frame.data)
+                if memory_from is not None and stop > memory_from:
+                    self.counters.memory_tokens += frame.count
+                    yield frame
+            memory_from = None if memory_from is None else max(memory_from, context.computed)
+            if finished or length >= end or not self._stands(session, message, length, rewinds):
+                return
+
+    def _stands(self, session: Session, message: Stream, length: int, rewinds: int) -> bool:
+        """Whether nothing has happened to the session since the stream's last round."""
+        context = session.context
+        here = self._table.get(message.session) is session and session.number == message.round
+        return here and (len(context.tokens), context.rewinds) == (length, rewinds)
+
+    def _open(self, message: Round | Stream, more: int) -> tuple[Session, list[int], int]:
+        """The session that a message goes on with, the tokens to append, and how many more it may hold after them.
+
+        `more`: how many it will need room for, nodes included.
+        """
+        session = self._table.get(message.session)
+        if session is not None and message.round <= session.number:
+            raise OutOfOrder(f"round {message.round} comes after round {session.number}; start from a fresh session")
+        append = self._tokens(message)
         known = session or Session(self.engine.context())
         if message.base > len(known.digest) or known.digest.at(message.base) != message.digest:
             self.counters.conflicts += 1
@@ -153,48 +242,64 @@ class Sessions:
             raise TooLong(f"{length} tokens leave no room for an answer; a session holds {self.limits.max_tokens}")
         self._table[message.session] = known
         self._table.move_to_end(message.session)
-        self._make_room(length + len(tree))
-        return self._run(known, message, append, tree, room)
+        self._make_room(length + min(more, room + self.limits.max_nodes))
+        return known, append, room
 
     def _run(self, session: Session, message: Round, append: list[int], tree: DraftTree, room: int) -> Reply:
         context = session.context
-        length = message.base + len(append)
-        self.counters.prompt_tokens += len(append)
-        context.assign(message.base, append)
-        session.digest.truncate(message.base)
-        session.digest.extend(append)
-        shallow, nodes = _at_most(tree, room - 1)
-        logits = self.engine.verify(context, shallow)
-        choose = chooser(logits, message.sampling, shallow)
-        result = walk(shallow, choose, position=length, room=room, stop_tokens=self.stop_tokens)
-        new = context.commit(shallow, result.accepted, result.bonus)
-        session.digest.extend(new)
+        self._append(session, message, append)
+        accepted, bonus, _ = self._verify(session, tree, message.sampling, room)
         verdict = Verdict(
             round=message.round,
-            accepted=tuple(int(nodes[node]) for node in result.accepted),
-            bonus=result.bonus,
+            accepted=accepted,
+            bonus=bonus,
             length=len(context.tokens),
             digest=session.digest.at(len(context.tokens)),
-            finished=context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens,
+            finished=self._finished(context),
             server_seconds=0.0,
         )
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
-        session.last = Reply(verdict, spans, context, context.rewinds)
+        session.number, session.last = message.round, Reply(verdict, spans, context, context.rewinds)
         self.counters.rounds += 1
+        return session.last
+
+    def _append(self, session: Session, message: Round | Stream, append: list[int]) -> None:
+        self.counters.prompt_tokens += len(append)
+        session.context.assign(message.base, append)
+        session.digest.truncate(message.base)
+        session.digest.extend(append)
+
+    def _finished(self, context: Context) -> bool:
+        return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
+
+    def _verify(
+        self, session: Session, tree: DraftTree, sampling: Sampling, room: int
+    ) -> tuple[tuple[int, ...], int | None, list[int]]:
+        """Verify and commit: the accepted nodes, the bonus, and the new tokens, of which there are at most `room`."""
+        context = session.context
+        shallow, nodes = _at_most(tree, room - 1)
+        logits = self.engine.verify(context, shallow)
+        choose = chooser(logits, sampling, shallow)
+        result = walk(shallow, choose, position=len(context.tokens), room=room, stop_tokens=self.stop_tokens)
+        new = context.commit(shallow, result.accepted, result.bonus)
+        session.digest.extend(new)
         self.counters.drafted_nodes += len(tree)
         self.counters.accepted_nodes += len(result.accepted)
         self.counters.new_tokens += len(new)
-        return session.last
+        return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
 
     def memory(self, reply: Reply, index: int) -> Memory | None:
         """The reply's memory frame `index`; None at the end, or once the session has been rewound or dropped."""
-        encoder = self.engine.encoder
-        if encoder is None or index >= len(reply.spans) or reply.context.rewinds != reply.rewinds:
+        if self.engine.encoder is None or index >= len(reply.spans) or reply.context.rewinds != reply.rewinds:
             return None
-        start, end = reply.spans[index]
-        self.counters.memory_tokens += end - start
-        data = self.engine.memory(reply.context, start, end)
-        return Memory(digest=encoder.digest, start=start, count=end - start, data=data)
+        frame = self._frame(reply.context, *reply.spans[index])
+        self.counters.memory_tokens += frame.count
+        return frame
+
+    def _frame(self, context: Context, start: int, end: int) -> Memory:
+        assert self.engine.encoder is not None
+        data = self.engine.memory(context, start, end)
+        return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
 
     def drop(self, name: str) -> bool:
         """Forget a session; False where there is none."""
@@ -203,16 +308,23 @@ class Sessions:
             session.context.release()
         return session is not None
 
-    def _read(self, message: Round) -> tuple[list[int], DraftTree]:
+    def _tokens(self, message: Round | Stream) -> list[int]:
         try:
-            append, tree = unpack_tokens(message.append), message.tree.unpack(self.limits)
+            append = unpack_tokens(message.append)
             self.engine.check(append)
+        except (ProtocolError, UnknownToken) as error:
+            raise BadRound(str(error)) from error
+        return append
+
+    def _tree(self, message: Round) -> DraftTree:
+        try:
+            tree = message.tree.unpack(self.limits)
             self.engine.check(tree.tokens)
             for candidates in (tree.candidates or {}).values():
                 self.engine.check(candidates.tokens)
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
-        return append, tree
+        return tree
 
     def _make_room(self, wanted: int) -> None:
         """Drop the sessions used longest ago until the current one, the last of the table, fits."""

@@ -1,0 +1,74 @@
+"""The verifier's own drafts, in hosted mode: the drafter that its memory is for, run where the target is.
+
+What the drafter remembers of the target it gets as a device would, so that both draft alike. On the engine's thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from drafter.calibration import Calibration
+from drafter.cost import CostMeter
+from drafter.memory import unpack_memory
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.tree import DraftTree
+
+BOUNDS = Pace(depth=16, breadth=8, nodes=60)
+"""Of its trees, which are as large as pays."""
+
+
+class OwnDrafter:
+    """A drafter, and what all sessions teach of it: what its calls cost, and how far its word can be trusted."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter = drafter
+        self.costs, self.calibration = CostMeter(), Calibration()
+
+    def drafts(self) -> OwnDrafts:
+        """For one session."""
+        return OwnDrafts(self)
+
+
+class OwnDrafts:
+    """One session's. Its tokens may lag behind the session's: `follow` first."""
+
+    def __init__(self, own: OwnDrafter) -> None:
+        self._own = own
+        self._context = own.drafter.context()
+        self._asked = 0.0
+
+    @property
+    def remembered(self) -> int:
+        """Tokens from the first on whose memory it has."""
+        return self._context.memory_length
+
+    def follow(self, tokens: Sequence[int]) -> None:
+        """Have these tokens."""
+        mine = self._context.tokens
+        pairs = enumerate(zip(mine, tokens))
+        same = next((at for at, (one, other) in pairs if one != other), min(len(mine), len(tokens)))
+        if same < len(mine):
+            self._context.rewind(same)
+        if same < len(tokens):
+            self._context.commit(tokens[same:])
+
+    def draft(self) -> DraftTree:
+        """What may come next."""
+        tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, self._own.calibration)
+        if self._context.taken is not None:
+            self._own.costs.drafted(*self._context.taken)
+        self._asked = time.monotonic()
+        return tree
+
+    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
+        """The verdict on the last draft is there."""
+        self._own.calibration.learn(tree, accepted, bonus)
+        if self._context.taken is not None:  # Else the prompt was run as well.
+            self._own.costs.judged(len(tree), time.monotonic() - self._asked)
+
+    def remember(self, start: int, count: int, data: bytes) -> None:
+        """Take the target's memory of `count` tokens from `start` on, as it goes over the wire."""
+        self._context.remember(start, unpack_memory(data, count, self._own.drafter.memory_layers))

@@ -1,0 +1,292 @@
+"""Streams: the verifier's own drafts change no token, memory comes along, and a device takes over at any point."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+from drafter.memory import unpack_memory
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.tree import DraftTree
+from remote import LinkDown, VerifierClient
+from remote.protocol import (
+    Conflict,
+    Limits,
+    Memory,
+    Progress,
+    Round,
+    Sampling,
+    Stream,
+    Tree,
+    decode,
+    decode_frame,
+    digest_of,
+    encode,
+    encode_frame,
+    pack_tokens,
+    unpack_tokens,
+)
+from remote.verifier.engine import Engine
+from remote.verifier.hosted import OwnDrafter
+from remote.verifier.http import create_app
+from remote.verifier.serve import card, load_target
+from remote.verifier.sessions import Diverged, OutOfOrder, Sessions, TooLong
+from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
+from tests.remote.verifier.tiny import generated
+
+LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=300, max_body_bytes=4096)
+WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_pair) -> Engine:
+    return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
+
+
+@pytest.fixture(scope="module")
+def prompt(drafter) -> list[int]:
+    return drafter.text.render([("user", "unpack a tar archive")])
+
+
+def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
+    own = None if drafter is None else OwnDrafter(drafter)
+    limits = {"max_sessions": 4, "max_cached_tokens": 10_000, **changed}
+    return Sessions(engine, LIMITS, stops, own=own, **limits)
+
+
+def ask(known: list[int], append: list[int], number: int = 1, most: int = 40, **fields) -> Stream:
+    return Stream(
+        **{
+            "session": "s",
+            "round": number,
+            "base": len(known),
+            "digest": digest_of(known),
+            "append": pack_tokens(append),
+            "most": most,
+        }
+        | fields
+    )
+
+
+def tokens_of(frames) -> list[int]:
+    return [token for frame in frames if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), WARM])
+def test_drafts_of_its_own_change_no_token_and_save_rounds(engine, drafter, prompt, sampling):
+    frames = {}
+    for name, sessions, draft in (
+        ("drafts", table(engine, drafter), True),
+        ("plain", table(engine, drafter), False),
+        ("none", table(engine, None), True),
+    ):
+        frames[name] = list(sessions.stream(ask([], prompt, draft=draft, sampling=sampling)))
+        assert sessions.counters.new_tokens == 40 and sessions.counters.streams == 1
+    assert tokens_of(frames["drafts"]) == tokens_of(frames["plain"]) == tokens_of(frames["none"])
+    if sampling.temperature == 0:
+        assert tokens_of(frames["plain"]) == generated(engine.model, prompt, 40)
+    assert len(frames["plain"]) == len(frames["none"]) == 40
+    assert len(frames["drafts"]) < 40 and sum(frame.drafted for frame in frames["drafts"]) > 0
+    last = frames["drafts"][-1]
+    assert (last.length, last.digest) == (len(prompt) + 40, digest_of(prompt + tokens_of(frames["drafts"])))
+    assert all(frame.server_seconds > 0 and not frame.finished for frame in frames["drafts"])
+
+
+@pytest.mark.parametrize("known", [0, 5])
+def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
+    frames = list(table(engine, drafter).stream(ask([], prompt, memory_from=known)))
+    text = prompt + tokens_of(frames)
+    context = engine.context()
+    context.assign(0, text)
+    engine.verify(context, DraftTree.empty())
+    seen = np.zeros(len(text), bool)
+    committed = 0
+    for frame in frames:
+        if isinstance(frame, Progress):
+            committed = frame.length
+            continue
+        span = slice(frame.start, frame.start + frame.count)
+        assert span.stop <= committed and frame.digest == engine.encoder.digest
+        seen[span] = True
+        layers = engine.encoder.layers
+        sent, right = (
+            unpack_memory(data, frame.count, layers)
+            for data in (frame.data, engine.memory(context, frame.start, span.stop))
+        )
+        for one, other in zip(sent[0], right[0], strict=True):
+            np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), atol=1.0, rtol=0.02)
+    assert seen[known:-1].all(), "of all but the last token, which nobody has computed yet"
+    without = list(table(engine, drafter).stream(ask([], prompt)))
+    assert tokens_of(without) == tokens_of(frames) and all(isinstance(frame, Progress) for frame in without)
+
+
+def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
+    text = generated(engine.model, prompt, 40)
+    stop = text[17]
+    frames = list(table(engine, drafter, frozenset({stop})).stream(ask([], prompt)))
+    assert tokens_of(frames) == text[: text.index(stop) + 1]
+    assert [frame.finished for frame in frames] == [False] * (len(frames) - 1) + [True]
+
+
+def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, prompt):
+    sessions, text = table(engine, drafter), generated(engine.model, prompt, 30)
+    stream = sessions.stream(ask([], prompt))
+    known = prompt + tokens_of([next(stream)])
+    here = len(known) - len(prompt)
+    round = Round(
+        session="s",
+        round=2,
+        base=len(known),
+        digest=digest_of(known),
+        append=b"",
+        tree=Tree.pack(DraftTree.chain(text[here : here + 2])),
+    )
+    verdict = sessions.round(round).verdict
+    assert verdict.accepted == (0, 1) and verdict.bonus == text[here + 2]
+    assert list(stream) == []
+    assert sessions.round(round).verdict == verdict, "a repetition gets the same again"
+    known += text[here : here + 3]
+    assert tokens_of(sessions.stream(ask(known, [], 3, most=5))) == text[here + 3 : here + 8]
+
+
+def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
+    sessions = table(engine, drafter)
+    stream = sessions.stream(ask([], prompt, memory_from=0))
+    next(stream)
+    assert sessions.drop("s") and list(stream) == []
+
+
+def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):
+    sessions = table(engine, drafter)
+    with pytest.raises(Diverged) as diverged:
+        next(sessions.stream(ask(prompt, [3])))
+    assert diverged.value.conflict == Conflict(have=((0, digest_of([])),))
+    with pytest.raises(TooLong):
+        next(sessions.stream(ask([], prompt * 20)))
+    text = tokens_of(sessions.stream(ask([], prompt, 4, most=3)))
+    with pytest.raises(OutOfOrder):
+        next(sessions.stream(ask([], prompt, 4)))
+    assert tokens_of(sessions.stream(ask(prompt + text, [], 5, most=2))) == generated(engine.model, prompt, 5)[3:]
+
+
+def test_a_full_session_is_finished(engine, drafter, prompt):
+    long = (prompt * 20)[: LIMITS.max_tokens - 6]
+    frames = list(table(engine, drafter).stream(ask([], long, most=100)))
+    assert len(tokens_of(frames)) == 6 and frames[-1].finished
+
+
+# ---- over HTTP -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def app(tiny_pair, engine, drafter):
+    return create_app(engine, card(load_target(str(tiny_pair / "target")), engine), own=OwnDrafter(drafter))
+
+
+async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
+    async with connected(app) as client:
+        refused = await client.post("/v1/streams", content=encode(ask(prompt, [3])))
+        assert refused.status_code == 409 and decode(refused.content, Conflict).have
+        answer = await client.post("/v1/streams", content=encode(ask([], prompt, memory_from=0)))
+        malformed = await client.post("/v1/streams", content=b"\xc1")
+    assert malformed.status_code == 400
+    frames = frames_of(answer.content)
+    assert isinstance(frames[0], Progress) and any(isinstance(frame, Memory) for frame in frames)
+    assert tokens_of(frames) == generated(engine.model, prompt, 40)
+
+
+async def test_too_many_waiting_is_busy(tiny_pair, engine, drafter, prompt):
+    made = card(load_target(str(tiny_pair / "target")), engine)
+    async with connected(create_app(engine, made, max_waiting=0, own=OwnDrafter(drafter))) as client:
+        answer = await client.post("/v1/streams", content=encode(ask([], prompt)))
+    assert answer.status_code == 503
+
+
+async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app, engine, prompt):
+    text = generated(engine.model, prompt, 40)
+    with running(app) as url:
+        async with VerifierClient(url) as client:
+            session, other = client.session(), client.session()
+            stream = await session.stream(prompt, Sampling(), most=40, memory_from=0, deadline=PATIENT, silence=PATIENT)
+            read = []
+            async for frame in stream:
+                read.append(frame)
+                if len(tokens_of(read)) >= 8:
+                    break
+            await stream.aclose()
+            known = prompt + tokens_of(read)
+            at = len(known) - len(prompt)
+            tree = DraftTree.chain(text[at : at + 2])
+            reply = await session.round(known, tree, Sampling(), memory_from=None, deadline=PATIENT)
+            assert reply.verdict.accepted == (0, 1) and reply.verdict.length == len(known) + 3
+            await reply.aclose()
+            known += text[at : at + 3]
+            rest = await session.stream(known, Sampling(), most=5, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            assert tokens_of([frame async for frame in rest]) == text[at + 3 : at + 8]
+            assert stream.bytes_down > rest.bytes_down > 0 and rest.bytes_up > 0
+            # Nobody has told the verifier of this session: it says so, and gets all tokens.
+            await other.close(PATIENT)
+            fresh = await other.stream(known, Sampling(), most=3, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            assert tokens_of([frame async for frame in fresh]) == text[at + 3 : at + 6]
+            await session.close(PATIENT)
+            again = await session.stream(known, Sampling(), most=3, memory_from=None, deadline=PATIENT, silence=PATIENT)
+            assert tokens_of([frame async for frame in again]) == text[at + 3 : at + 6]
+
+
+async def test_a_stream_that_breaks_leaves_what_was_read(app, engine, prompt):
+    class Cut(httpx.AsyncByteStream):
+        def __init__(self, inner, most):
+            self.inner, self.most = inner, most
+
+        async def __aiter__(self):
+            async for chunk in self.inner:
+                yield chunk[: self.most]
+                raise httpx.ReadError("cut")
+
+        async def aclose(self):
+            await self.inner.aclose()
+
+    class Transport(httpx.AsyncBaseTransport):
+        cut = True
+
+        def __init__(self):
+            self.inner = httpx.AsyncHTTPTransport()
+
+        async def handle_async_request(self, request):
+            response = await self.inner.handle_async_request(request)
+            if self.cut and request.url.path == "/v1/streams":
+                response.stream = Cut(response.stream, 10_000)
+            return response
+
+        async def aclose(self):
+            await self.inner.aclose()
+
+    text = generated(engine.model, prompt, 20)
+    with running(app) as url:
+        transport = Transport()
+        async with VerifierClient(url, transport=transport) as client:
+            session = client.session()
+            arguments = {"memory_from": None, "deadline": PATIENT, "silence": PATIENT}
+            stream = await session.stream(prompt, Sampling(), most=20, **arguments)
+            read = []
+            with pytest.raises(LinkDown):
+                async for frame in stream:
+                    read.append(frame)
+            known = prompt + tokens_of(read)
+            transport.cut = False
+            rest = await session.stream(known, Sampling(), most=20 - len(tokens_of(read)), **arguments)
+            assert tokens_of(read) + tokens_of([frame async for frame in rest]) == text
+
+
+def test_a_frame_of_progress_is_read_as_it_was_written():
+    frame = Progress(
+        tokens=pack_tokens([1, 2]), drafted=1, length=9, digest=digest_of([3]), finished=True, server_seconds=0.25
+    )
+    assert decode_frame(encode_frame(frame)[4:]) == frame
