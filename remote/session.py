@@ -78,12 +78,22 @@ class HostedStream:
     """What the verifier drafts and verifies by itself, as it comes: `Progress`, each followed by memory if asked for.
 
     Each `Progress` is committed in the session before it is given. Read it to the end, or call `aclose`; the session
-    goes on from what was read. Iterating raises `LinkDown` where the stream breaks, or nothing comes for `silence`
-    seconds, and `Incompatible`.
+    goes on from what was read. Iterating raises `LinkDown` where the stream breaks or ends before the answer does, or
+    nothing comes for `silence` seconds, and `Incompatible`.
     """
 
-    def __init__(self, session: RemoteSession, frames: AsyncIterator[Frame], answer: Answer, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        session: RemoteSession,
+        frames: AsyncIterator[Frame],
+        answer: Answer,
+        traffic: Traffic,
+        *,
+        most: int,
+        silence: float,
+    ) -> None:
         self._session, self._frames, self._answer, self._traffic = session, frames, answer, traffic
+        self._left, self._silence = most, silence
 
     @property
     def bytes_up(self) -> int:
@@ -99,9 +109,11 @@ class HostedStream:
 
     async def __anext__(self) -> Progress | Memory:
         try:
-            frame = await self._session._streamed(self._frames)
+            frame = await self._session._streamed(self._frames, self._left, self._silence)
             if frame is None:
                 raise StopAsyncIteration
+            if isinstance(frame, Progress):
+                self._left = 0 if frame.finished else self._left - len(frame.tokens) // 4
             return frame
         except BaseException:
             await self.aclose()
@@ -217,9 +229,11 @@ class RemoteSession:
             )
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> HostedStream:
-            return HostedStream(self, read_frames(answer.chunks()), answer, traffic)
+            frames = read_frames(answer.chunks())
+            return HostedStream(self, frames, answer, traffic, most=most, silence=silence)
 
-        return await self._ask("/v1/streams", tokens, request, read, deadline, silence, renumber=True)
+        patience = max(deadline, silence)
+        return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
 
     async def _ask(
         self,
@@ -312,16 +326,19 @@ class RemoteSession:
         memory = MemoryStream(frames, answer, host, verdict.length)
         return RoundReply(verdict, memory, rtt_seconds, traffic, exchanges)
 
-    async def _streamed(self, frames: AsyncIterator[Frame]) -> Progress | Memory | None:
-        """The next frame of a stream, committed; None at its end. For `HostedStream`."""
+    async def _streamed(self, frames: AsyncIterator[Frame], left: int, silence: float) -> Progress | Memory | None:
+        """The next frame of a stream, which has `left` tokens to come, committed; None at its end."""
         host = self._wire.host
-        frame = await _next_frame(frames, host)
+        async with self._wire.within(silence):
+            frame = await _next_frame(frames, host)
         if isinstance(frame, Memory) and frame.start + frame.count <= len(self._tokens):
             return frame
-        if not isinstance(frame, Progress):
-            if frame is None:
-                return None
-            raise Incompatible(f"{host} sent what no stream has; update the older side")
+        if frame is None:
+            if left:
+                raise Broken(f"the answer of {host} ended early; check the network")
+            return None
+        if not isinstance(frame, Progress) or len(frame.tokens) > 4 * left:
+            raise Incompatible(f"{host} sent what this stream cannot have; update the older side")
         try:
             new = unpack_tokens(frame.tokens)
         except ProtocolError as error:

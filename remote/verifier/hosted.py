@@ -14,7 +14,9 @@ from drafter.cost import CostMeter
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
+from drafter.step import cache_shapes
 from drafter.tree import DraftTree
+from remote.verifier.engine import Engine, UnfitDrafter
 
 BOUNDS = Pace(depth=16, breadth=8, nodes=60)
 """Of its trees, which are as large as pays."""
@@ -23,9 +25,21 @@ BOUNDS = Pace(depth=16, breadth=8, nodes=60)
 class OwnDrafter:
     """A drafter, and what all sessions teach of it: what its calls cost, and how far its word can be trusted."""
 
-    def __init__(self, drafter: Drafter) -> None:
+    def __init__(self, drafter: Drafter, engine: Engine) -> None:
+        """Raises `UnfitDrafter`."""
+        if drafter.config.vocabulary != engine.vocabulary:
+            sizes = f"{drafter.config.vocabulary} tokens, the target has {engine.vocabulary}"
+            raise UnfitDrafter(f"The drafter knows {sizes}. Serve its own target, or leave the drafter out.")
         self.drafter = drafter
-        self.costs, self.calibration = CostMeter(), Calibration()
+        self.costs = CostMeter()
+        self.calibrations = {greedy: Calibration() for greedy in (True, False)}
+
+    @property
+    def bytes_per_token(self) -> int:
+        """What a session's drafts take for each of its tokens, beside the target's keys and values."""
+        config = self.drafter.config
+        shapes = [*cache_shapes(config), config.memory_layers[0]]
+        return sum(2 * 4 * heads * size for heads, size in shapes)
 
     def drafts(self) -> OwnDrafts:
         """For one session."""
@@ -55,17 +69,18 @@ class OwnDrafts:
         if same < len(tokens):
             self._context.commit(tokens[same:])
 
-    def draft(self) -> DraftTree:
-        """What may come next."""
-        tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, self._own.calibration)
+    def draft(self, greedy: bool) -> DraftTree:
+        """What may come next, where the target is greedy or is not. Runs what was followed since the last draft."""
+        calibration = self._own.calibrations[greedy]
+        tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, calibration)
         if self._context.taken is not None:
             self._own.costs.drafted(*self._context.taken)
         self._asked = time.monotonic()
         return tree
 
-    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
+    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool) -> None:
         """The verdict on the last draft is there."""
-        self._own.calibration.learn(tree, accepted, bonus)
+        self._own.calibrations[greedy].learn(tree, accepted, bonus)
         if self._context.taken is not None:  # Else the prompt was run as well.
             self._own.costs.judged(len(tree), time.monotonic() - self._asked)
 

@@ -1,7 +1,8 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
 The engine runs in a worker thread, one call at a time and first come, first served: a round is one call, so is each of
-a stream's own rounds, and so is each memory frame after them: rounds of other sessions slip in between. A client that
+a stream's own rounds, and so is each memory frame after them: rounds of other sessions slip in between. (Where the
+verifier drafts by itself, a prompt's pass through the drafter is part of the stream's first round.) A client that
 hangs up stops its own stream only; the call in progress runs to its end, and the session stays whole.
 """
 
@@ -144,13 +145,16 @@ class Service:
     async def streams(self, request: Request) -> Response:
         message = decode(await _read(request, self._card.limits.max_body_bytes), Stream)
         frames = self.sessions.stream(message)
-        first = await self._queued(lambda: next(frames))
+        first = await self._queued(lambda: next(frames, None))
         return StreamingResponse(self._streamed(first, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
-    async def _streamed(self, frame: Frame | None, frames: Iterator[Frame]) -> AsyncIterator[bytes]:
-        while frame is not None:
-            yield encode_frame(frame)
-            frame = await self._in_turn(lambda: next(frames, None))
+    async def _streamed(self, frame: Frame | None, frames: Iterator[Frame | None]) -> AsyncIterator[bytes]:
+        """An error on the way cuts the body off, so that nobody takes what came for all."""
+        more = True
+        while more:
+            if frame is not None:
+                yield encode_frame(frame)
+            more, frame = await self._in_turn(lambda: next(((True, one) for one in frames), (False, None)))
 
     async def _queued(self, call: Callable[[], T]) -> T:
         """Raises `Busy` where too many wait already."""

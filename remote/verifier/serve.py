@@ -201,8 +201,8 @@ def serve(
         engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
         own = None
         if drafter is not None and (drafter / GRAPH).is_file():  # For devices that draft the encoder is enough.
-            own = OwnDrafter(Drafter.load(drafter))
-        cached = _free_bytes(engine) // engine.bytes_per_token
+            own = OwnDrafter(Drafter.load(drafter), engine)
+        cached = _free_bytes(engine) // (engine.bytes_per_token + (0 if own is None else own.bytes_per_token))
         app = create_app(engine, card(target, engine), token=token, max_cached_tokens=cached, own=own)
         config = uvicorn.Config(
             app,

@@ -47,6 +47,7 @@ class RoundRefused(Exception):
     ├── BadRound       breaks a rule of the protocol
     ├── OutOfOrder     older than the session's last round
     ├── TooLong        more tokens than a session may hold
+    ├── Dropped        a stream whose session was forgotten for others
     └── Diverged       the verifier does not hold the prefix that the device builds on
     """
 
@@ -67,6 +68,12 @@ class TooLong(RoundRefused):
     """More tokens than a session may hold."""
 
     code = "too_long"
+
+
+class Dropped(RoundRefused):
+    """A stream whose session was forgotten for others."""
+
+    code = "unavailable"
 
 
 class Diverged(RoundRefused):
@@ -109,6 +116,8 @@ class Session:
     digest: RunningDigest = field(default_factory=RunningDigest)
     number: int = -1
     """Of the last round or stream."""
+    epoch: int = 0
+    """Grows with each round or stream that changes the tokens."""
     last: Reply | None = None
     """What the last round gave; None after a stream."""
     drafts: OwnDrafts | None = None
@@ -163,19 +172,20 @@ class Sessions:
         session, append, room = self._open(message, len(tree))
         return self._run(session, message, append, tree, room)
 
-    def stream(self, message: Stream) -> Iterator[Progress | Memory]:
+    def stream(self, message: Stream) -> Iterator[Progress | Memory | None]:
         """Append, then draft, verify and commit round by round until the answer is complete; each `next` is one call.
 
-        It ends early, and silently, where something else happened to the session in between. The first `next` raises
-        `RoundRefused`; any `EngineError`.
+        None: a call whose result is the verifier's own affair. It ends early, and silently, where a newer round or
+        stream changed the session; where the session was dropped it raises `Dropped`. The first `next` raises the
+        other `RoundRefused`; any `EngineError`.
         """
         own = self.own if message.draft else None
-        session, append, room = self._open(message, message.most + (BOUNDS.nodes if own is not None else 0))
+        session, append, room = self._open(message, BOUNDS.nodes if own is not None else 0)
         self._append(session, message, append)
         session.number, session.last = message.round, None
         self.counters.streams += 1
-        context, memory_from = session.context, message.memory_from
-        end = len(context.tokens) + min(message.most, room)
+        context, epoch, greedy = session.context, session.epoch, message.sampling.temperature == 0
+        end, memory_from = len(context.tokens) + min(message.most, room), message.memory_from
         drafts = None
         if own is not None:
             drafts = session.drafts = session.drafts or own.drafts()
@@ -183,48 +193,54 @@ class Sessions:
             begun, tree = time.monotonic(), DraftTree.empty()
             if drafts is not None:
                 drafts.follow(context.tokens)
-                tree = drafts.draft()
+                tree = drafts.draft(greedy)
             accepted, bonus, new = self._verify(session, tree, message.sampling, end - len(context.tokens))
             if drafts is not None:
-                drafts.judged(tree, accepted, bonus)
+                drafts.judged(tree, accepted, bonus, greedy)
                 drafts.follow(context.tokens)
-            length, rewinds = len(context.tokens), context.rewinds
-            finished = self._finished(context)
-            digest, seconds = session.digest.at(length), time.monotonic() - begun
+            length, finished = len(context.tokens), self._finished(context)
             yield Progress(
                 tokens=pack_tokens(new),
                 drafted=len(accepted),
                 length=length,
-                digest=digest,
+                digest=session.digest.at(length),
                 finished=finished,
-                server_seconds=seconds,
+                server_seconds=time.monotonic() - begun,
             )
-            wanted = [] if memory_from is None else [memory_from]
-            wanted += [] if drafts is None else [drafts.remembered]
-            spans = _spans(min(wanted, default=None), context.computed) if self.engine.encoder is not None else ()
-            for start, stop in spans:
-                if not self._stands(session, message, length, rewinds):
+            for start, stop, sent in self._stream_spans(context, memory_from, drafts):
+                if not self._stands(session, message.session, epoch):
                     return
                 frame = self._frame(context, start, stop)
                 if drafts is not None:
                     drafts.remember(start, frame.count, frame.data)
-                if memory_from is not None and stop > memory_from:
-                    self.counters.memory_tokens += frame.count
-                    yield frame
+                self.counters.memory_tokens += frame.count if sent else 0
+                yield frame if sent else None
             memory_from = None if memory_from is None else max(memory_from, context.computed)
-            if finished or length >= end or not self._stands(session, message, length, rewinds):
+            if finished or length >= end or not self._stands(session, message.session, epoch):
                 return
+            self._table.move_to_end(message.session)
+            self._make_room(length + 1 + (BOUNDS.nodes if own is not None else 0))
 
-    def _stands(self, session: Session, message: Stream, length: int, rewinds: int) -> bool:
-        """Whether nothing has happened to the session since the stream's last round."""
-        context = session.context
-        here = self._table.get(message.session) is session and session.number == message.round
-        return here and (len(context.tokens), context.rewinds) == (length, rewinds)
+    def _stream_spans(
+        self, context: Context, memory_from: int | None, drafts: OwnDrafts | None
+    ) -> list[tuple[int, int, bool]]:
+        """Whose memory is to be computed after a stream's round: (start, end, whether it is sent), newest first."""
+        if self.engine.encoder is None:
+            return []
+        asked = context.computed if memory_from is None else min(memory_from, context.computed)
+        sent = [(*span, True) for span in _spans(asked, context.computed)]
+        return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
 
-    def _open(self, message: Round | Stream, more: int) -> tuple[Session, list[int], int]:
+    def _stands(self, session: Session, name: str, epoch: int) -> bool:
+        """Whether nobody has changed the session since. Raises `Dropped`."""
+        if self._table.get(name) is not session:
+            raise Dropped("the session was dropped while it was streamed; ask again, and it begins anew")
+        return session.epoch == epoch
+
+    def _open(self, message: Round | Stream, nodes: int) -> tuple[Session, list[int], int]:
         """The session that a message goes on with, the tokens to append, and how many more it may hold after them.
 
-        `more`: how many it will need room for, nodes included.
+        `nodes`: how many the next draft may have.
         """
         session = self._table.get(message.session)
         if session is not None and message.round <= session.number:
@@ -242,7 +258,7 @@ class Sessions:
             raise TooLong(f"{length} tokens leave no room for an answer; a session holds {self.limits.max_tokens}")
         self._table[message.session] = known
         self._table.move_to_end(message.session)
-        self._make_room(length + min(more, room + self.limits.max_nodes))
+        self._make_room(length + nodes)
         return known, append, room
 
     def _run(self, session: Session, message: Round, append: list[int], tree: DraftTree, room: int) -> Reply:
@@ -264,6 +280,7 @@ class Sessions:
         return session.last
 
     def _append(self, session: Session, message: Round | Stream, append: list[int]) -> None:
+        session.epoch += 1
         self.counters.prompt_tokens += len(append)
         session.context.assign(message.base, append)
         session.digest.truncate(message.base)
