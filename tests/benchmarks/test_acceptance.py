@@ -13,6 +13,7 @@ from benchmarks.acceptance import DRAFTED, PromptLookup, Tally, agreement_by_sta
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes
 from drafter.training.baselines import baseline_config, build, save_baseline
+from drafter.training.baselines.shapes import moa_parameters
 from drafter.tree import ROOT, DraftTree
 
 DEPTH = 4
@@ -166,7 +167,7 @@ def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):
 
 
 def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine, drafter, tiny_pair, tmp_path, capsys):
-    config = baseline_config(engine.model, "tiny", "eagle2")
+    config = baseline_config(engine.model, "tiny", "eagle2", parameters=moa_parameters(drafter.config))
     save_baseline(build(config), tmp_path / "eagle2")
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "list all files"}\n')
     out = tmp_path / "out.json"

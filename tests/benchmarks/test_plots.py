@@ -205,7 +205,13 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| no layer self-attention | 6.00 | 87.5%, 50.0% | 0.250 | 62.5% | 3.8M | 1,200 | – |",
             ],
         ),
-        ("single_device", ["| outrider | 175.0 | 1.75 (1.62 to 1.88) |", "depth 4, 2 a level, 8 nodes. 7 prompts."]),
+        (
+            "single_device",
+            [
+                "| outrider | 175.0 | 1.75 (1.62 to 1.88) |",
+                "depth 4, 2 a level, 8 nodes; by measure at most depth 24, 2 a level, 32 nodes. 7 prompts.",
+            ],
+        ),
         ("second_stage", ["| off | 400.0 | 1.00 (1.00 to 1.00) | 1.00 |"]),
         (
             "draft_step",
