@@ -151,16 +151,9 @@ class Drafting:
             self._second_stage.stored = self._retrieval.indices
 
     def _follow(self, tokens: Sequence[int]) -> None:
-        known = self._context.tokens
-        same = next(
-            (at for at, (old, new) in enumerate(zip(known, tokens)) if old != new), min(len(known), len(tokens))
-        )
-        if same < len(known):
-            self._context.rewind(same)
-            self._digests.truncate(same)
-        if same < len(tokens):
-            self._context.commit(tokens[same:])
-            self._digests.extend(tokens[same:])
+        same = self._context.follow(tokens)
+        self._digests.truncate(same)
+        self._digests.extend(tokens[same:])
         if not self._restored:
             self._restored = True
             with contextlib.suppress(StorageError):  # The verifier can compute all of it again.

@@ -103,18 +103,17 @@ class Course:
             self.handshake = False
             gone += profile.rtt_ms / 1000
         timeout = max(LEAST_TIMEOUT, 1.5 * profile.rtt_ms / 1000 + 4 * profile.jitter_ms / 1000)
-        while (through := self._through(gone, timeout)) is None:
+        while self._lost(gone):
             gone += timeout
             timeout = min(2 * timeout, LONGEST_TIMEOUT)
         jitter = self.rng.expovariate(1000 / profile.jitter_ms) if profile.jitter_ms else 0.0
-        self._last = max(self._last, through + profile.rtt_ms / 2000 + jitter)
+        self._last = max(self._last, gone + profile.rtt_ms / 2000 + jitter)
         return self._last
 
-    def _through(self, sent: float, timeout: float) -> float | None:
-        """`sent` where the segment gets through that was sent then; None: it is lost."""
-        if any(start <= sent < start + length for start, length in self.profile.outages):
-            return None
-        return None if self.rng.random() < self.profile.loss else sent
+    def _lost(self, sent: float) -> bool:
+        """Whether a segment that is sent now does not get through."""
+        out = any(start <= sent < start + length for start, length in self.profile.outages)
+        return out or self.rng.random() < self.profile.loss
 
 
 @dataclass

@@ -104,6 +104,16 @@ class DraftContext:
         self.tokens += tokens
         self._known = np.append(self._known, np.zeros(len(tokens), bool))
 
+    def follow(self, tokens: Sequence[int]) -> int:
+        """Have these tokens instead; how many of those before stay. Raises `ValueError` for an unknown id."""
+        pairs = enumerate(zip(self.tokens, tokens))
+        same = next((at for at, (old, new) in pairs if old != new), min(len(self.tokens), len(tokens)))
+        if same < len(self.tokens):
+            self.rewind(same)
+        if same < len(tokens):
+            self.commit(tokens[same:])
+        return same
+
     def rewind(self, length: int) -> None:
         """Forget all tokens from position `length` on, and their memory."""
         if not 0 <= length <= len(self.tokens):

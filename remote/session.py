@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from drafter.tree import ROOT, DraftTree
 from remote.errors import Broken, Incompatible, Refused, quoted
@@ -182,16 +182,7 @@ class RemoteSession:
         packed = Tree.pack(tree)
 
         def request(base: int) -> Round:
-            return Round(
-                session=self.id,
-                round=self._number,
-                base=base,
-                digest=self._digests.at(base),
-                append=pack_tokens(self._tokens[base:]),
-                tree=packed,
-                sampling=sampling,
-                memory_from=memory_from,
-            )
+            return Round(**self._since(base), tree=packed, sampling=sampling, memory_from=memory_from)
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> RoundReply:
             return await self._reply(answer, tree, traffic, exchanges)
@@ -216,17 +207,7 @@ class RemoteSession:
         """
 
         def request(base: int) -> Stream:
-            return Stream(
-                session=self.id,
-                round=self._number,
-                base=base,
-                digest=self._digests.at(base),
-                append=pack_tokens(self._tokens[base:]),
-                most=most,
-                draft=draft,
-                sampling=sampling,
-                memory_from=memory_from,
-            )
+            return Stream(**self._since(base), most=most, draft=draft, sampling=sampling, memory_from=memory_from)
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> HostedStream:
             frames = read_frames(answer.chunks())
@@ -234,6 +215,16 @@ class RemoteSession:
 
         patience = max(deadline, silence)
         return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
+
+    def _since(self, base: int) -> dict[str, Any]:
+        """What a request says of the tokens, where the verifier holds the first `base` of them."""
+        return {
+            "session": self.id,
+            "round": self._number,
+            "base": base,
+            "digest": self._digests.at(base),
+            "append": pack_tokens(self._tokens[base:]),
+        }
 
     async def _ask(
         self,

@@ -61,13 +61,7 @@ class OwnDrafts:
 
     def follow(self, tokens: Sequence[int]) -> None:
         """Have these tokens."""
-        mine = self._context.tokens
-        pairs = enumerate(zip(mine, tokens))
-        same = next((at for at, (one, other) in pairs if one != other), min(len(mine), len(tokens)))
-        if same < len(mine):
-            self._context.rewind(same)
-        if same < len(tokens):
-            self._context.commit(tokens[same:])
+        self._context.follow(tokens)
 
     def draft(self, greedy: bool) -> DraftTree:
         """What may come next, where the target is greedy or is not. Runs what was followed since the last draft."""

@@ -150,11 +150,12 @@ class Service:
 
     async def _streamed(self, frame: Frame | None, frames: Iterator[Frame | None]) -> AsyncIterator[bytes]:
         """An error on the way cuts the body off, so that nobody takes what came for all."""
-        more = True
-        while more:
-            if frame is not None:
-                yield encode_frame(frame)
-            more, frame = await self._in_turn(lambda: next(((True, one) for one in frames), (False, None)))
+        end = object()
+        following: Frame | object | None = frame
+        while following is not end:
+            if isinstance(following, Frame):
+                yield encode_frame(following)
+            following = await self._in_turn(lambda: next(frames, end))
 
     async def _queued(self, call: Callable[[], T]) -> T:
         """Raises `Busy` where too many wait already."""

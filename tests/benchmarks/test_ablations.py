@@ -93,23 +93,15 @@ def test_another_baseline_turns_its_old_value_into_a_variant(target, common):
     assert "tail-0.12" in jobs and "tail-0.3" in refused
 
 
-def test_what_a_target_cannot_do_is_left_out(target, common):
-    config = target.config
-    layers, config.num_hidden_layers = config.num_hidden_layers, 2
-    try:
-        _, refused = plan(target, Recipe(), common)
-    finally:
-        config.num_hidden_layers = layers
+def test_what_a_target_cannot_do_is_left_out(target, common, monkeypatch):
+    monkeypatch.setattr(target.config, "num_hidden_layers", 2)
+    _, refused = plan(target, Recipe(), common)
     assert "N = 2" in refused["n-2"]
 
 
-def test_all_that_the_grid_learns_from_is_recorded(target, common):
-    config = target.config
-    layers, config.num_hidden_layers = config.num_hidden_layers, 8
-    try:
-        jobs, refused = plan(target, Recipe(), common)
-    finally:
-        config.num_hidden_layers = layers
+def test_all_that_the_grid_learns_from_is_recorded(target, common, monkeypatch):
+    monkeypatch.setattr(target.config, "num_hidden_layers", 8)
+    jobs, _ = plan(target, Recipe(), common)
     assert {"n-2", "first-2"} <= set(jobs) and states(jobs.values()) == [1, 2, 6, 7]
 
 

@@ -129,6 +129,14 @@ def test_a_verdict_within_the_expanded_tree_leaves_one_new_row(tiny, seed):
     assert calls[0] == 1 and len(calls) == BUSH.depth and max(calls) <= BUSH.breadth
 
 
+@pytest.mark.parametrize(("other", "same"), [([1, 2, 3, 4], 3), ([1, 2], 2), ([1, 9, 3], 1), ([], 0), ([1, 2, 3], 3)])
+def test_following_equals_beginning_anew(tiny, other, same):
+    context = tiny.context([1, 2, 3])
+    assert context.follow(other) == same and context.tokens == other
+    if other:
+        same_tree(context.draft(BUSH), tiny.context(other).draft(BUSH))
+
+
 def test_it_says_how_many_calls_a_draft_took_unless_it_ran_more_than_a_round(tiny):
     context, calls = watched(tiny, tiny.tokens(0, 12))
     tree = context.draft(CHAIN)
