@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from types import TracebackType
 
 import httpx
@@ -31,6 +32,8 @@ class VerifierClient:
         verify: ssl.SSLContext | bool = True,
     ) -> None:
         self._wire = Wire(url, token, transport=transport, verify=verify)
+        self.rtt_seconds: float | None = None
+        """From the last card's request to its answer; None before the first. Connecting is not part of it."""
 
     async def __aenter__(self) -> VerifierClient:
         return self
@@ -48,6 +51,7 @@ class VerifierClient:
         host = self._wire.host
         async with self._wire.within(timeout):
             answer = await self._wire.send("GET", "/v1/card", Traffic(), silence=timeout)
+            self.rtt_seconds = time.perf_counter() - answer.sent
             body = await answer.read()
         try:
             version = decode(body, _Version).version

@@ -1,4 +1,4 @@
-"""What is measured of the network: round trips, failures, traffic; and what follows for deadlines and probes.
+"""What is measured of the network: round trips, bandwidth, failures; and what follows for deadlines and probes.
 
 Pure arithmetic over numbers that the caller measured: no clock and no sockets, so it tests without waiting.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from statistics import median
 from typing import Literal
 
 State = Literal["online", "degraded", "offline"]
@@ -24,6 +25,14 @@ MAX_DEADLINE_SECONDS = 60.0
 SERVER_SLACK = 2.0
 """A verifier may take this many times its estimate, since other sessions share it."""
 PROBE_SECONDS = (0.25, 15.0)
+EAGER_SECONDS = 1.0
+"""Longest wait between probes while somebody waits for the line."""
+LARGE = 4096
+"""Bytes that a request or a stream has more than others at least, for its time to tell of the bandwidth."""
+RATES = 8
+"""Transfers that a bandwidth is estimated from."""
+FIRST_BYTES_PER_SECOND = 48_000.0
+"""Half of the slowest uplink of 3G; for deadlines only, until one was measured."""
 
 
 class Link:
@@ -31,6 +40,9 @@ class Link:
 
     Round trips are smoothed as TCP does it (RFC 6298): gain 1/8 for the mean, 1/4 for the mean deviation, deadline at
     four deviations over the mean, doubled with each failure in a row.
+
+    A bandwidth is the median rate of the last few large transfers: a busy verifier makes one look slower than the line
+    is, and packets that were held up and come together make it look faster.
     """
 
     def __init__(self, rng: random.Random | None = None) -> None:
@@ -40,21 +52,40 @@ class Link:
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._failures = 0
         self._probes = 0
+        self._greeting: float | None = None
+        self._request = 0.0
+        self._up: deque[float] = deque(maxlen=RATES)
+        self._down: deque[float] = deque(maxlen=RATES)
         self.bytes_up = 0
         self.bytes_down = 0
 
     def observe(self, round_seconds: float, server_seconds: float, bytes_up: int, bytes_down: int) -> None:
         """An exchange that worked: how long it took, how much of that was the verifier's own time, and its traffic."""
         rtt = max(0.0, round_seconds - server_seconds)
-        if self._mean is None:
+        large = self._mean is not None and bytes_up - self._request >= LARGE
+        if large and self._mean is not None:
+            # What a long prompt took more than a short request is its way up, and says nothing of the round trip.
+            if (longer := rtt - self._mean) > 0:
+                self._up.append((bytes_up - self._request) / longer)
+        elif self._mean is None:
             self._mean, self._deviation = rtt, rtt / 2
         else:
             self._deviation += (abs(rtt - self._mean) - self._deviation) / 4
             self._mean += (rtt - self._mean) / 8
+        self._request = self._request if large else bytes_up
         self._recent.append(True)
         self._failures = self._probes = 0
         self.bytes_up += bytes_up
         self.bytes_down += bytes_down
+
+    def greeted(self, seconds: float) -> None:
+        """A small exchange that asked for no work took so long: what a round trip is until one was measured."""
+        self._greeting = seconds
+
+    def received(self, size: int, seconds: float) -> None:
+        """A stream of so many bytes came, in so many seconds from its first to its last."""
+        if size >= LARGE and seconds > 0:
+            self._down.append(size / seconds)
 
     def failed(self) -> None:
         """An exchange that did not: broken, refused by the network, or late."""
@@ -64,12 +95,22 @@ class Link:
     @property
     def rtt_seconds(self) -> float | None:
         """The smoothed round trip without the verifier's time; None before the first exchange."""
-        return self._mean
+        return self._greeting if self._mean is None else self._mean
 
     @property
     def jitter_seconds(self) -> float:
         """The smoothed mean deviation of round trips."""
         return self._deviation
+
+    @property
+    def up_bytes_per_second(self) -> float | None:
+        """Of the line to the verifier; None before a long prompt."""
+        return median(self._up) if self._up else None
+
+    @property
+    def down_bytes_per_second(self) -> float | None:
+        """Of the line from the verifier, or of the verifier where that is slower; None before a larger transfer."""
+        return median(self._down) if self._down else None
 
     @property
     def state(self) -> State:
@@ -82,20 +123,31 @@ class Link:
         slow = self._mean is not None and self._mean > SLOW_SECONDS
         return "degraded" if slow or not all(self._recent) else "online"
 
-    def deadline(self, server_estimate: float) -> float:
-        """Seconds to wait for an answer that should cost the verifier `server_estimate` seconds."""
+    def deadline(self, server_estimate: float, size: int = 0) -> float:
+        """Seconds to wait for an answer that should cost the verifier `server_estimate` seconds.
+
+        `size`: bytes that the request has beyond those of a usual one.
+        """
         line = FIRST_DEADLINE_SECONDS
         if self._mean is not None:
             line = self._mean + max(4 * self._deviation, MARGIN_SECONDS)
+        line += size / (self.up_bytes_per_second or FIRST_BYTES_PER_SECOND)
         backed_off = line * 2.0 ** min(self._failures, 10)
         return min(backed_off, MAX_DEADLINE_SECONDS) + SERVER_SLACK * server_estimate
 
-    def next_probe_delay(self) -> float:
+    def probe_deadline(self) -> float:
+        """Seconds that a probe may take: connecting and one exchange over the line as it was, and a little more.
+
+        No longer, because a packet that was sent into an outage is sent again late, and a new probe's at once.
+        """
+        return FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
+
+    def next_probe_delay(self, *, eager: bool = False) -> float:
         """Seconds until the next probe of a dead line: doubling from 0.25 to 15, jittered by a half.
 
-        Jitter keeps the devices of one office from knocking all at once when their line is back.
+        `eager`: to 1 only. Jitter keeps the devices of one office from knocking all at once when their line is back.
         """
-        least, most = PROBE_SECONDS
+        least, most = PROBE_SECONDS[0], EAGER_SECONDS if eager else PROBE_SECONDS[1]
         ceiling = min(most, 2 * least * 2.0 ** min(self._probes, 10))
         self._probes += 1
         return self._rng.uniform(ceiling / 2, ceiling)

@@ -34,6 +34,10 @@ class Traffic:
 
     up: int = 0
     down: int = 0
+    streamed: int = 0
+    """Bytes of the last response's body, without those that came first."""
+    streaming_seconds: float = 0.0
+    """From the arrival of the first to that of the last."""
 
 
 class Answer:
@@ -60,9 +64,15 @@ class Answer:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises `LinkDown`."""
+        traffic, first = self._traffic, 0.0
         with _translated(self._host):
             async for chunk in self._response.aiter_raw():
-                self._traffic.down += len(chunk)
+                traffic.down += len(chunk)
+                if not first:
+                    first, traffic.streamed = time.perf_counter(), 0
+                else:
+                    traffic.streamed += len(chunk)
+                    traffic.streaming_seconds = time.perf_counter() - first
                 yield chunk
 
     async def read(self) -> bytes:

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.link import (
+    EAGER_SECONDS,
+    FIRST_BYTES_PER_SECOND,
     FIRST_DEADLINE_SECONDS,
+    LARGE,
     MARGIN_SECONDS,
     MAX_DEADLINE_SECONDS,
     PROBE_SECONDS,
@@ -112,3 +115,38 @@ def test_probe_delays_double_with_jitter_within_their_bounds(seed: int) -> None:
 def test_two_devices_do_not_probe_in_step() -> None:
     one, other = Link(), Link()
     assert [one.next_probe_delay() for _ in range(5)] != [other.next_probe_delay() for _ in range(5)]
+
+
+def test_bandwidths_come_from_what_is_large_and_leave_the_round_trip_alone() -> None:
+    link = observed(0.1, 0.1)
+    assert (link.up_bytes_per_second, link.down_bytes_per_second) == (None, None)
+    link.observe(0.1 + 0.5 + 0.2, 0.2, 100 + 50_000, 0)
+    assert link.up_bytes_per_second == pytest.approx(100_000)
+    assert link.rtt_seconds == pytest.approx(0.1)
+    for size, seconds in ((LARGE - 1, 1e-6), (30_000, 0.1), (30_000, 0.2), (30_000, 3.0)):
+        link.received(size, seconds)
+    assert link.down_bytes_per_second == pytest.approx(150_000)
+
+
+def test_a_large_request_gets_the_time_that_it_takes_to_go_up() -> None:
+    link = observed(0.1)
+    assert link.deadline(0.0, 96_000) == pytest.approx(link.deadline(0.0) + 96_000 / FIRST_BYTES_PER_SECOND)
+    link.observe(1.1, 0.0, 100 + 100_000, 0)
+    assert link.deadline(0.0, 96_000) == pytest.approx(link.deadline(0.0) + 0.96)
+
+
+def test_a_greeting_tells_the_round_trip_until_a_round_does() -> None:
+    link = Link()
+    link.greeted(0.3)
+    assert link.rtt_seconds == 0.3
+    assert link.deadline(0.0) == FIRST_DEADLINE_SECONDS
+    link.observe(0.1, 0.0, 0, 0)
+    assert link.rtt_seconds == pytest.approx(0.1)
+
+
+def test_who_waits_for_the_line_has_it_probed_every_second() -> None:
+    link = observed(0.6)
+    delays = [link.next_probe_delay(eager=True) for _ in range(50)]
+    assert all(EAGER_SECONDS / 2 <= delay <= EAGER_SECONDS for delay in delays[5:])
+    assert link.next_probe_delay() > PROBE_SECONDS[1] / 2 - 1e-9
+    assert 2 * 0.6 < link.probe_deadline() < 4.0, "connecting and asking take two round trips"
