@@ -3,9 +3,10 @@
 from remote.client import VerifierClient
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError
 from remote.link import Link
-from remote.session import MemoryStream, RemoteSession, RoundReply
+from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
 
 __all__ = [
+    "HostedStream",
     "Broken",
     "Incompatible",
     "Link",

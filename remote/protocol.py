@@ -89,6 +89,8 @@ class Card(Struct, frozen=True):
     limits: Limits
     memory: MemoryFormat | None
     """None: this verifier has no memory encoder, so drafts go without memory."""
+    drafts: bool = False
+    """In streams the verifier drafts by itself; if not, each of their rounds yields one token."""
 
 
 class Tree(Struct, frozen=True):

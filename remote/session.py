@@ -80,6 +80,9 @@ class HostedStream:
     Each `Progress` is committed in the session before it is given. Read it to the end, or call `aclose`; the session
     goes on from what was read. Iterating raises `LinkDown` where the stream breaks or ends before the answer does, or
     nothing comes for `silence` seconds, and `Incompatible`.
+
+    `rtt_seconds`: from the (last) request's first byte to the first `Progress`, less the verifier's own time; None
+    before. `exchanges`: requests that it took to begin. `silence` may be changed while it is read.
     """
 
     def __init__(
@@ -88,12 +91,16 @@ class HostedStream:
         frames: AsyncIterator[Frame],
         answer: Answer,
         traffic: Traffic,
+        exchanges: int,
         *,
         most: int,
         silence: float,
     ) -> None:
+        self.rtt_seconds: float | None = None
+        self.exchanges = exchanges
+        self.silence = silence
         self._session, self._frames, self._answer, self._traffic = session, frames, answer, traffic
-        self._left, self._silence = most, silence
+        self._left = most
 
     @property
     def bytes_up(self) -> int:
@@ -109,10 +116,12 @@ class HostedStream:
 
     async def __anext__(self) -> Progress | Memory:
         try:
-            frame = await self._session._streamed(self._frames, self._left, self._silence)
+            frame = await self._session._streamed(self._frames, self._left, self.silence)
             if frame is None:
                 raise StopAsyncIteration
             if isinstance(frame, Progress):
+                if self.rtt_seconds is None:
+                    self.rtt_seconds = max(0.0, time.perf_counter() - self._answer.sent - frame.server_seconds)
                 self._left = 0 if frame.finished else self._left - len(frame.tokens) // 4
             return frame
         except BaseException:
@@ -148,6 +157,11 @@ class RoundReply:
     def bytes_down(self) -> int:
         """Likewise; grows while memory is read."""
         return self._traffic.down
+
+    @property
+    def streamed(self) -> tuple[int, float]:
+        """Bytes that came after the first ones, and the seconds that this took: what tells of the bandwidth."""
+        return self._traffic.streamed, self._traffic.streaming_seconds
 
     async def aclose(self) -> None:
         await self.memory.aclose()
@@ -211,7 +225,7 @@ class RemoteSession:
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> HostedStream:
             frames = read_frames(answer.chunks())
-            return HostedStream(self, frames, answer, traffic, most=most, silence=silence)
+            return HostedStream(self, frames, answer, traffic, exchanges, most=most, silence=silence)
 
         patience = max(deadline, silence)
         return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)

@@ -82,6 +82,7 @@ def create_app(
 
     `own` drafts in streams; without it they yield a token a round.
     """
+    card = msgspec.structs.replace(card, drafts=own is not None)
     sessions = Sessions(
         engine,
         card.limits,

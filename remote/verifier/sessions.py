@@ -186,6 +186,7 @@ class Sessions:
         self.counters.streams += 1
         context, epoch, greedy = session.context, session.epoch, message.sampling.temperature == 0
         end, memory_from = len(context.tokens) + min(message.most, room), message.memory_from
+        owed: list[Memory] = []  # A long prompt's: one after each round, so that no word waits for all of it.
         drafts = None
         if own is not None:
             drafts = session.drafts = session.drafts or own.drafts()
@@ -214,9 +215,16 @@ class Sessions:
                 if drafts is not None:
                     drafts.remember(start, frame.count, frame.data)
                 self.counters.memory_tokens += frame.count if sent else 0
-                yield frame if sent else None
+                newest = sent and stop == context.computed
+                yield frame if newest else None
+                owed += [frame] if sent and not newest else []
             memory_from = None if memory_from is None else max(memory_from, context.computed)
-            if finished or length >= end or not self._stands(session, message.session, epoch):
+            if finished or length >= end:
+                yield from owed
+                return
+            if owed:
+                yield owed.pop(0)
+            if not self._stands(session, message.session, epoch):
                 return
             self._table.move_to_end(message.session)
             self._make_room(length + 1 + (BOUNDS.nodes if own is not None else 0))

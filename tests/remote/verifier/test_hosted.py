@@ -13,6 +13,7 @@ from drafter.runtime import Drafter
 from drafter.tree import DraftTree
 from remote import LinkDown, VerifierClient
 from remote.protocol import (
+    Card,
     Conflict,
     Limits,
     Memory,
@@ -136,6 +137,15 @@ def test_memory_is_what_rounds_would_have_sent(engine, drafter, prompt, known):
     assert tokens_of(without) == tokens_of(frames) and all(isinstance(frame, Progress) for frame in without)
 
 
+def test_the_memory_of_a_long_prompt_lets_the_next_words_pass(engine, drafter, prompt):
+    long = (prompt * 20)[: LIMITS.max_tokens - 60]
+    frames = told(table(engine, drafter).stream(ask([], long, memory_from=0)))
+    before_second = frames[: [isinstance(frame, Progress) for frame in frames].index(True, 1)]
+    assert sum(isinstance(frame, Memory) for frame in before_second) == 2 < len(long) / 64
+    seen = [range(frame.start, frame.start + frame.count) for frame in frames if isinstance(frame, Memory)]
+    assert sorted(token for span in seen for token in span) == list(range(len(long) + 39))
+
+
 def test_an_answer_ends_with_its_stop_token(engine, drafter, prompt):
     text = generated(engine.model, prompt, 40)
     stop = text[17]
@@ -246,6 +256,13 @@ def test_a_full_session_is_finished(engine, drafter, prompt):
 @pytest.fixture
 def app(tiny_pair, engine, drafter):
     return create_app(engine, card(load_target(str(tiny_pair / "target")), engine), own=OwnDrafter(drafter, engine))
+
+
+async def test_the_card_says_whether_the_verifier_drafts(tiny_pair, engine, app):
+    alone = create_app(engine, card(load_target(str(tiny_pair / "target")), engine))
+    for served, drafts in ((app, True), (alone, False)):
+        async with connected(served) as client:
+            assert decode((await client.get("/v1/card")).content, Card).drafts is drafts
 
 
 async def test_frames_come_over_http_and_a_conflict_before_any(app, engine, prompt):
