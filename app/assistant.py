@@ -18,7 +18,8 @@ from typing import Self
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Source
 from app.drafting import Drafting
-from app.events import Done, Event, Failed, ModeChanged, Started, Stats
+from app.events import Done, Event, Failed, Mode, ModeChanged, Started, Stats
+from app.pace import MODES, Verifying
 from app.reply import Line, NoAnswer, Reply
 from app.retrieval import Retrieval
 from app.transcript import conversation_tokens
@@ -37,10 +38,20 @@ EDGE_PATIENCE_SECONDS = 15.0
 
 
 class Assistant:
-    """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token."""
+    """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
+
+    `modes`: what the mode `auto` may choose from while the verifier answers.
+    """
 
     def __init__(
-        self, drafter: Drafter, store: Store, source: Source | None, settings: Settings, *, draft: bool = True
+        self,
+        drafter: Drafter,
+        store: Store,
+        source: Source | None,
+        settings: Settings,
+        *,
+        draft: bool = True,
+        modes: tuple[Verifying, ...] = MODES,
     ) -> None:
         self.store = store
         self._drafter = drafter
@@ -52,8 +63,9 @@ class Assistant:
                 source,
                 tokenizer=drafter.text.digest,
                 vocabulary=drafter.config.vocabulary,
-                # Nothing else can answer in edge mode, so there is no hurry to give up.
+                # Nothing else can answer then, so there is no hurry to give up.
                 patience=PATIENCE_SECONDS if draft and settings.mode == "auto" else EDGE_PATIENCE_SECONDS,
+                modes=modes,
             )
         self._calibration = Calibration()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
@@ -93,7 +105,9 @@ class Assistant:
         if connection is None:
             return ModeChanged("offline", "offline by choice")
         if connection.verifier is not None:
-            return ModeChanged("edge", connection.why)
+            chosen = self._settings.mode
+            mode: Mode = chosen if chosen in MODES else connection.modes.mode
+            return ModeChanged(mode, connection.why)
         return ModeChanged("warming" if connection.warming else "offline", connection.why)
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:

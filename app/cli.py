@@ -34,7 +34,10 @@ cli.add_typer(drafter_commands, name="drafter")
 
 Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier's address.")]
 Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
-Mode = Annotated[Literal["auto", "edge", "offline"] | None, typer.Option("--mode", help="auto: verify while it can.")]
+Mode = Annotated[
+    Literal["auto", "edge", "hosted", "offline"] | None,
+    typer.Option("--mode", help="auto: verified while the line holds, drafted where it is faster."),
+]
 
 
 @cli.callback(invoke_without_command=True)

@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
 BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
 
-ChosenMode = Literal["auto", "edge", "offline"]
+ChosenMode = Literal["auto", "edge", "hosted", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
@@ -38,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What a person can choose. Each name is a key of the file and, in capitals after `OUTRIDER_`, a variable."""
 
     mode: ChosenMode = "auto"
-    """auto: the verifier while it answers, else the drafter alone. edge: never without it. offline: never with it."""
+    """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
+    edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
     remote: Url | None = None
     """A verifier's address; None: the bundled verifier, started on this device."""
     token: str | None = None

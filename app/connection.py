@@ -2,18 +2,20 @@
 
 Replies use `verifier` while it is there and report `lost` when a round fails. Everything else, from the first
 connection to probing a dead line with jittered back-off, happens here, so that no reply ever waits for a connect.
+While somebody waits for the line it is probed every second; else ever more seldom.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from app.pace import MODES, ModeMeter, Verifying
 from drafter.cost import Cost, CostMeter
-from remote import Incompatible, Link, RemoteError, RoundReply, VerifierClient
+from remote import HostedStream, Incompatible, Link, RemoteError, RoundReply, VerifierClient
 from remote.protocol import Card
 
 PATIENCE_SECONDS = 3.0
@@ -67,7 +69,7 @@ class Verifier:
 class Connection:
     """`tokenizer` and `vocabulary` are the drafter's: a verifier that differs in either is refused.
 
-    `patience`: seconds for a verifier to say who it is.
+    `patience`: seconds for a verifier to say who it is. `modes`: what may be chosen from.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Connection:
         tokenizer: bytes,
         vocabulary: int,
         patience: float = PATIENCE_SECONDS,
+        modes: tuple[Verifying, ...] = MODES,
     ) -> None:
         self.verifier: Verifier | None = None
         self.warming = True
@@ -89,6 +92,7 @@ class Connection:
         self.link = Link()
         self.costs = CostMeter(FIRST_COST)
         """What rounds over this line cost."""
+        self.modes = ModeMeter(modes)
         self.server_seconds: float | None = None
         """A round's time at the verifier, smoothed; None before the first."""
         self._source = source
@@ -99,6 +103,8 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._proved = True
+        self._waiting = 0
+        self._hurried = asyncio.Event()
 
     def start(self) -> None:
         """Begin to connect; returns at once. Does nothing where it has begun."""
@@ -109,14 +115,40 @@ class Connection:
         """Ends with the first change of `verifier`, `warming` or `why` after this call."""
         return self._change.wait()
 
+    @property
+    def why_mode(self) -> str:
+        """Who verifies, and what the mode is chosen by."""
+        said = self.modes.why(self.link.rtt_seconds or 0.0)
+        return f"{self.why}; {said}" if said else self.why
+
+    @contextlib.contextmanager
+    def wanted(self) -> Iterator[None]:
+        """In this block somebody waits for a verifier: it is looked for at once, and then every second."""
+        self._waiting += 1
+        self._hurried.set()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
     def served(self, reply: RoundReply) -> None:
         """A round worked."""
-        server = reply.verdict.server_seconds
-        self.link.observe(reply.rtt_seconds + server, server, reply.bytes_up, reply.bytes_down)
-        self.server_seconds = (
-            server if self.server_seconds is None else self.server_seconds + (server - self.server_seconds) / 4
-        )
+        self._served(reply.rtt_seconds, reply.verdict.server_seconds, reply)
+
+    def streams(self, stream: HostedStream, server_seconds: float) -> None:
+        """A stream has begun, and this was the verifier's time for its first tokens."""
+        assert stream.rtt_seconds is not None
+        self._served(stream.rtt_seconds, server_seconds, stream)
+
+    def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream) -> None:
+        self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
+        self.waited(server)
         self._proved = True
+
+    def waited(self, server: float) -> None:
+        """The verifier took so long for a round, of a stream or by itself."""
+        before = self.server_seconds
+        self.server_seconds = server if before is None else before + (server - before) / 4
 
     def lost(self, verifier: Verifier, error: RemoteError) -> None:
         """A round with this verifier failed."""
@@ -146,11 +178,23 @@ class Connection:
                 self._become(verifier, None)
                 await self._until_lost()
             if not self._proved:  # Nobody there, or somebody who greets and then fails each round.
-                await asyncio.sleep(self.link.next_probe_delay())
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Until the next probe is due."""
+        self._hurried.clear()
+        delay = self.link.next_probe_delay(eager=self._waiting > 0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._hurried.wait()
 
     async def _connect(self) -> Verifier:
         client = await self._source.client()
-        card = await client.card(self._patience, tokenizer=self._tokenizer)
+        patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
+        card = await client.card(patience, tokenizer=self._tokenizer)
+        if client.rtt_seconds is not None:
+            self.link.greeted(client.rtt_seconds)
+        self.modes.drafts = card.drafts
         if card.vocabulary != self._vocabulary:
             sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"
             raise Incompatible(f"{card.target} has {sizes}; use the drafter made for it")

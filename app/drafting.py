@@ -22,8 +22,8 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.tree import DraftTree
-from remote import MemoryStream, RemoteError
-from remote.protocol import DIGEST_BYTES, RunningDigest
+from remote import HostedStream, MemoryStream, RemoteError
+from remote.protocol import DIGEST_BYTES, Memory, RunningDigest
 from storage import StorageError, Store
 
 T = TypeVar("T")
@@ -97,8 +97,12 @@ class Drafting:
 
     # ---- memory ------------------------------------------------------------------------------------------------------
 
-    def listen(self, memory: MemoryStream) -> None:
-        """Take the memory that follows a verdict, in the background. The tokens it is of are followed already."""
+    def receive(self, tokens: Sequence[int], frame: Memory) -> None:
+        """Follow these tokens and take memory of some of them, in the background; calls are served in their order."""
+        asyncio.get_running_loop().run_in_executor(self._thread, self._receive, list(tokens), frame)
+
+    def listen(self, memory: MemoryStream | HostedStream) -> None:
+        """Take the memory that still follows, in the background. The tokens it is of are followed already."""
         self._listening = asyncio.create_task(self._take(memory))
 
     async def hear(self, seconds: float) -> bool:
@@ -124,10 +128,10 @@ class Drafting:
             listening.cancel()
             await asyncio.wait([listening])
 
-    async def _take(self, memory: MemoryStream) -> None:
+    async def _take(self, memory: MemoryStream | HostedStream) -> None:
         try:
             async for frame in memory:
-                if frame.digest == self._drafter.memory_digest:
+                if isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
                     await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
         except (RemoteError, MalformedMemory):
             pass  # What is missing is asked for again in the next round, whose failure would be the reply's concern.
@@ -158,6 +162,12 @@ class Drafting:
             self._restored = True
             with contextlib.suppress(StorageError):  # The verifier can compute all of it again.
                 self._restore()
+
+    def _receive(self, tokens: Sequence[int], frame: Memory) -> None:
+        self._follow(tokens)
+        if frame.digest == self._drafter.memory_digest:
+            with contextlib.suppress(MalformedMemory):  # As in `_take`.
+                self._remember(frame.start, frame.count, frame.data)
 
     def _remember(self, start: int, count: int, data: bytes) -> None:
         rows = unpack_memory(data, count, self._drafter.memory_layers)

@@ -11,8 +11,9 @@ from typing import Literal
 
 from drafter.cost import Cost
 
-Mode = Literal["edge", "offline", "warming"]
-"""Where tokens come from now: drafted here and verified there, drafted here alone, or a verifier is starting."""
+Mode = Literal["edge", "hosted", "offline", "warming"]
+"""Where tokens come from now: drafted here and verified there, drafted and verified there, drafted here alone; or a
+verifier is starting."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,13 @@ class Stats:
 
 @dataclass(frozen=True)
 class Paced:
-    """A round that worked: what was drafted for it and why so much, what was expected of it, and what came."""
+    """A round that worked: what was drafted for it and why so much, what was expected of it, and what came.
+
+    Of a hosted one the device knows what came, and when.
+    """
 
     levels: int
-    """Drafter calls; 0: nothing was drafted, or more tokens were run first than those of one round."""
+    """Drafter calls here; 0: nothing was drafted, or more tokens were run first than those of one round."""
     nodes: int
     expected: float | None
     """Tokens that the drafter expected of it, bonus included; None where it says nothing."""
@@ -97,7 +101,9 @@ class Paced:
     draft_seconds: float
     server_seconds: float
     rtt_seconds: float
-    """The verdict's time on the line."""
+    """The verdict's time on the line; of a hosted round what it came later than the one before, beside the verifier's
+    own time."""
+    mode: Mode = "edge"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One reply: draft, verify, fall back, resume.
 
-Rounds with the verifier while it answers, the drafter alone while it does not, and back: tokens written alone go up as
-a draft, and the target goes on from what it agrees with. Yields events; knows no screen and no database.
+Rounds or a stream with the verifier while it answers, the drafter alone while it does not, and back: tokens written
+alone go up as a draft, and the target goes on from what it agrees with. Yields events; knows no screen, no database.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
 from app.events import Failed, ModeChanged, Paced, Stats
+from app.pace import Verifying
 from drafter.cost import Cost, CostMeter
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import Incompatible, Refused, RemoteError, RemoteSession, RoundReply, VerifierClient
-from remote.protocol import Limits, Sampling
+from remote import HostedStream, Incompatible, Refused, RemoteError, RemoteSession, RoundReply, VerifierClient
+from remote.protocol import Limits, Memory, Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
 Step = Shown | ModeChanged | Stats | Paced
@@ -38,6 +39,12 @@ RETURN_SECONDS = 10.0
 PREFILL_SECONDS = 0.01
 """A guess at what the target takes for each token it has not seen; a deadline may be too late, not too early."""
 FIRST_SERVER_SECONDS = 0.5
+TOKEN_BYTES = 4
+"""Of a token on its way up."""
+MEMORY_BYTES = 64 * 1024
+"""More than a frame of memory has, which may stand before the next words of a stream."""
+GHOST_SECONDS = 0.03
+"""Round trip from which on there is time to read guesses before the first words of a stream."""
 MEMORY_SECONDS = 0.25
 """Longest wait for the last round's memory before the next draft."""
 MEMORY_LIMIT_SECONDS = 1.0
@@ -96,10 +103,14 @@ class Reply:
         self._line = line
         self._connection = connection
         self._draft = draft
-        self._alone_allowed = draft and settings.mode != "edge"
+        self._alone_allowed = draft and settings.mode in ("auto", "offline")
         self._stop_tokens = set(text.stop_tokens)
         self._stop = asyncio.Event()
-        self._rounds: list[RoundReply] = []
+        self._rounds = 0
+        self._traffic: list[RoundReply | HostedStream] = []
+        self._choosing = draft and settings.mode == "auto"
+        """The faster mode is taken."""
+        self._chosen = False
         self._drafted_nodes = 0
         self._levels = 0
         """Drafter calls for the round that goes on, where they are known."""
@@ -118,7 +129,7 @@ class Reply:
     def stats(self) -> Stats:
         rtt = self._connection.link.rtt_seconds if self._connection is not None else None
         return Stats(
-            rounds=len(self._rounds),
+            rounds=self._rounds,
             verified=self.answer.verified,
             drafted=len(self.answer.suffix),
             drafted_nodes=self._drafted_nodes,
@@ -126,27 +137,28 @@ class Reply:
             seconds=time.monotonic() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
-            bytes_up=sum(reply.bytes_up for reply in self._rounds),
-            bytes_down=sum(reply.bytes_down for reply in self._rounds),
+            bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
+            bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
         )
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """All that happens until `reason` is known. Raises `NoAnswer`."""
         trouble: NoAnswer | None = None
         try:
-            if self._connection is not None and self._connection.warming:
-                yield ModeChanged("warming", self._connection.why)
-                while self._connection.warming and not self._stop.is_set():
-                    await self._unless_stopped(self._connection.changed())
-            while self.reason is None:
-                if self._stop.is_set():
-                    self.reason = "stopped"
-                elif (steps := self._next_steps()) is None:
-                    await self._until_return()
-                else:
-                    async with contextlib.aclosing(steps):
-                        async for step in steps:
-                            yield step
+            with contextlib.nullcontext() if self._connection is None else self._connection.wanted():
+                if self._connection is not None and self._connection.warming:
+                    yield ModeChanged("warming", self._connection.why)
+                    while self._connection.warming and not self._stop.is_set():
+                        await self._unless_stopped(self._connection.changed())
+                while self.reason is None:
+                    if self._stop.is_set():
+                        self.reason = "stopped"
+                    elif (steps := self._next_steps()) is None:
+                        await self._until_return()
+                    else:
+                        async with contextlib.aclosing(steps):
+                            async for step in steps:
+                                yield step
         except NoAnswer as error:
             trouble = error
         for shown in self.answer.finish():
@@ -163,8 +175,7 @@ class Reply:
     # ---- with the verifier -------------------------------------------------------------------------------------------
 
     async def _with_verifier(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
-        """Rounds, until the answer is complete or the verifier is lost."""
-        yield ModeChanged("edge", connection.why)
+        """Until the answer is complete, another mode is faster, or the verifier is lost."""
         limits = verifier.card.limits
         if len(self._prompt) >= limits.max_tokens:
             raise NoAnswer(
@@ -173,53 +184,13 @@ class Reply:
                 "too_long",
             )
         self._stop_tokens |= set(verifier.card.stop_tokens)
-        memory = verifier.card.memory
-        remembers = self._draft and memory is not None and memory.digest == self._memory_digest
-        session = self._line.with_verifier(verifier)
-        asked: float | None = None
-        """When the last round began, if it was one like the others: no prompt to run, nothing to send again."""
+        mode = self._mode(connection)
+        yield ModeChanged(mode, connection.why_mode if self._choosing else connection.why)
+        ways = {"edge": self._edge, "hosted": self._hosted}
         try:
-            while self.reason is None:
-                # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
-                await self._drafting.hear(MEMORY_SECONDS)
-                begun = time.monotonic()
-                if asked is not None:
-                    connection.costs.waited(begun - asked - self._rounds[-1].verdict.server_seconds)
-                tree = await self._tree(limits, connection.costs)
-                drafted = time.monotonic()
-                for step in self.answer.guess(self._guesses(tree)):
+            async with contextlib.aclosing(ways[mode](connection, verifier)) as steps:
+                async for step in steps:
                     yield step
-                committed = self._prompt + self.answer.tokens[: self.answer.verified]
-                unseen = max(0, len(committed) - self._line.sent)
-                estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unseen
-                deadline = connection.link.deadline(estimate)
-                await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
-                # What is heard out here belongs to the round before, so to none that counts where that one did not.
-                asked = time.monotonic() if asked is None else drafted
-                asking = session.round(
-                    committed,
-                    tree,
-                    self._sampling,
-                    memory_from=self._drafting.memory_from if remembers else None,
-                    deadline=deadline,
-                )
-                reply = await self._unless_stopped(asking)
-                if reply is None:
-                    self.reason = "stopped"
-                    return
-                connection.served(reply)
-                if unseen or reply.exchanges > 1:
-                    asked = None
-                else:
-                    connection.costs.judged(len(tree), reply.verdict.server_seconds)
-                self._line.sent = reply.verdict.length
-                steps = self._take(tree, reply, limits)
-                await self._drafting.follow(self._prompt + self.answer.tokens)
-                self._drafting.listen(reply.memory)
-                for step in steps:
-                    yield step
-                yield self._paced(tree, reply, drafted - begun)
-                yield self.stats
         except RemoteError as error:
             if isinstance(error, Refused) and error.code == "too_long":
                 raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
@@ -228,6 +199,167 @@ class Reply:
             elif isinstance(error, Refused) and not error.retry and not self._alone_allowed:
                 raise NoAnswer(str(error), "unavailable") from error
             connection.lost(verifier, error)
+
+    def _mode(self, connection: Connection) -> Verifying:
+        """Who drafts now."""
+        if self.answer.suffix:
+            return "edge"  # What was written alone goes up as a draft.
+        if not self._choosing:
+            return "hosted" if self._settings.mode == "hosted" else "edge"
+        begun, self._chosen = self._chosen, True
+        rtt = connection.link.rtt_seconds or 0.0
+        return connection.modes.review(rtt) if begun else connection.modes.choose(rtt)
+
+    def _remembers(self, verifier: Verifier) -> bool:
+        """Whether the verifier's memory means something to the drafter."""
+        memory = verifier.card.memory
+        return self._draft and memory is not None and memory.digest == self._memory_digest
+
+    def _deadline(self, connection: Connection, committed: Sequence[int]) -> float:
+        """Seconds for the verifier to answer to these tokens, of which it may not have seen some."""
+        unseen = max(0, len(committed) - self._line.sent)
+        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unseen
+        return connection.link.deadline(estimate, TOKEN_BYTES * unseen)
+
+    async def _edge(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
+        """Rounds: drafted here, verified there."""
+        limits, remembers = verifier.card.limits, self._remembers(verifier)
+        session = self._line.with_verifier(verifier)
+        asked: float | None = None
+        """When the last round began, if it was one like the others: no prompt to run, nothing to send again."""
+        last: tuple[float, Paced] | None = None
+        while self.reason is None:
+            # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
+            await self._drafting.hear(MEMORY_SECONDS)
+            begun = time.monotonic()
+            if asked is not None and last is not None:
+                started, paced = last
+                if isinstance(judged := self._traffic[-1], RoundReply):
+                    connection.link.received(*judged.streamed)
+                connection.costs.waited(begun - asked - paced.server_seconds)
+                connection.modes.edge(paced.gained, begun - started - paced.rtt_seconds, paced.server_seconds)
+                if self._mode(connection) != "edge":
+                    return
+            tree = await self._tree(limits, connection.costs)
+            drafted = time.monotonic()
+            for step in self.answer.guess(self._guesses(tree)):
+                yield step
+            committed = self._prompt + self.answer.tokens[: self.answer.verified]
+            unseen = len(committed) > self._line.sent
+            deadline = self._deadline(connection, committed)
+            await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
+            # What is heard out here belongs to the round before, so to none that counts where that one did not.
+            asked = time.monotonic() if asked is None else drafted
+            asking = session.round(
+                committed,
+                tree,
+                self._sampling,
+                memory_from=self._drafting.memory_from if remembers else None,
+                deadline=deadline,
+            )
+            reply = await self._unless_stopped(asking)
+            if reply is None:
+                self.reason = "stopped"
+                return
+            connection.served(reply)
+            if unseen or reply.exchanges > 1:
+                asked = None
+            else:
+                connection.costs.judged(len(tree), reply.verdict.server_seconds)
+            self._line.sent = reply.verdict.length
+            alone = bool(self.answer.suffix)
+            steps = self._take(tree, reply, limits)
+            await self._drafting.follow(self._prompt + self.answer.tokens)
+            self._drafting.listen(reply.memory)
+            for step in steps:
+                yield step
+            paced = self._paced(tree, reply, drafted - begun)
+            last = begun, paced
+            yield paced
+            yield self.stats
+            if alone and self._mode(connection) != "edge":
+                return  # What was written alone is judged.
+
+    async def _hosted(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
+        """A stream: drafted and verified there. The drafter here remembers what it would have to go on from."""
+        limits, remembers = verifier.card.limits, self._remembers(verifier)
+        session = self._line.with_verifier(verifier)
+        await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
+        committed = self._prompt + self.answer.tokens
+        await self._drafting.follow(committed)
+        opening = session.stream(
+            committed,
+            self._sampling,
+            most=self._settings.max_tokens - len(self.answer.tokens),
+            memory_from=self._drafting.memory_from if remembers else None,
+            deadline=self._deadline(connection, committed),
+            silence=connection.link.deadline(FIRST_SERVER_SECONDS),
+            draft=self._draft,
+        )
+        asking = asyncio.create_task(opening)
+        try:
+            for step in await self._meanwhile(asking, limits, connection):
+                yield step
+            stream = await self._unless_stopped(asking)
+        finally:
+            asking.cancel()
+        if stream is None:
+            self.reason = "stopped"
+            return
+        self._traffic.append(stream)
+        before: float | None = None
+        try:
+            while self.reason is None:
+                frame = await self._unless_stopped(_next(stream))
+                if frame is None:
+                    self.reason = "stopped" if self._stop.is_set() else "length"
+                elif isinstance(frame, Memory):
+                    self._drafting.receive(self._prompt + self.answer.tokens, frame)
+                else:
+                    now = time.monotonic()
+                    if before is None:
+                        connection.streams(stream, frame.server_seconds)
+                    else:
+                        connection.modes.hosted(len(frame.tokens) // 4, now - before)
+                        connection.waited(now - before)
+                    steps = self._progress(frame)
+                    if frame.finished and self.reason is None:
+                        self.reason = "length"
+                    for step in steps:
+                        yield step
+                    yield self._streamed(frame, 0.0 if before is None else now - before)
+                    yield self.stats
+                    before = now
+                    pause = connection.link.deadline(connection.server_seconds or 0.0, MEMORY_BYTES)
+                    stream.silence = pause
+                    if self.reason is None and self._mode(connection) != "hosted":
+                        return
+        finally:
+            if self.reason in ("end", "length"):
+                await self._drafting.follow(self._prompt + self.answer.tokens)
+                self._drafting.listen(stream)
+            else:
+                await stream.aclose()
+
+    async def _meanwhile(self, asking: asyncio.Task[Any], limits: Limits, connection: Connection) -> list[Shown]:
+        """Guesses to show while the first words of a stream are on their way; none where these come sooner."""
+        if not self._draft or self.answer.tokens or (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS:
+            return []
+        drafting = asyncio.create_task(self._tree(limits, connection.costs))
+        try:
+            await asyncio.wait([asking, drafting], return_when=asyncio.FIRST_COMPLETED)
+            return self.answer.guess(self._guesses(drafting.result())) if drafting.done() else []
+        finally:
+            drafting.cancel()
+
+    def _progress(self, progress: Progress) -> list[Shown]:
+        """Put what a stream's round gave into the answer."""
+        tokens = self._cut(unpack_tokens(progress.tokens), after=self.answer.verified)
+        shown = self.answer.verify(tokens, min(progress.drafted, len(tokens)))
+        self._line.sent, self._rounds = progress.length, self._rounds + 1
+        self._count_first()
+        self._end_at(self.answer.tokens[: self.answer.verified])
+        return shown
 
     async def _tree(self, limits: Limits, costs: CostMeter) -> DraftTree:
         """What goes up next: tokens written alone if there are any, else what the drafter thinks."""
@@ -251,6 +383,19 @@ class Reply:
             self._levels = taken[0]
             costs.drafted(*taken)
         return tree
+
+    def _streamed(self, progress: Progress, seconds: float) -> Paced:
+        return Paced(
+            levels=0,
+            nodes=0,
+            expected=None,
+            gained=len(progress.tokens) // 4,
+            cost=None,
+            draft_seconds=0.0,
+            server_seconds=progress.server_seconds,
+            rtt_seconds=max(0.0, seconds - progress.server_seconds),
+            mode="hosted",
+        )
 
     def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float) -> Paced:
         verdict = reply.verdict
@@ -285,7 +430,8 @@ class Reply:
         tokens = self._cut(accepted + ([] if verdict.bonus is None else [verdict.bonus]), after=self.answer.verified)
         shown = self.answer.verify(tokens, min(len(accepted), len(tokens)))
         self._drafting.learn(tree, verdict.accepted, verdict.bonus)
-        self._rounds.append(reply)
+        self._rounds += 1
+        self._traffic.append(reply)
         self._drafted_nodes += len(tree)
         self._count_first()
         self._end_at(self.answer.tokens[: self.answer.verified])
@@ -352,9 +498,9 @@ class Reply:
         if self._first_token is None and self.answer.tokens:
             self._first_token = time.monotonic() - self._begun
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The work's result; None where `stop` came first, and then the work is cancelled."""
-        working, stopping = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
+        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
             return working.result() if working.done() else None
@@ -362,3 +508,8 @@ class Reply:
             working.cancel()
             stopping.cancel()
             await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+async def _next(stream: HostedStream) -> Memory | Progress | None:
+    """None at its end."""
+    return await anext(stream, None)

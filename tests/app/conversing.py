@@ -12,6 +12,7 @@ from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
+from app.pace import Verifying
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -49,13 +50,23 @@ class Heard:
 
 @asynccontextmanager
 async def assistant(
-    drafter: Drafter, database: Path, url: str | None, *, draft: bool = True, settings: Settings | None = None
+    drafter: Drafter,
+    database: Path,
+    url: str | None,
+    *,
+    draft: bool = True,
+    settings: Settings | None = None,
+    modes: tuple[Verifying, ...] = ("edge",),
 ) -> AsyncIterator[Assistant]:
-    """On its own database connection; connected to `url` where one is given and anything answers there."""
+    """On its own database connection; connected to `url` where one is given and anything answers there.
+
+    `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds.
+    """
     store = Store.open(database)
     try:
         source = None if url is None else Fixed(url)
-        async with Assistant(drafter, store, source, settings or Settings(max_tokens=40), draft=draft) as opened:
+        settings = settings or Settings(max_tokens=40)
+        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes) as opened:
             yield opened
     finally:
         store.close()
@@ -64,6 +75,12 @@ async def assistant(
 async def until_mode(opened: Assistant, mode: str) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while opened.status().mode != mode:
+            await asyncio.sleep(0.02)
+
+
+async def until_connected(opened: Assistant) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while opened.status().mode in ("warming", "offline"):
             await asyncio.sleep(0.02)
 
 

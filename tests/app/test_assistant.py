@@ -11,11 +11,13 @@ import pytest
 from app.config import Settings
 from app.connection import FIRST_COST
 from app.drafting import Drafting
-from app.events import Done, Drafted, Verified
+from app.events import Done, Drafted, ModeChanged, Paced, Verified
+from app.pace import Verifying
 from app.transcript import conversation_tokens
+from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from storage import Store
-from tests.app.conversing import ask, assistant, until_mode
+from tests.app.conversing import Heard, ask, assistant, until_connected, until_mode
 from tests.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")
@@ -136,6 +138,85 @@ async def test_what_is_shown_is_what_is_stored(verifier: VerifierProcess, drafte
         first_prompt = conversation_tokens(drafter.text, thread[:1])
         second_prompt = conversation_tokens(drafter.text, thread[:3])
         assert second_prompt[: len(first_prompt) + 40] == [*first_prompt, *first.done.token_ids]
+
+
+HOSTED = Settings(mode="hosted", max_tokens=40)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, temperature: float
+) -> None:
+    chosen = {"temperature": temperature, "seed": 7}
+    edge = EDGE.replaced(chosen, "test")
+    async with assistant(drafter, database.with_name("reference.db"), verifier.url, settings=edge) as opened:
+        reference = await ask(opened, "list files")
+    async with assistant(drafter, database, verifier.url, settings=HOSTED.replaced(chosen, "test")) as opened:
+        conversation = opened.store.create_conversation("hosted").id
+        heard = await ask(opened, "list files", conversation)
+        assert heard.modes[-1] == "hosted"
+        assert reference.done is not None and heard.done is not None
+        assert heard.done.token_ids == reference.done.token_ids
+        assert heard.text == reference.text and all(heard.done.provenance)
+        stats = heard.done.stats
+        assert 0 < stats.rounds <= 40 and stats.bytes_up > 0 and stats.bytes_down > 0 and stats.rtt_ms is not None
+        traced = [event for event in heard.events if isinstance(event, Paced)]
+        assert sum(paced.gained for paced in traced) == 40 and {paced.mode for paced in traced} == {"hosted"}
+        drafting, _ = opened._open[conversation]
+        await drafting.hear(10.0)
+        prompt = drafter.text.render([("user", "list files")])
+        assert drafting.memory_from >= len(prompt) + 39, "memory of all but the last token, which has none yet"
+        stored = opened.store.load_memory(conversation, drafter.memory_digest)
+        assert sum(count for _, count, _ in stored) >= len(prompt) + 39
+        again = await ask(opened, "and hidden ones", conversation)
+        assert again.done is not None and all(again.done.provenance)
+        assert again.done.stats.bytes_down < stats.bytes_down + 8_000, "nothing that is here is sent again"
+
+
+async def test_without_drafts_a_hosted_answer_comes_token_by_token(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=HOSTED, draft=False) as opened:
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and heard.done.stats.rounds == 40 and heard.modes[-1] == "hosted"
+
+
+async def test_a_hosted_answer_can_be_stopped(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
+    settings = Settings(mode="hosted", max_tokens=900)
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        conversation = opened.store.create_conversation("stopped").id
+        heard = Heard()
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            async for event in events:
+                heard.apply(event)
+                if isinstance(event, Verified):
+                    opened.stop()
+        assert heard.done is not None and heard.done.reason == "stopped"
+        answer = opened.store.thread(conversation)[-1]
+        assert (answer.status, answer.tokens) == ("stopped", heard.done.token_ids) and 0 < len(answer.tokens) < 900
+        assert (await ask(opened, "go on", conversation)).done is not None
+
+
+async def test_auto_mode_takes_the_faster_mode_and_says_why(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    far = LinkProfile(name="far", rtt_ms=120, up_mbps=100, down_mbps=100)
+    both: tuple[Verifying, ...] = ("edge", "hosted")
+    async with (
+        Emulator(far, "127.0.0.1", verifier.port) as line,
+        assistant(drafter, database, line.url, modes=both) as opened,
+    ):
+        await until_connected(opened)
+        heard = await ask(opened, "list files")
+        chosen = [event for event in heard.events if isinstance(event, ModeChanged)][-1]
+        assert chosen.mode == "hosted" and "from here, round trip" in chosen.why
+        # A verifier whose streams turn out slow is asked for rounds instead.
+        assert opened._connection is not None
+        for _ in range(40):
+            opened._connection.modes.hosted(1, 2.0)
+        again = await ask(opened, "and hidden ones")
+        assert again.modes[-1] == "edge"
+        assert again.done is not None and all(again.done.provenance)
 
 
 async def test_alone_it_answers_and_says_so(drafter: Drafter, database: Path) -> None:

@@ -50,7 +50,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ("tempreature = 1.0", "no setting 'tempreature'"),
         ("temperature = -1", "temperature"),
         ('temperature = "warm"', "temperature"),
-        ('mode = "cloud"', "mode is auto or edge or offline, not 'cloud'"),
+        ('mode = "cloud"', "mode is auto or edge or hosted or offline, not 'cloud'"),
         ('pace = "quick"', "pace is measured or fixed, not 'quick'"),
         ('tree = "random"', "tree is deterministic or sampled, not 'random'"),
         ('drafter_runtime = "tpu"', "drafter_runtime is onnx or torch, not 'tpu'"),

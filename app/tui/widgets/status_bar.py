@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from app.events import Mode, ModeChanged, Stats
 
-LABELS: dict[Mode, str] = {"edge": "edge", "offline": "offline", "warming": "warming up"}
+LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
 QUIET = "$foreground 60%"
 
 
