@@ -56,12 +56,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Longest answer, in tokens."""
     pace: PaceRule = "measured"
     """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
-    no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels. fixed: of that size."""
-    depth: Count = 16
+    no larger than `depth`, `breadth` and `nodes`; a sampled one has 8 levels and 60 nodes at most. fixed: of that size."""
+    depth: Count = 32
     """Most levels of a draft tree."""
     breadth: Count = 8
     """Most nodes that a level grows from."""
-    nodes: Count = 60
+    nodes: Count = 128
     """Most nodes of a draft tree."""
     second_stage: bool = True
     """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.

@@ -32,8 +32,8 @@ Step = Shown | ModeChanged | Stats | Paced
 Reason = Literal["end", "length", "stopped"]
 Code = Literal["unavailable", "incompatible", "too_long", "internal"]
 
-SAMPLED_DEPTH = 8
-"""Most levels of a sampled tree whose size nobody chose: what pays on lines of some 100 ms."""
+SAMPLED_DEPTH, SAMPLED_NODES = 8, 60
+"""Of a sampled tree whose size nobody chose: what pays on lines of some 100 ms."""
 RETURN_SECONDS = 10.0
 """In edge mode, how long a reply waits for a verifier that was there and went."""
 PREFILL_SECONDS = 0.01
@@ -372,11 +372,11 @@ class Reply:
         deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
         sampling = self._draft_sampling()
         measured, depth = self._settings.pace == "measured", min(self._settings.depth, deepest)
+        nodes = min(self._settings.nodes, limits.max_nodes)
         if measured and sampling is None:
             self._cost = costs.cost
         elif measured:  # A sampled tree's size must not depend on what is drawn in it.
-            depth = min(depth, SAMPLED_DEPTH)
-        nodes = min(self._settings.nodes, limits.max_nodes)
+            depth, nodes = min(depth, SAMPLED_DEPTH), min(nodes, SAMPLED_NODES)
         await self._drafting.follow(self._prompt + self.answer.tokens)
         tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, self._cost), sampling)
         if (taken := self._drafting.taken) is not None:

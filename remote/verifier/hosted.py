@@ -18,7 +18,7 @@ from drafter.step import cache_shapes
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine, UnfitDrafter
 
-BOUNDS = Pace(depth=16, breadth=8, nodes=60)
+BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Of its trees, which are as large as pays."""
 
 

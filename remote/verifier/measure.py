@@ -37,7 +37,8 @@ MOST_TOKENS = 160
 """Longest answer."""
 STALENESS = (1, 8, 16, 32, 64, 128)
 """Lower edges of the ranges in which agreement is counted, in tokens."""
-DEEPEST = 16
+DEEPEST = 64
+"""Levels that are counted."""
 
 Propose = Callable[[list[int]], DraftTree]
 """All committed tokens -> the next draft."""
