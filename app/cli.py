@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.config import Folders, Settings
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
 cli = typer.Typer(
     help="A terminal assistant whose small drafter rides ahead of the model that verifies it.",
@@ -226,6 +227,9 @@ def train_drafter(
             help="Memory of the target's layers mixed by attention. Default: where the drafter's weights begin random.",
         ),
     ] = None,
+    memory_bits: Annotated[
+        Literal["4", "8"] | None, typer.Option("--memory-bits", help="Of a number of memory on the wire. Default: 4.")
+    ] = None,
     init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
     work: Annotated[
         Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
@@ -257,6 +261,7 @@ def train_drafter(
         inference_layers=inference_layers,
         first_layers=first_layers,
         layer_self_attention=layer_self_attention,
+        memory_bits=BITS.get(memory_bits or ""),
         init=init,
         max_tokens=max_tokens,
         datastore=datastore,

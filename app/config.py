@@ -56,7 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Longest answer, in tokens."""
     pace: PaceRule = "measured"
     """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
-    no larger than `depth`, `breadth` and `nodes`; a sampled one has 8 levels and 60 nodes at most. fixed: of that size."""
+    no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels and 60 nodes. fixed: of that
+    size."""
     depth: Count = 32
     """Most levels of a draft tree."""
     breadth: Count = 8

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from app.machine import machine
 from drafter.config import Scheme, read_config
-from drafter.memory import memory_bytes
+from drafter.memory import Bits, memory_bytes
 from storage import Store
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def train(
     inference_layers: int | None,
     first_layers: int | None,
     layer_self_attention: bool | None,
+    memory_bits: Bits | None,
     init: Path | None,
     max_tokens: int | None,
     datastore: int | None,
@@ -82,6 +83,7 @@ def train(
             init=init,
         )
         plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
+        plan = plan if memory_bits is None else replace(plan, memory_bits=memory_bits)
         plan = plan if datastore is None else replace(plan, datastore=datastore)
         learnt, held = hold_out(questions, work)
         built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
@@ -246,7 +248,7 @@ def info(folder: Path) -> None:
         ("draft layers", f"self- and cross-attention, F = {config.first_layers}, N = {config.inference_layers}"),
         ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
         ("quantised", config.scheme),
-        ("memory", f"{memory_bytes(1, config.memory_layers):,} bytes a token, {config.memory}"),
+        ("memory", f"{memory_bytes(1, config.memory_layers, config.memory_bits):,} bytes a token, {config.memory}"),
         ("tokenizer", config.tokenizer),
         ("files", ", ".join(f"{name} {size:.1f} MB" for name, size in sizes.items()) + "; checksums match"),
     ):

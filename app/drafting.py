@@ -16,7 +16,7 @@ from typing import TypeVar
 from app.retrieval import Retrieval
 from app.transcript import shared_prefix
 from drafter.calibration import Calibration
-from drafter.memory import MalformedMemory, pack_memory, unpack_memory
+from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling
 from drafter.runtime import Drafter
 from drafter.search import Pace
@@ -170,12 +170,13 @@ class Drafting:
                 self._remember(frame.start, frame.count, frame.data)
 
     def _remember(self, start: int, count: int, data: bytes) -> None:
-        rows = unpack_memory(data, count, self._drafter.memory_layers)
+        layers = self._drafter.memory_layers
+        rows, bits = unpack_memory(data, count, layers), memory_bits(data, count, layers)
         self._context.remember(start, rows)
         # Cut where conversations part, so that a new one can start from the memory of their common beginning.
         cuts = [start, *([self._shared] if start < self._shared < start + count else []), start + count]
         for first, end in zip(cuts, cuts[1:]):
-            part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows])  # type: ignore[misc]
+            part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows], bits)  # type: ignore[misc]
             with contextlib.suppress(StorageError):  # Likewise.
                 self._store.save_memory(
                     self._conversation_id, self._drafter.memory_digest, first, end - first, self._digests.at(end) + part

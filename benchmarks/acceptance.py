@@ -177,7 +177,7 @@ def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
         return {"trained_parameters": size, "bytes_per_token": wire, "steps": config.steps, "seconds": config.seconds}
     if name == LOOKUP:
         return {"trained_parameters": 0, "bytes_per_token": 0}
-    wire = memory_bytes(1, drafter.memory_layers)
+    wire = memory_bytes(1, drafter.memory_layers, drafter.config.memory_bits)
     size, trained = moa_parameters(drafter.config), {"steps": drafter.config.steps, "seconds": drafter.config.seconds}
     return {"trained_parameters": size, "bytes_per_token": wire} | (trained if drafter.config.steps else {})
 

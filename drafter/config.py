@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from drafter.memory import Bits
+
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"
@@ -97,6 +99,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """That these took."""
     tokenizer: str = ""
     """Digest of the tokenizer file, hex."""
+    memory_bits: Bits = 8
+    """Of a number of memory, as the verifier sends it."""
     memory: str = ""
     """Digest of target, LSA and cross-attention projections, hex: stored memory is valid while it stays."""
     files: dict[str, str] = {}

@@ -1,20 +1,21 @@
 """Memory: the target's cached activations, as both sides of the wire write and read them.
 
 One token's memory is a pair of keys and values for each row of the format. Row 0 is the drafter's cross-attention;
-rows 1.. are the target's last layers where the drafter infers them. Each is int8 with a float16 scale per token and
-head: 1.03 bytes a number at a head size of 64, against 2 for float16. Rounding lowers acceptance a little, never
-correctness. Numpy only; knows nothing of models or HTTP.
+rows 1.. are the target's last layers where the drafter infers them. Each is int8 or int4 with a float16 scale per token
+and head: 1.03 or 0.53 bytes a number at a head size of 64, against 2 for float16. Rounding lowers acceptance a little,
+never correctness. Which of the two it is shows in its size. Numpy only; knows nothing of models or HTTP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 127
+Bits = Literal[4, 8]
+LARGEST: dict[Bits, int] = {4: 7, 8: 127}
 SMALLEST_SCALE = np.float16(2.0**-24)
 LARGEST_SCALE = np.finfo(np.float16).max
 
@@ -24,7 +25,7 @@ class MalformedMemory(ValueError):
 
 
 class MemoryRow(NamedTuple):
-    """One row of the format for `n` consecutive tokens: keys and values, quantised."""
+    """One row of the format for `n` consecutive tokens: keys and values, quantised. int4 is int8 from -7 to 7 here."""
 
     keys: NDArray[np.int8]
     """(n, heads, size)"""
@@ -36,20 +37,21 @@ class MemoryRow(NamedTuple):
     """(n, heads)"""
 
 
-def quantise(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Symmetric int8 of each (size,) vector with its own scale: (..., size) -> ((..., size) int8, (...) float16).
+def quantise(numbers: NDArray[np.floating], bits: Bits = 8) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
+    """Symmetric integers of each (size,) vector with its own scale: (..., size) -> ((..., size) int8, (...) float16).
 
-    The error of a number up to 127 * 65504 is at most half a scale. Raises `MalformedMemory` where one is not finite.
+    The error of a number is at most half a scale, up to 65504 times the largest integer of so many bits. Raises
+    `MalformedMemory` where one is not finite.
     """
     floats = np.asarray(numbers, np.float32)
     if not np.isfinite(floats).all():
         raise MalformedMemory("the target's activations hold infinities or NaN; load it in a wider floating-point type")
-    exact = np.abs(floats).max(axis=-1, initial=0.0) / np.float32(LARGEST)
+    exact = np.abs(floats).max(axis=-1, initial=0.0) / np.float32(LARGEST[bits])
     scales = np.clip(exact, SMALLEST_SCALE, LARGEST_SCALE).astype(np.float16)
     # A scale rounded down would cut off the largest number.
     scales = np.where(scales < exact, np.nextafter(scales, LARGEST_SCALE), scales)
     rounded = np.rint(floats / scales.astype(np.float32)[..., None])
-    return np.clip(rounded, -LARGEST, LARGEST).astype(np.int8), scales
+    return np.clip(rounded, -LARGEST[bits], LARGEST[bits]).astype(np.int8), scales
 
 
 def dequantise(numbers: NDArray[np.int8], scales: NDArray[np.float16]) -> NDArray[np.float32]:
@@ -57,39 +59,57 @@ def dequantise(numbers: NDArray[np.int8], scales: NDArray[np.float16]) -> NDArra
     return numbers.astype(np.float32) * scales.astype(np.float32)[..., None]
 
 
-def quantise_row(keys: NDArray[np.floating], values: NDArray[np.floating]) -> MemoryRow:
+def quantise_row(keys: NDArray[np.floating], values: NDArray[np.floating], bits: Bits = 8) -> MemoryRow:
     """One row of memory from float keys and values, each (n, heads, size)."""
-    return MemoryRow(*quantise(keys), *quantise(values))
+    return MemoryRow(*quantise(keys, bits), *quantise(values, bits))
 
 
-def memory_bytes(count: int, layers: Sequence[tuple[int, int]]) -> int:
+def memory_bytes(count: int, layers: Sequence[tuple[int, int]], bits: Bits = 8) -> int:
     """The packed size of `count` tokens' memory, in bytes. `layers`: (heads, size) of each row."""
-    return count * sum(2 * heads * (size + 2) for heads, size in layers)
+    return count * sum(2 * heads * (_packed_size(size, bits) + 2) for heads, size in layers)
 
 
-def pack_memory(rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]) -> bytes:
-    """Rows, in the format's order, as little-endian raw bytes."""
+def memory_bits(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> Bits:
+    """How `count` tokens' memory is packed, by its size. Raises `MalformedMemory` where that fits neither way."""
+    widths: tuple[Bits, Bits] = (8, 4)
+    for bits in widths:
+        if count >= 0 and len(data) == memory_bytes(count, layers, bits):
+            return bits
+    raise MalformedMemory(f"{len(data)} bytes of memory for {count} tokens do not fit the format {list(layers)}")
+
+
+def pack_memory(
+    rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]], bits: Bits = 8
+) -> bytes:
+    """Rows, in the format's order, as little-endian raw bytes.
+
+    In 4 bits a vector's numbers lie two in a byte, the first in its lower half; where their count is odd, the last
+    byte's upper half is 0. Where sizes are 1, 4 bits take as much as 8, and 8 it is.
+    """
+    bits = 8 if all(row[0].shape[-1] == 1 for row in rows) else bits
     parts = []
     for row in rows:
         keys, key_scales, values, value_scales = row
         for numbers, scales in ((keys, key_scales), (values, value_scales)):
-            parts += [np.asarray(numbers, np.int8).tobytes(), np.asarray(scales, "<f2").tobytes()]
+            packed = np.asarray(numbers, np.int8) if bits == 8 else _nibbles(np.asarray(numbers, np.int8))
+            parts += [packed.tobytes(), np.asarray(scales, "<f2").tobytes()]
     return b"".join(parts)
 
 
 def unpack_memory(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> list[MemoryRow]:
-    """The inverse of `pack_memory`, for bytes that came from elsewhere. The arrays are read-only views of `data`.
+    """The inverse of `pack_memory`, for bytes that came from elsewhere. The arrays are not to be written to.
 
     Raises `MalformedMemory` for a wrong size, or scales that are negative or not finite.
     """
-    if count < 0 or len(data) != memory_bytes(count, layers):
-        raise MalformedMemory(f"{len(data)} bytes of memory for {count} tokens do not fit the format {list(layers)}")
+    bits = memory_bits(data, count, layers)
     rows, offset = [], 0
 
     def take(heads: int, size: int) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
         nonlocal offset
-        numbers = np.frombuffer(data, np.int8, count * heads * size, offset).reshape(count, heads, size)
+        width = _packed_size(size, bits)
+        numbers = np.frombuffer(data, np.int8, count * heads * width, offset).reshape(count, heads, width)
         offset += numbers.nbytes
+        numbers = numbers if bits == 8 else _integers(numbers, size)
         scales = np.frombuffer(data, "<f2", count * heads, offset).reshape(count, heads)
         offset += scales.nbytes
         if not (np.isfinite(scales).all() and (scales >= 0).all()):
@@ -99,3 +119,19 @@ def unpack_memory(data: bytes, count: int, layers: Sequence[tuple[int, int]]) ->
     for heads, size in layers:
         rows.append(MemoryRow(*take(heads, size), *take(heads, size)))
     return rows
+
+
+def _packed_size(size: int, bits: Bits) -> int:
+    return size if bits == 8 else (size + 1) // 2
+
+
+def _nibbles(numbers: NDArray[np.int8]) -> NDArray[np.int8]:
+    """(..., size) from -8 to 7 -> (..., (size + 1) // 2)."""
+    even = np.concatenate((numbers, np.zeros((*numbers.shape[:-1], numbers.shape[-1] % 2), np.int8)), axis=-1)
+    return (even[..., ::2] & 0x0F) | (even[..., 1::2] << 4)
+
+
+def _integers(packed: NDArray[np.int8], size: int) -> NDArray[np.int8]:
+    """The inverse."""
+    both = np.stack((packed << 4 >> 4, packed >> 4), axis=-1)
+    return both.reshape(*packed.shape[:-1], -1)[..., :size]

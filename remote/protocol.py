@@ -65,7 +65,7 @@ class Limits(Struct, frozen=True):
 
 
 class MemoryFormat(Struct, frozen=True):
-    """Shape of one token's memory: `layers` rows of keys and as many of values, each `heads * size` int8 values.
+    """Shape of one token's memory: `layers` rows of keys and as many of values, each `heads * size` numbers.
 
     Row 0 is the drafter's cross-attention; rows 1.. are the target's last N layers where the drafter has TLI.
     """
@@ -216,8 +216,8 @@ class Verdict(Struct, frozen=True):
 class Memory(Struct, frozen=True):
     """A later frame: cached activations of the committed tokens `start .. start + count`.
 
-    Each row of the format is packed as int8 keys (count, heads, size), float16 key scales (count, heads), int8 values
-    and float16 value scales of the same shapes.
+    Each row of the format is packed as keys (count, heads, size), float16 key scales (count, heads), values and float16
+    value scales of the same shapes. Keys and values are int8, or int4: `drafter.memory`, whose size then tells.
     """
 
     digest: Digest

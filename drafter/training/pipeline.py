@@ -30,6 +30,7 @@ from drafter.config import (
     write_config,
 )
 from drafter.datastore import save_datastore
+from drafter.memory import Bits
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
@@ -67,6 +68,8 @@ class Plan:
     """None: as `init` has it, or as `drafter_config` chooses."""
     cross_attention: bool = True
     """False: an ablation, see `DrafterConfig`."""
+    memory_bits: Bits = 4
+    """Of a number of memory on the wire. For the bundled pair 4 lower tau by 0.3 % (6.76 to 6.74 on 60 prompts)."""
     draft_vocabulary: int = 32_768
     """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
     answer_tokens: int = 200
@@ -183,7 +186,7 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
     if plan.init is None:
         config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
-        return msgspec.structs.replace(config, cross_attention=plan.cross_attention)
+        return msgspec.structs.replace(config, cross_attention=plan.cross_attention, memory_bits=plan.memory_bits)
     older = MemoryEncoder.load(plan.init).config
     load_draft_model(plan.init, plan.init / FLOAT)  # To fail now, and not after hours of answers.
     asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}
@@ -196,7 +199,8 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     config = drafter_config(target, name, inference_layers=older.inference_layers, first_layers=older.first_layers)
     if any(getattr(config, field) != getattr(older, field) for field in GIVEN):
         raise UnsupportedTarget(f"{plan.init} was made for a target of other shapes than {name}: begin without it.")
-    return msgspec.structs.replace(config, **{field: getattr(older, field) for field in INHERITED})
+    inherited = {field: getattr(older, field) for field in INHERITED}
+    return msgspec.structs.replace(config, **inherited, memory_bits=plan.memory_bits)
 
 
 def datastore_texts(data: Sequence[Conversation], opening: Sequence[int], most: int) -> list[list[int]]:

@@ -239,7 +239,10 @@ class Engine:
         ]
         keys_values = torch.stack(layers, dim=1).flatten(2).float()
         rows = self.encoder(keys_values, torch.arange(start, end, device=self.device))
-        return pack_memory([quantise_row(keys.cpu().numpy(), values.cpu().numpy()) for keys, values in rows])
+        bits = self.encoder.config.memory_bits
+        return pack_memory(
+            [quantise_row(keys.cpu().numpy(), values.cpu().numpy(), bits) for keys, values in rows], bits
+        )
 
     def _self_check(self, name: str) -> int:
         """Verify a small tree both ways; returns the bytes of one token's keys and values."""

@@ -15,6 +15,7 @@ from drafter.memory import memory_bytes
 from drafter.training.baselines import baseline_config, build, save_baseline
 from drafter.training.baselines.shapes import moa_parameters
 from drafter.tree import ROOT, DraftTree
+from remote.verifier.measure import DEEPEST
 
 DEPTH = 4
 MOST = 1 + 3 * (DEPTH + 1)
@@ -94,7 +95,7 @@ def test_only_what_the_target_judged_counts_by_depth(accepted, new, offered):
     tally = Tally()
     tally.judge(BUSH, accepted, new)
     assert tally.offered[:3].tolist() == offered and not tally.offered[3:].any()
-    assert tally.accepted.tolist() == [1] * len(accepted) + [0] * (16 - len(accepted))
+    assert tally.accepted.tolist() == [1] * len(accepted) + [0] * (DEEPEST - len(accepted))
 
 
 @given(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=12), min_size=1, max_size=30))
@@ -180,7 +181,7 @@ def test_each_drafter_makes_a_row_and_a_missing_one_says_how_to_train_it(engine,
     assert all(row["tau"] >= 1 and row["ci95"] and row["prompts"] == 1 for row in rows.values())
     assert {name for name, row in rows.items() if row["by_staleness"]} == {"moa", "eagle2"}
     wire = {name: row["bytes_per_token"] for name, row in rows.items()}
-    memory = memory_bytes(1, drafter.memory_layers)
+    memory = memory_bytes(1, drafter.memory_layers, drafter.config.memory_bits)
     assert wire == {
         "moa": memory,
         "moa-chain-7": memory,

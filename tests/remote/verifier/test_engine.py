@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, BloomConfig, DynamicCache
 
-from drafter.memory import quantise_row, unpack_memory
+from drafter.memory import Bits, quantise_row, unpack_memory
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
@@ -151,7 +152,11 @@ def test_the_slab_grows_geometrically() -> None:
     )
 
 
-def test_memory_is_the_encoders_view_of_the_targets_own_cache(engine: Engine) -> None:
+@pytest.mark.parametrize("bits", [4, 8])
+def test_memory_is_the_encoders_view_of_the_targets_own_cache(
+    engine: Engine, bits: Bits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.encoder, "config", msgspec.structs.replace(engine.encoder.config, memory_bits=bits))
     context = engine.context()
     context.assign(0, PROMPT)
     tree = DraftTree.chain([4, 5, 6])
@@ -168,7 +173,7 @@ def test_memory_is_the_encoders_view_of_the_targets_own_cache(engine: Engine) ->
     rows = unpack_memory(engine.memory(context, 2, context.computed), context.computed - 2, engine.encoder.layers)
     assert len(rows) == 2
     for row, (keys, values) in zip(rows, expected):
-        wanted = quantise_row(keys[2:].numpy(), values[2:].numpy())
+        wanted = quantise_row(keys[2:].numpy(), values[2:].numpy(), bits)
         # Float noise may move a number across a rounding edge, by one step.
         assert np.abs(row.keys.astype(int) - wanted.keys).max() <= 1
         assert np.abs(row.values.astype(int) - wanted.values).max() <= 1
