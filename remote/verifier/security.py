@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from remote.openai import JSON, PATHS, error_body
 from remote.protocol import CONTENT_TYPE, Error, encode
 
 OPEN_PATHS = frozenset({"/healthz"})
@@ -76,8 +77,10 @@ class BearerAuth:
         if refusal is None:
             await self.app(scope, receive, send)
             return
-        body = encode(Error(code="unauthorised", message=refusal, retry=False))
-        response = Response(body, 401, {"WWW-Authenticate": "Bearer"}, CONTENT_TYPE)
+        error = Error(code="unauthorised", message=refusal, retry=False)
+        chat = scope["path"].startswith(PATHS)
+        body, kind = (error_body(error), JSON) if chat else (encode(error), CONTENT_TYPE)
+        response = Response(body, 401, {"WWW-Authenticate": "Bearer"}, kind)
         await response(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import socket
 import ssl
@@ -25,11 +26,14 @@ from transformers.utils import cached_file
 from drafter.config import GRAPH, DrafterError
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
+from drafter.text import ChatText
 from remote.protocol import DIGEST_BYTES, VERSION, Card, Limits, MemoryFormat
 from remote.verifier.engine import Engine, EngineError
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
 from remote.verifier.security import SecurityError, check_binding
+
+log = logging.getLogger(__name__)
 
 MAX_NODES = 256
 MAX_TOKENS = 32_768
@@ -85,6 +89,8 @@ class Target:
     """Digest of `tokenizer.json`."""
     chat_template: str
     stop_tokens: tuple[int, ...]
+    text: ChatText | None
+    """None where the chat template cannot be rendered here."""
 
 
 def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
@@ -99,7 +105,7 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
         config = AutoConfig.from_pretrained(model)
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModel(f"{model} is no model this verifier can load: {_first_line(error)}") from error
-    digest, template, end = _text_side(model)
+    tokenizer, template, end = _text_side(model)
     try:
         loaded, report = AutoModelForCausalLM.from_pretrained(
             model,
@@ -122,11 +128,17 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
     name = Path(model).resolve().name if Path(model).is_dir() else model
-    return Target(name, loaded.to(device).eval(), digest, template, stops)
+    digest = hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
+    text = None
+    try:
+        text = ChatText(tokenizer, template, stops)
+    except DrafterError as error:
+        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
+    return Target(name, loaded.to(device).eval(), digest, template, stops, text)
 
 
 def _text_side(model: str) -> tuple[bytes, str, int | None]:
-    """Digest of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token."""
+    """The bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token."""
     path = cached_file(model, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     if path is None:
         raise MissingTokenizer(
@@ -139,7 +151,7 @@ def _text_side(model: str) -> tuple[bytes, str, int | None]:
     template = tokenizer.chat_template or ""
     if isinstance(template, dict):
         template = template.get("default", "")
-    return hashlib.blake2b(Path(path).read_bytes(), digest_size=DIGEST_BYTES).digest(), template, tokenizer.eos_token_id
+    return Path(path).read_bytes(), template, tokenizer.eos_token_id
 
 
 def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
@@ -203,7 +215,8 @@ def serve(
         if drafter is not None and (drafter / GRAPH).is_file():  # For devices that draft the encoder is enough.
             own = OwnDrafter(Drafter.load(drafter), engine)
         cached = _free_bytes(engine) // (engine.bytes_per_token + (0 if own is None else own.bytes_per_token))
-        app = create_app(engine, card(target, engine), token=token, max_cached_tokens=cached, own=own)
+        served = card(target, engine)
+        app = create_app(engine, served, token=token, max_cached_tokens=cached, own=own, text=target.text)
         config = uvicorn.Config(
             app,
             access_log=False,

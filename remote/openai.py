@@ -1,0 +1,165 @@
+"""The other dialect of the wire: chat completions as OpenAI shaped them, which many servers and clients speak.
+
+JSON structs for both ends, their errors, and whose paths they are. Unknown fields are ignored, as everybody adds some.
+`continue_final_message` and `add_generation_prompt` are vLLM's names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from remote.protocol import Error, ErrorCode, Positive
+
+PATHS = ("/v1/chat/", "/v1/models")
+"""Beginnings of the paths whose answers, errors included, are in this dialect."""
+EVENTS = "text/event-stream"
+JSON = "application/json"
+DONE = "[DONE]"
+"""What the last event of a stream holds."""
+OWNER = "outrider"
+CONTINUING = frozenset({OWNER, "vllm", "sglang"})
+"""Owners of models, as servers call themselves, that go on with an answer begun by `continue_final_message`."""
+
+FinishReason = Literal["stop", "length"]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of a message; only those of type text can be read here."""
+
+    type: str
+    text: str = ""
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: str = "assistant"
+    content: str | tuple[Part, ...] | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool | None = None
+
+
+class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`POST /v1/chat/completions`. None: the server's default."""
+
+    messages: Annotated[tuple[Message, ...], Meta(min_length=1)]
+    model: str | None = None
+    max_tokens: Positive | None = None
+    max_completion_tokens: Positive | None = None
+    """The newer name."""
+    temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, lt=1 << 31)] | None = None
+    """Not OpenAI's own; 0 or -1: off."""
+    seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
+    stop: str | Annotated[tuple[str, ...], Meta(max_length=16)] | None = None
+    n: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    """The last message is the assistant's, and its text is to be gone on with."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    role: str | None = None
+    content: str | None = None
+
+
+class ChunkChoice(msgspec.Struct, frozen=True):
+    index: int = 0
+    delta: Delta = Delta()
+    finish_reason: str | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a stream."""
+
+    id: str = ""
+    object: str = "chat.completion.chunk"
+    created: int = 0
+    model: str = ""
+    choices: tuple[ChunkChoice, ...] = ()
+    usage: Usage | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    index: int = 0
+    message: Message = Message()
+    finish_reason: str | None = None
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that is not streamed."""
+
+    id: str = ""
+    object: str = "chat.completion"
+    created: int = 0
+    model: str = ""
+    choices: tuple[Choice, ...] = ()
+    usage: Usage | None = None
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str = ""
+    max_model_len: int | None = None
+    """Tokens of a conversation, where the server says."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether its server is known to go on with an answer begun."""
+        return self.owned_by in CONTINUING
+
+
+class Models(msgspec.Struct, frozen=True, kw_only=True):
+    """`GET /v1/models`."""
+
+    object: Literal["list"]
+    data: tuple[Model, ...]
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+_TYPES: dict[ErrorCode, str] = {"unauthorised": "authentication_error", "busy": "overloaded_error"}
+_SERVER = ("unavailable", "internal")
+_CODES: dict[ErrorCode, str] = {
+    "too_long": "context_length_exceeded",
+    "unauthorised": "invalid_api_key",
+}
+
+
+def error_body(error: Error) -> bytes:
+    """An error in this dialect's shape."""
+    kind = _TYPES.get(error.code, "server_error" if error.code in _SERVER else "invalid_request_error")
+    inner = {"message": error.message, "type": kind, "param": None, "code": _CODES.get(error.code, error.code)}
+    return msgspec.json.encode({"error": inner})
+
+
+def read_error(body: bytes | str) -> tuple[str, str] | None:
+    """The sentence of an error and its code, as any of these servers writes it; None for what is no error.
+
+    Shapes: OpenAI's, vLLM's older (`message` at the top), a bare `error`, and the `detail` of its frameworks.
+    """
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    inner = found.get("error") or (found if found.get("object") == "error" else found.get("detail"))
+    if isinstance(inner, dict):
+        said = [inner[name] for name in ("code", "type") if isinstance(inner.get(name), str | int)]
+        return str(inner.get("message") or "it gave no reason"), " ".join(map(str, said))
+    return None if not inner else (str(inner), "")

@@ -1,0 +1,79 @@
+"""Server-sent events, read as the WHATWG's "Interpreting an event stream" has it.
+
+Lines end in LF, CR LF or CR; a colon begins a comment, by which a server keeps a quiet line alive; `data` lines of one
+event are joined by LF; a blank line ends the event; one that the end of the stream cuts off is dropped. Bytes may
+arrive split anywhere, inside a character or between CR and LF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+MAX_EVENT_BYTES = 1 << 20
+BOM = b"\xef\xbb\xbf"
+
+
+class EventTooLong(ValueError):
+    """An event or a line longer than any that is read."""
+
+
+class EventReader:
+    """Bytes in, the data of whole events out."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[str] = []
+        self._size = 0
+        self._after_cr = False
+        self._first = True
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The data of the events that `chunk` completes. Raises `EventTooLong`."""
+        if self._after_cr and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+            self._after_cr = False
+        if not chunk:
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        *ended, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        events = []
+        for part in ended:
+            self._grow(part)
+            line = bytes(self._line)
+            self._line.clear()
+            if (event := self._take(line)) is not None:
+                events.append(event)
+        self._grow(rest)
+        return events
+
+    def _grow(self, part: bytes) -> None:
+        self._line += part
+        if len(self._line) + self._size > MAX_EVENT_BYTES:
+            raise EventTooLong(f"an event of more than {MAX_EVENT_BYTES} bytes")
+
+    def _take(self, line: bytes) -> str | None:
+        """The event that a line ends, if any."""
+        if self._first:
+            line, self._first = line.removeprefix(BOM), False
+        if not line:
+            event = "\n".join(self._data) if self._data else None
+            self._data, self._size = [], 0
+            return event
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" ").decode("utf-8", errors="replace"))
+            self._size += len(line)
+        return None
+
+
+async def read_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The data of each event, as soon as its blank line is there. Raises `EventTooLong`."""
+    reader = EventReader()
+    async for chunk in chunks:
+        for event in reader.feed(chunk):
+            yield event
+
+
+def event(data: bytes) -> bytes:
+    """One event whose data is one line."""
+    return b"data: " + data + b"\n\n"

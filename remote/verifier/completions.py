@@ -1,0 +1,285 @@
+"""Chat completions for every other client: text in, text out, in OpenAI's dialect.
+
+An answer is a stream in a session of its own, which is dropped behind it: so other clients too get what the verifier
+drafts by itself. As many run at once as leave half of the sessions to devices, and none is forgotten half-way for
+another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import anyio
+import msgspec
+from anyio import to_thread
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
+
+from drafter.text import ChatText, TemplateFailed
+from remote.openai import (
+    DONE,
+    EVENTS,
+    JSON,
+    OWNER,
+    ChatRequest,
+    Choice,
+    Chunk,
+    ChunkChoice,
+    Completion,
+    Delta,
+    FinishReason,
+    Message,
+    Model,
+    Models,
+    Usage,
+    error_body,
+)
+from remote.protocol import (
+    Card,
+    Error,
+    ErrorCode,
+    Frame,
+    Progress,
+    Sampling,
+    Stream,
+    digest_of,
+    pack_tokens,
+    unpack_tokens,
+)
+from remote.sse import event
+from remote.verifier.engine import EngineError
+from remote.verifier.pieces import Pieces
+from remote.verifier.sessions import RoundRefused, Sessions
+
+T = TypeVar("T")
+BODY_BYTES_PER_TOKEN = 16
+"""Of the longest conversation: JSON may spell a character in six bytes."""
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HUNG_UP = 499
+"""Nobody reads it: the status that proxies write down for a client that left."""
+
+
+class CompletionRefused(RoundRefused):
+    """A request that this verifier cannot answer as asked."""
+
+    def __init__(self, message: str, code: ErrorCode = "bad_request") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Turns(Protocol):
+    """The engine's thread."""
+
+    async def queued(self, call: Callable[[], T]) -> T:
+        """Refuses where too many wait already."""
+
+    async def in_turn(self, call: Callable[[], T]) -> T: ...
+
+
+@dataclass
+class Asked:
+    """A request, and what has become of it."""
+
+    request: ChatRequest
+    model: str
+    prompt: list[int]
+    pieces: Pieces
+    id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
+    created: int = field(default_factory=lambda: int(time.time()))
+    tokens: int = 0
+    reason: FinishReason = "length"
+
+    @property
+    def usage(self) -> Usage:
+        count = len(self.prompt)
+        return Usage(prompt_tokens=count, completion_tokens=self.tokens, total_tokens=count + self.tokens)
+
+    def chunk(self, delta: Delta, reason: FinishReason | None = None) -> bytes:
+        return self._event((ChunkChoice(delta=delta, finish_reason=reason),), None)
+
+    def usage_chunk(self) -> bytes:
+        return self._event((), self.usage)
+
+    def _event(self, choices: tuple[ChunkChoice, ...], usage: Usage | None) -> bytes:
+        made = Chunk(id=self.id, created=self.created, model=self.model, choices=choices, usage=usage)
+        return event(msgspec.json.encode(made))
+
+
+class Completions:
+    """`text` is the target's tokenizer and chat template."""
+
+    def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
+        self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
+        self._most = max(1, sessions.max_sessions // 2)
+        self._running = 0
+        self._model = Model(
+            id=card.target, created=int(time.time()), owned_by=OWNER, max_model_len=card.limits.max_tokens
+        )
+        self.max_body_bytes = max(card.limits.max_body_bytes, BODY_BYTES_PER_TOKEN * card.limits.max_tokens)
+
+    def models(self) -> Response:
+        return _json(Models(object="list", data=(self._model,)))
+
+    def model(self, name: str) -> Response:
+        """Raises `CompletionRefused`."""
+        self._check_model(name)
+        return _json(self._model)
+
+    async def answer(self, body: bytes, gone: Callable[[], Awaitable[bool]]) -> Response:
+        """`gone`: whether the client has hung up. Raises `RoundRefused`, and what the turns and the engine raise."""
+        asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes its time to be cut into tokens.
+        if self._running >= self._most:
+            raise CompletionRefused(f"{self._running} answers are being written. Try again in a moment.", "busy")
+        pieces = self._written(asked)
+        if asked.request.stream:
+            first = await anext(pieces, "")
+            return _Events(self._events(asked, first, pieces), headers=STREAM_HEADERS, media_type=EVENTS)
+        text = ""
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                text += piece
+                if await gone():
+                    return Response(status_code=HUNG_UP)
+        choice = Choice(message=Message(role="assistant", content=text), finish_reason=asked.reason)
+        made = Completion(id=asked.id, created=asked.created, model=asked.model, choices=(choice,), usage=asked.usage)
+        return _json(made)
+
+    async def _events(self, asked: Asked, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
+        async with contextlib.aclosing(pieces):
+            yield asked.chunk(Delta(role="assistant", content=first))
+            try:
+                async for piece in pieces:
+                    if piece:
+                        yield asked.chunk(Delta(content=piece))
+            except (RoundRefused, EngineError) as error:
+                code: ErrorCode = error.code if isinstance(error, RoundRefused) else "internal"
+                yield event(error_body(Error(code=code, message=str(error), retry=False)))
+                return
+        yield asked.chunk(Delta(), asked.reason)
+        options = asked.request.stream_options
+        if options is not None and options.include_usage:
+            yield asked.usage_chunk()
+        yield event(DONE.encode())
+
+    async def _written(self, asked: Asked) -> AsyncGenerator[str, None]:
+        """The answer's text, a piece for each of the verifier's rounds; `asked` tells how it ended."""
+        request, name = asked.request, secrets.token_urlsafe(16)
+        frames = self._sessions.stream(
+            Stream(
+                session=name,
+                round=0,
+                base=0,
+                digest=digest_of([]),
+                append=pack_tokens(asked.prompt),
+                most=request.max_completion_tokens or request.max_tokens or self._card.limits.max_tokens,
+                sampling=_sampling(request),
+            )
+        )
+        opened, end = False, object()
+
+        def first() -> Frame | object | None:
+            nonlocal opened
+            opened = True
+            return next(frames, end)
+
+        self._running += 1
+        try:
+            frame = await self._turns.queued(first)
+            while frame is not end and not asked.pieces.stopped:
+                if isinstance(frame, Progress):
+                    yield self._taken(asked, frame)
+                frame = await self._turns.in_turn(lambda: next(frames, end))
+            yield asked.pieces.finish()
+        finally:
+            self._running -= 1
+            if opened:
+                with anyio.CancelScope(shield=True):
+                    await self._turns.in_turn(lambda: self._forget(frames, name))
+
+    def _taken(self, asked: Asked, frame: Progress) -> str:
+        tokens = unpack_tokens(frame.tokens)
+        asked.tokens += len(tokens)
+        if tokens[-1] in self._card.stop_tokens:
+            asked.reason = "stop"
+            tokens.pop()
+        piece = asked.pieces.add(tokens)
+        if asked.pieces.stopped:
+            asked.reason = "stop"
+        return piece
+
+    def _forget(self, frames: Iterator[object], name: str) -> None:
+        frames.close()  # type: ignore[attr-defined]
+        self._sessions.drop(name)
+
+    def _asked(self, body: bytes) -> Asked:
+        """Raises `CompletionRefused`."""
+        try:
+            request = msgspec.json.decode(body, type=ChatRequest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise CompletionRefused(f"The request cannot be read: {error}.") from None
+        if request.model:
+            self._check_model(request.model)
+        if request.n not in (None, 1):
+            raise CompletionRefused(f"n is {request.n}; this verifier writes one answer at a time.")
+        if not self._card.chat_template:
+            raise CompletionRefused(f"{self._card.target} has no chat template, so it takes no messages.")
+        messages = [_plain(message) for message in request.messages]
+        begun = ""
+        if request.continue_final_message:
+            if request.add_generation_prompt:
+                raise CompletionRefused("add_generation_prompt begins a new answer; continue_final_message needs none.")
+            if messages[-1][0] != "assistant" or len(messages) < 2:
+                raise CompletionRefused("continue_final_message needs a message of the assistant after a question.")
+            begun = messages.pop()[1]
+        try:
+            prompt, before = self._text.render(messages), self._text.encode(begun)
+        except TemplateFailed as error:
+            raise CompletionRefused(str(error)) from None
+        stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
+        return Asked(request, self._card.target, prompt + before, Pieces(self._text, stops, before))
+
+    def _check_model(self, name: str) -> None:
+        if name != self._card.target:
+            raise CompletionRefused(f"There is no model {name!r} here; ask for {self._card.target!r}.", "not_found")
+
+
+class _Events(StreamingResponse):
+    """Ends what it streams at once where the client hangs up, not when its garbage is collected."""
+
+    async def stream_response(self, send: Send) -> None:
+        body = self.body_iterator
+        assert isinstance(body, AsyncGenerator)
+        async with contextlib.aclosing(body):
+            await super().stream_response(send)
+
+
+def _plain(message: Message) -> tuple[str, str]:
+    """(role, text). Raises `CompletionRefused`."""
+    role = ROLES.get(message.role)
+    if role is None:
+        raise CompletionRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.")
+    if message.content is None or isinstance(message.content, str):
+        return role, message.content or ""
+    if other := [part.type for part in message.content if part.type != "text"]:
+        raise CompletionRefused(f"A message holds a part of type {other[0]!r}; this model reads text only.")
+    return role, "\n".join(part.text for part in message.content)
+
+
+def _sampling(request: ChatRequest) -> Sampling:
+    """As OpenAI has it, 1 where no temperature is asked for, and another answer each time where no seed is."""
+    return Sampling(
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_k=max(0, request.top_k or 0),
+        top_p=1.0 if request.top_p is None else request.top_p,
+        seed=secrets.randbits(32) if request.seed is None else request.seed,
+    )
+
+
+def _json(message: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(message), media_type=JSON)

@@ -1,0 +1,300 @@
+"""Chat completions: in a real process what the text is, and in this one what bounds it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from starlette.applications import Starlette
+
+from remote import VerifierClient
+from remote.protocol import Progress, Sampling, unpack_tokens
+from remote.verifier.engine import Engine
+from remote.verifier.http import create_app
+from remote.verifier.serve import Target, card, load_target
+from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
+from tests.serving import VerifierProcess
+from tests.tiny_text import tiny_text
+
+QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
+TEXT = tiny_text()
+GREEDY = Sampling()
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+async def client(verifier: VerifierProcess) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=verifier.url, timeout=PATIENT, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def target(tiny_pair: Path) -> Target:
+    return load_target(str(tiny_pair / "target"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def engine(target: Target) -> Engine:
+    return Engine(target.model)
+
+
+def app(target: Target, engine: Engine, **options: Any) -> Starlette:
+    return create_app(engine, card(target, engine), text=target.text, **options)
+
+
+async def own_text(verifier: VerifierProcess, count: int, sampling: Sampling = GREEDY) -> str:
+    """What the target says by itself, token by token, to a device."""
+    async with VerifierClient(verifier.url) as device:
+        stream = await device.session().stream(
+            TEXT.render([("user", QUESTION["content"])]),
+            sampling,
+            most=count,
+            memory_from=None,
+            deadline=PATIENT,
+            silence=PATIENT,
+            draft=False,
+        )
+        tokens = [
+            token async for frame in stream if isinstance(frame, Progress) for token in unpack_tokens(frame.tokens)
+        ]
+    assert len(tokens) == count
+    return TEXT.decode(tokens)
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"messages": [QUESTION], "temperature": 0, "max_tokens": 40, **fields}
+
+
+async def whole(client: httpx.AsyncClient, **fields: Any) -> dict[str, Any]:
+    response = await client.post(CHAT, json=body(**fields))
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def streamed(client: httpx.AsyncClient, **fields: Any) -> list[dict[str, Any]]:
+    """The events before [DONE]."""
+    response = await client.post(CHAT, json=body(stream=True, **fields))
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = [event.removeprefix("data: ") for event in response.text.split("\n\n")]
+    assert events[-2:] == ["[DONE]", ""]
+    return [json.loads(event) for event in events[:-2]]
+
+
+def said(events: list[dict[str, Any]]) -> str:
+    return "".join(choice["delta"].get("content", "") for event in events for choice in event["choices"])
+
+
+async def counter(client: httpx.AsyncClient, name: str) -> float:
+    lines = (await client.get("/metrics")).text.splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(f"outrider_{name} ")))
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_is_the_targets_own_streamed_or_not_with_the_verifiers_drafts(
+    client: httpx.AsyncClient, verifier: VerifierProcess
+) -> None:
+    expected = await own_text(verifier, 40)
+    accepted = await counter(client, "accepted_nodes_total")
+    answer = await whole(client)
+    assert answer["choices"] == [
+        {"index": 0, "message": {"role": "assistant", "content": expected}, "finish_reason": "length"}
+    ]
+    assert answer["object"] == "chat.completion" and answer["model"] == "target"
+    prompt = len(TEXT.render([("user", QUESTION["content"])]))
+    assert answer["usage"] == {"prompt_tokens": prompt, "completion_tokens": 40, "total_tokens": prompt + 40}
+    assert await counter(client, "accepted_nodes_total") > accepted
+
+    events = await streamed(client, stream_options={"include_usage": True}, unheard_of=1)
+    assert said(events) == expected
+    assert events[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert {event["id"] for event in events} == {events[0]["id"]} != {answer["id"]}
+    assert [event["choices"][0]["finish_reason"] for event in events[:-1]] == [None] * (len(events) - 2) + ["length"]
+    assert events[-1]["choices"] == [] and events[-1]["usage"] == answer["usage"]
+    assert [event["usage"] for event in events[:-1]] == [None] * (len(events) - 1)
+
+
+async def test_a_seed_gives_the_tokens_that_a_device_gets(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
+    sampling = Sampling(temperature=0.7, top_p=0.95, top_k=40, seed=7)
+    expected = await own_text(verifier, 20, sampling)
+    fields = {"temperature": 0.7, "top_p": 0.95, "top_k": 40, "seed": 7, "max_completion_tokens": 20}
+    assert said(await streamed(client, **fields)) == expected
+    assert (await whole(client, **fields))["choices"][0]["message"]["content"] == expected
+    assert said(await streamed(client, **{**fields, "seed": 8})) != expected
+
+
+async def test_stop_strings_end_it_and_are_not_shown(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
+    expected = await own_text(verifier, 40)
+    stop = expected[9:14]
+    for events in (await streamed(client, stop=stop), await streamed(client, stop=["\x00never", stop])):
+        assert said(events) == expected.partition(stop)[0]
+        assert events[-1]["choices"][0]["finish_reason"] == "stop"
+    answer = (await whole(client, stop=[stop]))["choices"][0]
+    assert (answer["message"]["content"], answer["finish_reason"]) == (expected.partition(stop)[0], "stop")
+
+
+async def test_an_answer_that_was_cut_is_gone_on_with(client: httpx.AsyncClient, verifier: VerifierProcess) -> None:
+    expected = await own_text(verifier, 40)
+    for at in (0, 11, 25):
+        messages = [QUESTION, {"role": "assistant", "content": expected[:at]}]
+        continued = await whole(client, messages=messages, continue_final_message=True, add_generation_prompt=False)
+        found = continued["choices"][0]["message"]["content"]
+        assert found[: len(expected) - at] == expected[at:]
+
+
+async def test_the_templates_roles_and_parts_of_text_are_read(client: httpx.AsyncClient) -> None:
+    plain = await whole(client, messages=[{"role": "system", "content": "Be brief."}, QUESTION])
+    parts = [{"type": "text", "text": QUESTION["content"]}]
+    same = await whole(
+        client, messages=[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": parts}]
+    )
+    assert plain["choices"] == same["choices"] and plain["usage"] == same["usage"]
+
+
+async def test_a_stop_token_ends_it_with_nothing_of_its_text(target: Target, engine: Engine) -> None:
+    stops = tuple(range(card(target, engine).vocabulary))  # Whatever comes is the end.
+    made = create_app(engine, msgspec.structs.replace(card(target, engine), stop_tokens=stops), text=target.text)
+    async with connected(made) as client:
+        answer = await whole(client)
+    assert answer["choices"][0]["message"]["content"] == "" and answer["choices"][0]["finish_reason"] == "stop"
+    assert answer["usage"]["completion_tokens"] == 1
+
+
+# ---- models and errors -----------------------------------------------------------------------------------------------
+
+
+async def test_the_model_is_listed_and_checked(client: httpx.AsyncClient) -> None:
+    listed = (await client.get("/v1/models")).json()
+    assert listed["object"] == "list"
+    [model] = listed["data"]
+    assert (model["id"], model["owned_by"], model["max_model_len"]) == ("target", "outrider", 1024)
+    assert (await client.get("/v1/models/target")).json() == model
+    assert (await client.get("/v1/models/org/other")).status_code == 404
+    assert (await whole(client, model="target", max_tokens=1))["model"] == "target"
+
+
+LONG = {"role": "user", "content": "tar " * 2000}
+ERRORS = {
+    "no JSON": (b"{", 400, "bad_request", "cannot be read"),
+    "no messages": ({"messages": []}, 400, "bad_request", "messages"),
+    "another model": (body(model="gpt-5"), 404, "not_found", "'gpt-5'"),
+    "two answers": (body(n=2), 400, "bad_request", "n is 2"),
+    "an unknown role": (body(messages=[{"role": "tool", "content": "x"}]), 400, "bad_request", "'tool'"),
+    "a picture": (
+        body(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
+        400,
+        "bad_request",
+        "'image_url'",
+    ),
+    "a temperature below 0": (body(temperature=-1), 400, "bad_request", "temperature"),
+    "no room": (body(messages=[LONG]), 400, "context_length_exceeded", "no room"),
+    "nothing to go on with": (body(continue_final_message=True), 400, "bad_request", "assistant"),
+    "both at once": (
+        body(continue_final_message=True, add_generation_prompt=True),
+        400,
+        "bad_request",
+        "add_generation_prompt",
+    ),
+    "too many bytes": (body(messages=[{"role": "user", "content": "x" * 99_999}]), 413, "too_large", "bytes"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -> None:
+    sent, status, code, words = ERRORS[name]
+    before = await counter(client, "sessions")
+    response = await client.post(CHAT, content=sent if isinstance(sent, bytes) else json.dumps(sent))
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (status, code)
+    assert words in error["message"] and error["type"] == "invalid_request_error" and error["param"] is None
+    assert await counter(client, "sessions") == before
+
+
+async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> None:
+    async with connected(app(target, engine, token=TOKEN)) as client:
+        for call in (client.get("/v1/models"), client.post(CHAT, json=body())):
+            refused = await call
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+            assert refused.headers["www-authenticate"] == "Bearer"
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        assert (await client.get("/v1/models")).status_code == 200
+        method = await client.get(CHAT)
+        assert (method.status_code, method.headers["allow"]) == (405, "POST") and "error" in method.json()
+
+
+async def test_a_target_without_a_template_takes_no_messages(target: Target, engine: Engine) -> None:
+    made = create_app(engine, msgspec.structs.replace(card(target, engine), chat_template=""), text=target.text)
+    async with connected(made) as client:
+        refused = await client.post(CHAT, json=body())
+    assert refused.status_code == 400 and "no chat template" in refused.json()["error"]["message"]
+
+
+async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Target, engine: Engine) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("no memory left")
+
+    async with connected(app(target, engine)) as client:
+        hook = target.model.register_forward_pre_hook(broken)
+        try:
+            failed = await client.post(CHAT, json=body(stream=True))
+        finally:
+            hook.remove()
+        assert (failed.status_code, failed.json()["error"]["type"]) == (500, "server_error")
+        assert await counter(client, "sessions") == 0
+        assert (await whole(client))["usage"]["completion_tokens"] == 40
+
+
+# ---- bounds ----------------------------------------------------------------------------------------------------------
+
+
+async def test_sessions_are_dropped_behind_every_answer(client: httpx.AsyncClient) -> None:
+    before = await counter(client, "sessions")
+    await asyncio.gather(*(whole(client) for _ in range(3)), *(streamed(client) for _ in range(3)))
+    assert await counter(client, "sessions") == before
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_hangs_up_stops_its_answer(target: Target, engine: Engine, stream: bool) -> None:
+    with running(app(target, engine)) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            asked = asyncio.create_task(client.post(CHAT, json=body(max_tokens=900, stream=stream)))
+            while not held.came:
+                await asyncio.sleep(0.01)
+            assert await counter(client, "sessions") == 1
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+            held.open.set()
+            async with asyncio.timeout(PATIENT):
+                while await counter(client, "sessions"):
+                    await asyncio.sleep(0.01)
+            assert await counter(client, "new_tokens_total") < 100
+
+
+async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: Target, engine: Engine) -> None:
+    with running(app(target, engine, max_sessions=4)) as url, gate(target.model) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            asked = [asyncio.create_task(whole(client)) for _ in range(2)]
+            while await counter(client, "waiting_rounds") < 2:
+                await asyncio.sleep(0.01)
+            refused = await client.post(CHAT, json=body())
+            assert refused.status_code == 503 and refused.headers["retry-after"]
+            assert refused.json()["error"]["type"] == "overloaded_error"
+            held.open.set()
+            first, second = await asyncio.gather(*asked)
+            assert first["choices"] == second["choices"]
+            assert (await whole(client))["choices"] == first["choices"]
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    yield
