@@ -1,13 +1,17 @@
 """The wire between a device and its verifier. The names here are the device's half and need no torch."""
 
 from remote.client import VerifierClient
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError
+from remote.completions import ChatStream, CompletionsClient
+from remote.detect import detect
+from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger
 from remote.link import Link
 from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
 
 __all__ = [
     "HostedStream",
     "Broken",
+    "ChatStream",
+    "CompletionsClient",
     "Incompatible",
     "Link",
     "LinkDown",
@@ -17,5 +21,7 @@ __all__ = [
     "RemoteError",
     "RemoteSession",
     "RoundReply",
+    "Stranger",
     "VerifierClient",
+    "detect",
 ]

@@ -2,7 +2,8 @@
 
 RemoteError
 ├── LinkDown            no usable answer: the device carries on alone and probes until the line is back
-│   └── Broken          the connection broke under the request; the same request may be sent again at once
+│   ├── Broken          the connection broke under the request; the same request may be sent again at once
+│   └── Stranger        somebody else than was asked for answered: a login page, another service
 ├── Refused             the verifier answered, and said no
 ├── Incompatible        whoever answered cannot verify for this device, now or later
 └── Misconfigured       an address or a token that cannot be used; nothing was sent
@@ -35,8 +36,12 @@ class Broken(LinkDown):
     """The connection broke under a request. Rounds are idempotent, so the same one may be sent again."""
 
 
+class Stranger(LinkDown):
+    """An answer, but by somebody else than was asked for: a login page, or another service at this address."""
+
+
 class Refused(RemoteError):
-    """A typed refusal by the verifier. `retry`: the same request may succeed later."""
+    """A typed refusal by whoever was asked. `retry`: the same request may succeed later."""
 
     def __init__(self, error: Error) -> None:
         super().__init__(quoted(error.message))

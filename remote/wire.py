@@ -1,8 +1,8 @@
-"""One HTTP exchange with a verifier: every way it can fail becomes a `RemoteError` with a sentence for a person.
+"""One HTTP exchange with a server: every way it can fail becomes a `RemoteError` with a sentence for a person.
 
-Knows status codes, content types, time and size limits; nothing of rounds or trees. A usable answer has status 200
-or 409 and the protocol's content type, or status 204 and no body. A typed error is `Refused`. All else, such as the
-login page of a captive portal or a proxy's "bad gateway", comes from somebody else than the verifier: `LinkDown`.
+Knows status codes, content types, time and size limits; nothing of rounds or trees. A verifier's usable answer has
+status 200 or 409 and the protocol's content type, or status 204 and no body. A typed error is `Refused`. All else, such
+as the login page of a captive portal or a proxy's "bad gateway", comes from somebody else: `LinkDown`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import httpx
 import msgspec
 
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, quoted
+from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, quoted
 from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
 
 MAX_BODY_BYTES = 1 << 20
@@ -41,7 +41,7 @@ class Traffic:
 
 
 class Answer:
-    """A verifier's answer whose body is still on its way. Read it to the end or close it.
+    """A server's answer whose body is still on its way. Read it to the end or close it.
 
     `sent`: when its request's first byte was written, on the clock of `time.perf_counter`.
     """
@@ -52,6 +52,8 @@ class Answer:
         self._traffic = traffic
         self.status = response.status_code
         self.sent = sent
+        self.arrived = time.perf_counter()
+        """When its head was there."""
 
     @property
     def content_type(self) -> str:
@@ -76,7 +78,7 @@ class Answer:
                 yield chunk
 
     async def read(self) -> bytes:
-        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than any answer of a verifier."""
+        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than any answer that is read whole."""
         body = bytearray()
         try:
             async for chunk in self.chunks():
@@ -94,7 +96,10 @@ class Answer:
 
 
 class Wire:
-    """A pool of connections to one verifier. See `VerifierClient` for the arguments."""
+    """A pool of connections to one server. See `VerifierClient` for the arguments.
+
+    `accept`: the content types of its answers; `peer`: what it is called in a sentence, with its article.
+    """
 
     def __init__(
         self,
@@ -103,10 +108,13 @@ class Wire:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         verify: ssl.SSLContext | bool = True,
+        accept: str = CONTENT_TYPE,
+        peer: str = "a verifier",
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
-        headers = {"accept": CONTENT_TYPE, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
+        self._peer = peer
+        headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         if token is not None:
             headers["authorization"] = f"Bearer {_checked(token)}"
         self._http = httpx.AsyncClient(
@@ -144,7 +152,7 @@ class Wire:
         `silence`: seconds without a byte after which connecting, sending or reading gives up.
         Raises `LinkDown`, `Refused`, `Incompatible`.
         """
-        answer = await self._exchange(method, path, traffic, silence=silence, body=body, session=session)
+        answer = await self.exchange(method, path, traffic, silence=silence, body=body, session=session)
         if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
             return answer
         try:
@@ -154,7 +162,7 @@ class Wire:
 
     async def healthy(self, silence: float) -> bool:
         """Whether a verifier, and no login page in its place, says that it is well. Raises `LinkDown`."""
-        answer = await self._exchange("GET", "/healthz", Traffic(), silence=silence)
+        answer = await self.exchange("GET", "/healthz", Traffic(), silence=silence)
         try:
             return answer.status == 200 and "html" not in answer.content_type
         finally:
@@ -163,7 +171,7 @@ class Wire:
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _exchange(
+    async def exchange(
         self,
         method: str,
         path: str,
@@ -172,10 +180,12 @@ class Wire:
         silence: float,
         body: bytes | None = None,
         session: str | None = None,
+        content_type: str = CONTENT_TYPE,
     ) -> Answer:
+        """One request and its answer, whatever it is. Raises `LinkDown`."""
         headers = {} if session is None else {"x-session-id": session}
         if body is not None:
-            headers["content-type"] = CONTENT_TYPE
+            headers["content-type"] = content_type
         sent = time.perf_counter()
 
         async def trace(event: str, _: object) -> None:
@@ -199,17 +209,22 @@ class Wire:
         """What to raise for an answer that is not usable."""
         if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
             return Refused(error)
+        return self.stranger(answer)
+
+    def stranger(self, answer: Answer) -> RemoteError:
+        """What to raise for an answer that the peer itself would not give."""
         portal = "a Wi-Fi login page may be in the way, or the address is wrong; open a browser to see"
         if 300 <= answer.status < 400:
-            return LinkDown(f"{self.host} redirects to {answer.location or 'nowhere'}: {portal}")
+            return Stranger(f"{self.host} redirects to {answer.location or 'nowhere'}: {portal}")
         if answer.status == 401:
             message = f"{self.host} wants credentials (401); check the token of this remote"
             return Refused(Error(code="unauthorised", message=message, retry=False))
         if answer.status in (502, 503, 504):
-            return LinkDown(f"a proxy at {self.host} finds no verifier behind it ({answer.status}); try again later")
+            kind = self._peer.rpartition(" ")[2]
+            return LinkDown(f"a proxy at {self.host} finds no {kind} behind it ({answer.status}); try again later")
         content = quoted(answer.content_type) or "no content type"
-        return LinkDown(
-            f"{self.host} answered {answer.status} with {content} instead of a verifier's message: {portal}"
+        return Stranger(
+            f"{self.host} answered {answer.status} with {content} instead of {self._peer}'s message: {portal}"
         )
 
 
@@ -278,7 +293,7 @@ def _link_down(host: str, error: httpx.TransportError) -> LinkDown:
                 f"the certificate of {host} is not trusted ({reason}); check the clock, Wi-Fi login and address"
             )
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return LinkDown(f"nothing listens at {host}; start the verifier or check the address")
+        return LinkDown(f"nothing listens at {host}; start the server or check the address")
     if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
         return LinkDown(f"no connection to {host} ({quoted(str(error))}); check the network")
     return Broken(f"the connection to {host} broke ({quoted(str(error)) or type(error).__name__}); check the network")

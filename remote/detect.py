@@ -1,0 +1,42 @@
+"""Who is at an address: a verifier, or a server that speaks OpenAI's dialect, or neither."""
+
+from __future__ import annotations
+
+import time
+
+from remote.client import VerifierClient
+from remote.completions import CompletionsClient
+from remote.errors import Refused, RemoteError, Stranger
+from remote.openai import Model
+from remote.protocol import Card
+
+SHORTEST = 0.05
+"""Seconds that the second question has at least."""
+
+
+async def detect(
+    verifier: VerifierClient, endpoint: CompletionsClient, timeout: float, *, tokenizer: bytes | None = None
+) -> Card | tuple[Model, ...]:
+    """The card of a verifier, or the models of an OpenAI-compatible server; both clients are of one address.
+
+    An address that ends in `/v1` is the latter's, also where a verifier answers under it. `timeout`: seconds for all
+    of it. `tokenizer`: as for `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
+    """
+    begun = time.monotonic()
+    try:
+        return await verifier.card(timeout, tokenizer=tokenizer)
+    except Stranger as error:
+        stranger: RemoteError = error
+    except Refused as error:
+        if error.code not in ("not_found", "unauthorised"):
+            raise
+        stranger = error
+    try:
+        return await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)))
+    except (Stranger, Refused) as error:
+        if isinstance(error, Refused) and error.code != "not_found":
+            raise
+        raise Stranger(
+            f"{endpoint.host} is neither an Outrider verifier nor an OpenAI-compatible server, or not at this address; "
+            f"as a verifier: {stranger}"
+        ) from None
