@@ -106,10 +106,10 @@ class FaultProxy:
         self.line: Fault | None = None
         """What becomes of every exchange; None: it works."""
         self.plan: dict[int, Fault] = {}
-        """What becomes of the nth request for tokens, counted by `asked`."""
+        """What becomes of the nth request for tokens, counted by `asked`, where the line works."""
         self.asked = 0
-        self.struck = 0
-        """Planned faults that have come."""
+        self.struck: list[int] = []
+        """The requests for tokens that met a planned fault."""
         self.last_request: bytes | None = None
         self.dead: set[asyncio.StreamWriter] = set()
         """Connections of devices that swallow everything."""
@@ -154,7 +154,6 @@ class FaultProxy:
     async def heal(self) -> None:
         """The line works again. Connections that are dead stay so."""
         self.line = None
-        self.plan.clear()
         await self.listen()
 
     def at(self, ask: int, fault: Fault) -> None:
@@ -182,14 +181,15 @@ class FaultProxy:
         exchange = Exchange(self, head, body, device)
         if device in self.dead:
             await silence(exchange)
-        fault = None
+        fault = self.line
         if exchange.asks:
-            fault = self.plan.pop(self.asked, None)
+            planned = self.plan.pop(self.asked, None)
+            if fault is None and planned is not None:
+                fault = planned
+                self.struck.append(self.asked)
             self.asked += 1
-            self.struck += fault is not None
             self.last_request = exchange.request
-        fault = fault or self.line or relayed
-        await fault(exchange)
+        await (fault or relayed)(exchange)
 
 
 def _without_connection(head: bytes) -> bytes:

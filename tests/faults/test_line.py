@@ -123,7 +123,7 @@ async def test_a_fault_in_the_middle_of_a_reply(device: Device, name: str) -> No
     case = CASES[name]
     strike(device.proxy, case)
     heard = await device.ask("list files")
-    assert device.proxy.struck == len(case.faults)
+    assert len(device.proxy.struck) == len(case.faults)
     assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
     modes = [mode for mode, _ in groupby(heard.modes)]
     if case.alone is None:

@@ -1,0 +1,400 @@
+"""Answers on a line that fails at random: outages, cuts, restarts, duplicates; and nothing may be lost or doubled.
+
+    python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N] [--json OUT]
+
+Each run opens the app's own assistant on a new database, and asks it one to three questions. Between it and three
+verifiers stands a proxy that fails as `Mix` has drawn it from the run's seed: some requests for tokens meet a fault
+(cut at a random byte, heard but not answered, answered late, twice, out of order, by a verifier that has dropped the
+session), at some the line is down for a while (refused, silent, half-open, a login page, a gateway's error), and at
+some the verifier is killed: another one answers at once and knows nothing, and the killed one starts again meanwhile.
+What the device writes alone comes at the pace of a reader, so that the line is back before most answers are complete.
+
+After each run the verified tokens must equal what the target says by itself, the database must agree with what the
+events told, and no token may be missing or there twice (`benchmarks.nothing_lost`). A third of the runs samples, with a
+seed. One line a run, a summary in the end; exit code 1 where anything was wrong. The mix of a run depends on its seed
+alone; when it strikes depends on the machine too, for outages are in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from app.assistant import Assistant
+from app.config import ChosenMode, Settings
+from app.connection import Fixed
+from app.events import Done, Drafted, Event, Failed, ModeChanged
+from app.machine import machine
+from app.prompts import read_prompts
+from app.transcript import conversation_tokens
+from benchmarks.acceptance import DRAFTER, PROMPTS, REPOSITORY, TARGET
+from benchmarks.faults import (
+    LOGIN,
+    REDIRECT,
+    Exchange,
+    Fault,
+    FaultProxy,
+    after,
+    corrupted,
+    cut_after,
+    doubled,
+    forgotten,
+    garbled,
+    hushed,
+    late,
+    page,
+    refused,
+    reordered,
+    reset,
+    silence,
+    truncated,
+    unheard,
+    unsent,
+)
+from benchmarks.nothing_lost import target_alone, violations
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from remote.protocol import Sampling
+from storage import Store
+
+REPLICAS = 3
+READING_SECONDS = 0.02
+"""Between two tokens that the device writes alone."""
+FAULT_CHANCE = 0.3
+"""That a request for tokens meets a fault."""
+OUTAGES, TURNS = (0, 1, 1, 2), (1, 2, 2, 3)
+"""How many there are in a run, each as likely."""
+OUTAGE_SECONDS = (0.05, 1.5)
+MOST_ASKS = 60
+"""Requests for tokens that are planned for; later ones work."""
+SAMPLES, RESTARTS = 0.33, 0.4
+"""Chances of a run."""
+BOUND_SECONDS = 60.0
+"""For one answer: whatever happens, it ends."""
+
+FAULTS: dict[str, Fault] = {
+    "unsent": unsent,
+    "unheard": unheard,
+    "reset": reset,
+    "garbled": garbled,
+    "truncated": truncated,
+    "corrupted": corrupted,
+    "doubled": doubled,
+    "reordered": reordered,
+    "forgotten": forgotten,
+}
+OUTAGE_KINDS: dict[str, Fault] = {
+    "refused": refused,
+    "silent": silence,
+    "half-open": hushed,
+    "portal": LOGIN,
+    "redirect": REDIRECT,
+    "502": page("502 Bad Gateway", "text/html", b"Bad gateway"),
+    "503": page("503 Service Unavailable", "text/html", b"In maintenance"),
+}
+
+
+class Replica:
+    """A verifier process of its own, which can be killed and comes back on another port."""
+
+    def __init__(self, target: str, drafter: str) -> None:
+        self._command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
+        self._command += ["--model", target, "--drafter", drafter]
+        self._process: asyncio.subprocess.Process | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Returns when it answers. Raises `RuntimeError` where it does not."""
+        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, stderr=nothing, cwd=REPOSITORY
+        )
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        found = re.search(rb":(\d+)\s*$", line)
+        if found is None:
+            raise RuntimeError(f"a verifier did not start; {' '.join(self._command)} says why")
+        self.port = int(found[1])
+
+    async def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+class Replicas:
+    """Verifiers; the first of those that run answers."""
+
+    def __init__(self, target: str, drafter: str, count: int = REPLICAS) -> None:
+        self._running: list[Replica] = []
+        self._starting = {Replica(target, drafter): None for _ in range(count)}
+        self._tasks: dict[Replica, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Replicas:
+        try:
+            for replica in list(self._starting):  # One after another: together they would take as long.
+                await self._start(replica)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for replica in [*self._running, *self._starting]:
+            await replica.kill()
+
+    @property
+    def ports(self) -> list[int]:
+        """Of those that run."""
+        return [replica.port for replica in self._running]
+
+    async def ready(self) -> None:
+        """Returns when one of them can be killed. Raises `RuntimeError` where one did not start."""
+        while len(self._running) < 2:
+            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            for replica, task in list(self._tasks.items()):
+                if task.done():
+                    del self._tasks[replica]
+                    task.result()
+
+    async def restart(self) -> None:
+        """Kill the one that answers; the next one takes its place, and it starts again in the background."""
+        dead = self._running.pop(0)
+        await dead.kill()
+        self._starting[dead] = None
+        self._tasks[dead] = asyncio.create_task(self._start(dead))
+
+    async def _start(self, replica: Replica) -> None:
+        await replica.start()
+        del self._starting[replica]
+        self._running.append(replica)
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Mix:
+    """One run's faults, by the request for tokens that they strike."""
+
+    temperature: float
+    turns: int
+    faults: dict[int, tuple[str, Fault]] = field(default_factory=dict)
+    healing: set[asyncio.Task[None]] = field(default_factory=set)
+
+
+def draw(seed: int, mode: ChosenMode, replicas: Replicas) -> Mix:
+    """The mix of a seed."""
+    rng = random.Random(seed)
+    mix = Mix(0.7 if rng.random() < SAMPLES else 0.0, rng.choice(TURNS))
+    # Where the verifier streams, a request is for a whole answer; so what breaks is the middle of it.
+    streams = mode == "hosted"
+    span = 4 if streams else 12
+
+    def bytes_before() -> int:
+        return int(10 ** rng.uniform(0, 3.5))
+
+    for ask in range(MOST_ASKS):
+        if rng.random() < FAULT_CHANCE:
+            name = rng.choice([*FAULTS, "cut", "late"])
+            fault = FAULTS.get(name) or (cut_after(bytes_before()) if name == "cut" else late(rng.uniform(0.02, 0.6)))
+            mix.faults[ask] = name, fault
+    for _ in range(rng.choice(OUTAGES)):
+        name = rng.choice(list(OUTAGE_KINDS))
+        fault = outage(OUTAGE_KINDS[name], rng.uniform(*OUTAGE_SECONDS), mix.healing)
+        mix.faults[rng.randrange(span)] = name, after(bytes_before(), fault) if streams else fault
+    if rng.random() < RESTARTS:
+        before = bytes_before() if streams or rng.random() < 0.5 else None
+        mix.faults[rng.randrange(span)] = "restart", restart(replicas, before)
+    return mix
+
+
+def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fault:
+    """The fault stays for so long."""
+
+    async def heal(proxy: FaultProxy) -> None:
+        await asyncio.sleep(seconds)
+        await proxy.heal()
+
+    async def begin(exchange: Exchange) -> None:
+        exchange.proxy.line = fault
+        healing.add(asyncio.create_task(heal(exchange.proxy)))
+        await fault(exchange)
+
+    return begin
+
+
+def restart(replicas: Replicas, before: int | None) -> Fault:
+    """The verifier is killed when so many bytes of its reply are through; None: before it hears of the request."""
+
+    async def fault(exchange: Exchange) -> None:
+        if before is not None:
+            await exchange.relay(before)
+        await replicas.restart()
+        exchange.proxy.verifiers = replicas.ports
+        if before is None:
+            await exchange.relay()
+        else:
+            exchange.cut()
+
+    return fault
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Chaos:
+    """What runs share."""
+
+    drafter: Drafter
+    replicas: Replicas
+    mode: ChosenMode
+    max_tokens: int
+    references: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+    """What the target says by itself: by the prompt, or where it samples by prompt and seed."""
+
+    async def run(self, questions: Sequence[str], seed: int) -> dict[str, Any]:
+        """One row; `violations` in it is empty where nothing was lost. The first questions are asked."""
+        await self.replicas.ready()
+        mix, begun = draw(seed, self.mode, self.replicas), time.monotonic()
+        settings = Settings(mode=self.mode, temperature=mix.temperature, seed=seed, max_tokens=self.max_tokens)
+        row: dict[str, Any] = {"seed": seed, "mode": self.mode, "temperature": mix.temperature}
+        heard: list[list[Event]] = []
+        found: list[str] = []
+        async with AsyncExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
+            store = Store.open(Path(folder) / "outrider.db")
+            stack.callback(store.close)
+            proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
+            assistant = await stack.enter_async_context(Assistant(self.drafter, store, Fixed(proxy.url), settings))
+            while assistant.status().mode == "warming":
+                await asyncio.sleep(0.01)
+            proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
+            conversation = store.create_conversation("chaos").id
+            for question in questions[: mix.turns]:
+                heard.append(events := [])
+                try:
+                    await self._listen(assistant, conversation, question, events)
+                except TimeoutError:
+                    found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
+                found += await self._examine(store, conversation, events, settings)
+            struck = Counter(mix.faults[ask][0] for ask in proxy.struck)
+            for task in mix.healing:
+                task.cancel()
+            await asyncio.gather(*mix.healing, return_exceptions=True)
+        every = [event for events in heard for event in events]
+        done = [token for event in every if isinstance(event, Done) for token in event.provenance]
+        return row | {
+            "turns": len(heard),
+            "tokens": len(done),
+            "verified": done.count(True),
+            "failed": sum(isinstance(event, Failed) for event in every),
+            "offline": sum(isinstance(event, ModeChanged) and event.mode == "offline" for event in every),
+            "faults": dict(sorted(struck.items())),
+            "seconds": round(time.monotonic() - begun, 2),
+            "violations": found,
+        }
+
+    async def _listen(self, assistant: Assistant, conversation: str, question: str, events: list[Event]) -> None:
+        """Hear an answer out. Raises `TimeoutError`."""
+        alone = False
+        async with asyncio.timeout(BOUND_SECONDS), aclosing(assistant.reply(conversation, question)) as reply:
+            async for event in reply:
+                events.append(event)
+                if isinstance(event, ModeChanged):
+                    alone = event.mode == "offline"
+                elif isinstance(event, Drafted) and alone:
+                    await asyncio.sleep(READING_SECONDS)
+
+    async def _examine(self, store: Store, conversation: str, events: Sequence[Event], settings: Settings) -> list[str]:
+        thread, text = store.thread(conversation), self.drafter.text
+        prompt = conversation_tokens(text, thread[:-1])
+        sampling = Sampling(temperature=settings.temperature, seed=settings.seed or 0)
+        key = (*prompt, sampling.seed if sampling.temperature else -1)
+        if key not in self.references:
+            async with VerifierClient(f"http://127.0.0.1:{self.replicas.ports[0]}") as client:
+                own = await target_alone(client, prompt, sampling, settings.max_tokens, text.stop_tokens)
+            self.references[key] = own
+        failures = [event.message for event in events if isinstance(event, Failed)]
+        # Where the drafter may go on alone, there is always an answer.
+        found = [] if settings.mode == "edge" else [f"it failed: {message}" for message in failures]
+        return found + violations(events, thread[-1], self.references[key], text)
+
+
+async def measure(
+    questions: Sequence[str], drafter: Drafter, target: str, folder: str, mode: ChosenMode, most: int, seeds: range
+) -> list[dict[str, Any]]:
+    """A row for each seed, and one for all of them together."""
+    rows = []
+    async with Replicas(target, folder) as replicas:
+        chaos = Chaos(drafter, replicas, mode, most)
+        for run, seed in enumerate(seeds):
+            asked = [questions[(max(TURNS) * run + turn) % len(questions)] for turn in range(max(TURNS))]
+            rows.append({"run": run, **await chaos.run(asked, seed)})
+            print(json.dumps(rows[-1]), flush=True)
+    total: Counter[str] = Counter()
+    for row in rows:
+        total.update({name: row[name] for name in ("turns", "tokens", "verified", "failed", "offline", "seconds")})
+    faults = sum((Counter(row["faults"]) for row in rows), Counter[str]())
+    wrong = sum(len(row["violations"]) for row in rows)
+    rows.append({"run": "all", "mode": mode, **total, "faults": dict(sorted(faults.items())), "violations": wrong})
+    rows[-1]["seconds"] = round(total["seconds"], 2)
+    print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 1 where anything was lost or doubled."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    modes = [mode for mode in get_args(ChosenMode) if mode != "offline"]
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0, help="of the first run; each later one has the next")
+    parser.add_argument("--mode", choices=modes, default="auto")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS)
+    parser.add_argument("--max-tokens", type=int, default=96, help="of an answer")
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
+    seeds, folder = range(arguments.seed, arguments.seed + arguments.runs), arguments.moa
+    rows = asyncio.run(
+        measure(
+            questions,
+            Drafter.load(folder),
+            arguments.target,
+            str(folder),
+            arguments.mode,
+            arguments.max_tokens,
+            seeds,
+        )
+    )
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    return 1 if rows[-1]["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
