@@ -99,9 +99,10 @@ Fault = Callable[[Exchange], Awaitable[None]]
 
 
 class FaultProxy:
-    """Listens on loopback; an asynchronous context manager. `verifiers`: ports on loopback; the first one answers."""
+    """An asynchronous context manager. `verifiers`: ports on loopback; the first one answers. Listens on `host`."""
 
-    def __init__(self, verifiers: Sequence[int]) -> None:
+    def __init__(self, verifiers: Sequence[int], host: str = "127.0.0.1") -> None:
+        self._host = host
         self.verifiers = list(verifiers)
         self.line: Fault | None = None
         """What becomes of every exchange; None: it works."""
@@ -119,7 +120,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -131,7 +132,7 @@ class FaultProxy:
     async def listen(self) -> None:
         """Take connections, on the same port as before; does nothing where it does."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, limit=CHUNK)
+            self._server = await asyncio.start_server(self._accepted, self._host, self.port, limit=CHUNK)
             self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def refuse(self) -> None:

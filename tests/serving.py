@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,21 +16,31 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class VerifierProcess:
-    """`outrider serve` of a tiny pair. The port stays the same when it is started again."""
+    """`outrider serve` of a tiny pair. The port stays the same when it is started again.
 
-    def __init__(self, pair: Path) -> None:
+    `prefix`: what runs the command, elsewhere than here. `token_file`: what it asks for if `host` is not loopback.
+    """
+
+    def __init__(
+        self, pair: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = (), token_file: Path | None = None
+    ) -> None:
         self._pair = pair
+        self._host = host
+        self._prefix = prefix
+        self._token_file = token_file
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     def start(self) -> Self:
         """Returns when it answers."""
-        command = [sys.executable, "-m", "app.cli", "serve", "--port", str(self.port), "--watch-stdin"]
+        command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
+        command += ["--host", self._host, "--port", str(self.port)]
         command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
+        command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY

@@ -1,0 +1,83 @@
+"""A device that asks over a line which tests break, and the check that nothing was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from app.assistant import Assistant
+from app.events import Drafted, ModeChanged, Verified
+from app.transcript import conversation_tokens
+from benchmarks.nothing_lost import target_alone, violations
+from drafter.text import ChatText
+from remote import VerifierClient
+from remote.protocol import Sampling
+from tests.app.conversing import Heard, until_mode
+
+TOKENS = 48
+"""Of an answer: some 12 rounds."""
+BOUND_SECONDS = 60.0
+"""For one reply; on a machine that is not busy it takes 1 to 4."""
+ALONE = 6
+"""Tokens that the device writes alone before the line is healed."""
+
+References = dict[tuple[int, ...], list[int]]
+"""The target's own answers, by their prompts."""
+Act = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Device:
+    """One conversation of an open assistant. `around`: the verifier, past the line."""
+
+    opened: Assistant
+    text: ChatText
+    around: VerifierClient
+    references: References
+    conversation: str
+
+    async def ask(self, question: str, *, strike: Act | None = None, heal: Act | None = None) -> Heard:
+        """Hear an answer out, and look for what was lost.
+
+        `strike` comes after its first round, `heal` once some of it was written alone. The reply waits for its reader,
+        so it is still running then, and goes on when the verifier is noticed.
+        """
+        heard, alone = Heard(), 0
+        async with (
+            asyncio.timeout(BOUND_SECONDS),
+            aclosing(self.opened.reply(self.conversation, question)) as events,
+        ):
+            async for event in events:
+                heard.apply(event)
+                if strike is not None and isinstance(event, Verified):
+                    await strike()
+                    strike = None
+                if isinstance(event, Drafted) and heard.reply.mode == "offline":
+                    alone += 1
+                    if heal is not None and alone == ALONE:
+                        await heal()
+                        await until_mode(self.opened, "edge")
+        await self.nothing_lost(heard)
+        return heard
+
+    async def nothing_lost(self, heard: Heard) -> None:
+        """Events, database and the target's own answer agree."""
+        thread = self.opened.store.thread(self.conversation)
+        prompt = tuple(conversation_tokens(self.text, thread[:-1]))
+        if prompt not in self.references:
+            stops = self.text.stop_tokens
+            self.references[prompt] = await target_alone(self.around, prompt, Sampling(), TOKENS, stops)
+        assert violations(heard.events, thread[-1], self.references[prompt], self.text) == []
+
+    async def works_again(self) -> None:
+        """The next answer is verified from its first word to its last."""
+        await until_mode(self.opened, "edge")
+        after = await self.ask("and hidden ones")
+        assert after.done is not None and all(after.done.provenance) and set(after.modes) == {"edge"}
+
+
+def whys(heard: Heard) -> list[str]:
+    """What the status bar said each time the device began to write alone."""
+    return [event.why for event in heard.events if isinstance(event, ModeChanged) and event.mode == "offline"]

@@ -1,0 +1,260 @@
+"""A verifier in a network namespace of its own, and a cable to it that fails: what kernels then do, done for real.
+
+Needs the right to make namespaces (root, on Linux with iproute2); skipped elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.assistant import Assistant
+from app.config import Settings
+from app.connection import Fixed
+from app.transcript import conversation_tokens
+from benchmarks.faults import Exchange, FaultProxy, refused
+from benchmarks.nothing_lost import target_alone
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from remote.protocol import Sampling
+from storage import Store
+from tests.app.conversing import until_mode
+from tests.faults.device import TOKENS, Device, References, whys
+from tests.serving import REPOSITORY, VerifierProcess
+
+TOKEN = "told-to-nobody-else"
+NETNS = Path("/etc/netns")
+"""What `ip netns exec` puts in the place of /etc/hosts and /etc/resolv.conf, by namespace."""
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A veth pair between here (`near`) and a namespace (`far`), with a network of eight addresses to itself."""
+
+    name: str
+    network: str
+    """Its first three numbers and the first address in it."""
+
+    @property
+    def near(self) -> str:
+        return f"{self.name}n"
+
+    @property
+    def far(self) -> str:
+        return f"{self.name}f"
+
+    def address(self, number: int) -> str:
+        """1: this end; 2: the far one; others are free."""
+        stem, first = self.network.rsplit(".", 1)
+        return f"{stem}.{int(first) + number}"
+
+    def here(self, command: str) -> None:
+        """Run `ip` here; raises where it fails."""
+        subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True)
+
+    def there(self, command: str) -> None:
+        """Run `ip` in the namespace."""
+        self.here(f"-n {self.name} {command}")
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """What runs a command in the namespace."""
+        return ("ip", "netns", "exec", self.name)
+
+    def lay(self) -> None:
+        self.here(f"netns add {self.name}")
+        self.here(f"link add {self.near} type veth peer name {self.far} netns {self.name}")
+        self.here(f"address add {self.address(1)}/29 dev {self.near}")
+        self.here(f"link set {self.near} up")
+        # While the cable is out, packets for it must not leave by another way.
+        self.here(f"route add unreachable {self.address(0)}/29 metric 4096")
+        self.there("link set lo up")
+        self.there(f"address add {self.address(2)}/29 dev {self.far}")
+        self.there(f"link set {self.far} up")
+
+    def remove(self) -> None:
+        """Whatever there is of it."""
+        for command in (
+            f"link delete {self.near}",
+            f"route delete unreachable {self.address(0)}/29 metric 4096",
+            f"netns delete {self.name}",
+        ):
+            subprocess.run(["ip", *command.split()], check=False, capture_output=True)
+        shutil.rmtree(NETNS / self.name, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cable() -> Iterator[Cable]:
+    if shutil.which("ip") is None:
+        pytest.skip("there is no `ip` command")
+    number = os.getpid() % 8192
+    cable = Cable(f"or{number}", f"198.18.{number // 32}.{number % 32 * 8}")  # RFC 2544: for tests, routed nowhere.
+    try:
+        try:
+            cable.lay()
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"network namespaces are not permitted: {error.stderr.strip()}")
+        yield cable
+    finally:
+        cable.remove()
+
+
+@pytest.fixture(scope="module")
+def far(cable: Cable, tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VerifierProcess]:
+    """The tiny pair's verifier at the far end."""
+    token = tmp_path_factory.mktemp("far") / "token"
+    token.write_text(TOKEN)
+    with VerifierProcess(tiny_pair, host=cable.address(2), prefix=cable.inside, token_file=token) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def references() -> References:
+    return {}
+
+
+@pytest.fixture
+async def device(
+    far: VerifierProcess, tiny_pair: Path, references: References, tmp_path: Path
+) -> AsyncIterator[Device]:
+    drafter, store = Drafter.load(tiny_pair / "drafter"), Store.open(tmp_path / "outrider.db")
+    try:
+        async with (
+            VerifierClient(far.url, TOKEN) as around,
+            Assistant(drafter, store, Fixed(far.url, TOKEN), Settings(max_tokens=TOKENS)) as opened,
+        ):
+            await until_mode(opened, "edge")
+            conversation = store.create_conversation("cable").id
+            yield Device(opened, drafter.text, around, references, conversation)
+    finally:
+        store.close()
+
+
+Change = Callable[[Cable], None]
+
+
+def far_link(state: str) -> Change:
+    return lambda cable: cable.there(f"link set {cable.far} {state}")
+
+
+def near_link(state: str) -> Change:
+    return lambda cable: cable.here(f"link set {cable.near} {state}")
+
+
+def far_address(verb: str) -> Change:
+    return lambda cable: cable.there(f"address {verb} {cable.address(2)}/29 dev {cable.far}")
+
+
+def way_back(verb: str) -> Change:
+    """What comes here is dropped at the far end, without a word to anybody."""
+    return lambda cable: cable.there(f"route {verb} blackhole {cable.address(1)}/32")
+
+
+def near_addresses(old: int, new: int) -> Change:
+    """Another lease, another Wi-Fi: connections from the old address get no answers any more, new ones work."""
+
+    def change(cable: Cable) -> None:
+        cable.here(f"address delete {cable.address(old)}/29 dev {cable.near}")
+        cable.here(f"address add {cable.address(new)}/29 dev {cable.near}")
+
+    return change
+
+
+CHANGES: dict[str, tuple[Change, Change]] = {
+    "the far link down": (far_link("down"), far_link("up")),
+    "the near link down": (near_link("down"), near_link("up")),
+    "the verifier's address gone": (far_address("delete"), far_address("add")),
+    "a way back that swallows": (way_back("add"), way_back("delete")),
+    "another address here": (near_addresses(1, 3), near_addresses(3, 1)),
+}
+"""What fails, and what mends it."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_the_network_fails_in_the_middle_of_a_reply(device: Device, cable: Cable, name: str) -> None:
+    breaks, mends = CHANGES[name]
+
+    async def strike() -> None:
+        breaks(cable)
+
+    async def heal() -> None:
+        mends(cable)
+
+    heard = await device.ask("list files", strike=strike, heal=heal)
+    assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
+    assert [mode for mode, _ in groupby(heard.modes)] == ["edge", "offline", "edge"]
+    assert "did not answer within" in whys(heard)[0]
+    await device.works_again()
+
+
+async def test_the_name_is_gone_in_the_middle_of_a_reply(
+    cable: Cable, verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path
+) -> None:
+    """The program itself runs in the namespace, with names of its own; the line leads out of it."""
+    names = NETNS / cable.name / "hosts"
+    names.parent.mkdir(parents=True)
+    (names.parent / "resolv.conf").write_text(f"nameserver {cable.address(1)}\n")  # Where no name server listens.
+    known = f"{cable.address(1)} verifier.example\n"
+    names.write_text(known)
+
+    async def nameless(exchange: Exchange) -> None:
+        names.write_text("")
+        await refused(exchange)  # So that a new connection is needed.
+        await exchange.proxy.listen()
+
+    text = Drafter.load(tiny_pair / "drafter").text
+    async with FaultProxy([verifier.port], cable.address(1)) as proxy:
+        url = f"http://verifier.example:{proxy.port}"
+        proxy.at(2, nameless)
+        cut, says = await ask_inside(cable, tiny_pair, tmp_path, url)
+        assert f"offline: the name of verifier.example:{proxy.port} was not found" in says
+        assert cut["mode"] == "offline" and len(cut["token_ids"]) == TOKENS
+        assert 0 < cut["provenance"]["verified"] < TOKENS
+        names.write_text(known)
+        again, says = await ask_inside(cable, tiny_pair, tmp_path, url)
+        assert again["provenance"] == {"verified": TOKENS, "drafted": 0} and "offline" not in says
+    store = Store.open(tmp_path / "data" / "outrider.db")
+    try:
+        threads = [store.thread(conversation.id) for conversation in store.conversations()]
+    finally:
+        store.close()
+    stored = {answer.tokens: answer for _, answer in threads}
+    assert set(stored) == {tuple(cut["token_ids"]), tuple(again["token_ids"])}
+    answer = stored[tuple(cut["token_ids"])]
+    verified = cut["provenance"]["verified"]
+    assert answer.text == cut["text"] and answer.provenance == (True,) * verified + (False,) * (TOKENS - verified)
+    assert cut["token_ids"][:verified] == again["token_ids"][:verified]
+    async with VerifierClient(verifier.url) as around:
+        prompt = conversation_tokens(text, threads[0][:1])
+        own = await target_alone(around, prompt, Sampling(), TOKENS, text.stop_tokens)
+    assert again["token_ids"] == own
+
+
+async def ask_inside(cable: Cable, pair: Path, home: Path, url: str) -> tuple[dict[str, Any], str]:
+    """What `outrider ask --json` prints and says in the namespace."""
+    environment = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(pair / "drafter"), "OUTRIDER_REMOTE": url}
+    options = ["-m", "app.cli", "ask", "list files", "--json", "--max-tokens", str(TOKENS)]
+    process = await asyncio.create_subprocess_exec(
+        *cable.inside,
+        sys.executable,
+        *options,
+        cwd=REPOSITORY,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, talk = await process.communicate()
+    assert process.returncode == 0, talk
+    return json.loads(out), talk.decode()
