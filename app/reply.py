@@ -24,7 +24,7 @@ from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import HostedStream, Incompatible, Refused, RemoteError, RemoteSession, RoundReply, VerifierClient
+from remote import Broken, HostedStream, Incompatible, Refused, RemoteError, RemoteSession, RoundReply, VerifierClient
 from remote.protocol import Limits, Memory, Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
@@ -111,6 +111,8 @@ class Reply:
         self._choosing = draft and settings.mode == "auto"
         """The faster mode is taken."""
         self._chosen = False
+        self._asked_again = False
+        """The last stream broke, and nothing has come since."""
         self._drafted_nodes = 0
         self._levels = 0
         """Drafter calls for the round that goes on, where they are known."""
@@ -192,6 +194,9 @@ class Reply:
                 async for step in steps:
                     yield step
         except RemoteError as error:
+            if mode == "hosted" and isinstance(error, Broken) and not self._asked_again:
+                self._asked_again = True  # As a round does by itself. Where the line is down, that says why.
+                return
             if isinstance(error, Refused) and error.code == "too_long":
                 raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
             if isinstance(error, Refused) and error.code == "out_of_order":
@@ -357,6 +362,7 @@ class Reply:
         tokens = self._cut(unpack_tokens(progress.tokens), after=self.answer.verified)
         shown = self.answer.verify(tokens, min(progress.drafted, len(tokens)))
         self._line.sent, self._rounds = progress.length, self._rounds + 1
+        self._asked_again = False
         self._count_first()
         self._end_at(self.answer.tokens[: self.answer.verified])
         return shown
