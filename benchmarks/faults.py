@@ -84,6 +84,11 @@ class Exchange:
         self.begun = True
         await self._device.drain()
 
+    async def forget(self) -> None:
+        """Have the verifier drop the session."""
+        path = b"/v1/sessions/" + self.session.encode("ascii")
+        await self.ask(b"DELETE " + path + b" HTTP/1.1\r\nhost: verifier\r\nconnection: close\r\n\r\n")
+
     def cut(self) -> None:
         """End the device's connection, as a proxy that restarts does."""
         self._device.close()
@@ -156,6 +161,10 @@ class FaultProxy:
         """The line works again. Connections that are dead stay so."""
         self.line = None
         await self.listen()
+
+    def turn(self) -> None:
+        """From now on the next verifier answers."""
+        self.verifiers.append(self.verifiers.pop(0))
 
     def at(self, ask: int, fault: Fault) -> None:
         """Plan a fault for one of the requests for tokens from now on; 0 is the next one."""
@@ -275,15 +284,13 @@ async def reordered(exchange: Exchange) -> None:
 
 async def forgotten(exchange: Exchange) -> None:
     """The verifier drops the session before it hears of the request, as it does where others need the room."""
-    name = exchange.session.encode("ascii")
-    await exchange.ask(b"DELETE /v1/sessions/" + name + b" HTTP/1.1\r\nhost: verifier\r\nconnection: close\r\n\r\n")
+    await exchange.forget()
     await exchange.relay()
 
 
 async def elsewhere(exchange: Exchange) -> None:
     """From now on the next verifier answers."""
-    verifiers = exchange.proxy.verifiers
-    verifiers.append(verifiers.pop(0))
+    exchange.proxy.turn()
     await exchange.relay()
 
 

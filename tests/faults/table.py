@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -12,6 +12,7 @@ from benchmarks.faults import (
     REDIRECT,
     Exchange,
     Fault,
+    after,
     corrupted,
     cut_after,
     doubled,
@@ -36,6 +37,8 @@ VERDICT_BYTES = 60
 """Of a reply's body, within its first frame, which has some 100."""
 MEMORY_BYTES = 150
 """Within the second one."""
+STREAM_BYTES = 1800
+"""Of a stream's body: its first tokens and their memory are through, and most are not."""
 SLEEP_SECONDS = 2.5
 
 
@@ -69,6 +72,23 @@ def stays(fault: Fault, says: str) -> Case:
     return Case((lasting(fault),), says, lasts=True)
 
 
+def later(case: Case) -> Case:
+    """The same in the middle of a stream."""
+    return replace(case, faults=tuple(after(STREAM_BYTES, fault) for fault in case.faults), first=0)
+
+
+async def dropped(exchange: Exchange) -> None:
+    """The verifier drops the session under the stream, and so breaks it off."""
+    await exchange.forget()
+    exchange.cut()
+
+
+async def replaced(exchange: Exchange) -> None:
+    """The verifier is gone, and the next one answers from now on."""
+    exchange.proxy.turn()
+    exchange.cut()
+
+
 CASES: dict[str, Case] = {
     "cut before the verifier hears": Case((unsent,)),
     "cut before the first byte": Case((unheard,)),
@@ -99,3 +119,22 @@ CASES: dict[str, Case] = {
     "a busy verifier": stays(typed("busy", "503 Busy", retry=True), "Not now."),
     "a token that is no longer good": stays(typed("unauthorised", "401 Unauthorized", retry=False), "Not now."),
 }
+"""Of rounds: drafted here, verified there."""
+
+STREAM_CASES: dict[str, Case] = {
+    "cut before the verifier hears": Case((unsent,), first=0),
+    "cut before the first byte": Case((unheard,), first=0),
+    "cut in the middle of a frame": Case((cut_after(VERDICT_BYTES),), first=0),
+    "cut in the middle of the stream": Case((cut_after(STREAM_BYTES),), first=0),
+    "cut and cut again": Case((cut_after(STREAM_BYTES), cut_after(VERDICT_BYTES)), "broke", first=0),
+    "reset": Case((reset,), first=0),
+    "a flipped bit": Case((corrupted,), "committed other tokens", first=0),
+    "a duplicated request": Case((doubled,), "comes after round", first=0),
+    "a forgotten session": later(Case((dropped,))),
+    "another replica": later(Case((replaced,))),
+    **{
+        name: later(CASES[name])
+        for name in ("half-open connections", "a laptop that slept", "silence", "nobody listens", "a login page")
+    },
+}
+"""Of streams: drafted and verified there."""

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from app.config import ChosenMode, Settings
+from app.pace import Verifying
 from benchmarks.faults import FaultProxy
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from tests.app.conversing import assistant, until_mode
+from tests.app.conversing import assistant, until_connected, until_mode
 from tests.faults.device import TOKENS, Device, References, whys
-from tests.faults.table import CASES, Case
+from tests.faults.table import CASES, STREAM_CASES, Case
 from tests.serving import VerifierProcess
 
 
@@ -50,21 +51,28 @@ def mode() -> ChosenMode:
 
 
 @pytest.fixture
+def way() -> Verifying:
+    """What `auto` does while the verifier answers."""
+    return "edge"
+
+
+@pytest.fixture
 async def device(
     drafter: Drafter,
     verifier: VerifierProcess,
     other: VerifierProcess,
     references: References,
     mode: ChosenMode,
+    way: Verifying,
     tmp_path: Path,
 ) -> AsyncIterator[Behind]:
     settings = Settings(mode=mode, max_tokens=TOKENS)
     async with (
         FaultProxy([verifier.port, other.port]) as proxy,
         VerifierClient(verifier.url) as around,
-        assistant(drafter, tmp_path / "outrider.db", proxy.url, settings=settings) as opened,
+        assistant(drafter, tmp_path / "outrider.db", proxy.url, settings=settings, modes=(way,)) as opened,
     ):
-        await until_mode(opened, "edge")
+        await until_connected(opened)
         conversation = opened.store.create_conversation("faults").id
         yield Behind(opened, drafter.text, around, references, conversation, proxy)
 
@@ -75,18 +83,20 @@ def strike(proxy: FaultProxy, case: Case) -> None:
         proxy.at(ask, fault)
 
 
-@pytest.mark.parametrize("name", CASES)
-async def test_a_fault_in_the_middle_of_a_reply(device: Behind, name: str) -> None:
-    case = CASES[name]
+@pytest.mark.parametrize(
+    ("way", "name"), [("edge", name) for name in CASES] + [("hosted", name) for name in STREAM_CASES]
+)
+async def test_a_fault_in_the_middle_of_a_reply(device: Behind, way: Verifying, name: str) -> None:
+    case = (CASES if way == "edge" else STREAM_CASES)[name]
     strike(device.proxy, case)
     heard = await device.ask("list files", heal=device.proxy.heal)
     assert len(device.proxy.struck) == len(case.faults)
     assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
     modes = [mode for mode, _ in groupby(heard.modes)]
     if case.alone is None:
-        assert modes == ["edge"]
+        assert modes == [way]
     else:
-        assert modes[:2] == ["edge", "offline"] and modes[-1] == "edge"
+        assert modes[:2] == [way, "offline"] and modes[-1] != "offline"
         assert case.alone in whys(heard)[0]
     await device.works_again()
 
