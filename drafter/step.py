@@ -104,7 +104,7 @@ class StepGraph:
         import onnxruntime  # 150 ms, which `outrider --help` need not pay.
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = min(MOST_THREADS, max(1, _physical_cores() - 1))
+        options.intra_op_num_threads = draft_threads()
         options.inter_op_num_threads = 1
         # Threads that spin between steps slow a busy laptop three- to tenfold.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -226,6 +226,11 @@ class Slab:
             more = np.zeros((heads, max(rows, 2 * capacity) - capacity, size), np.float32)
             self.keys = np.concatenate((self.keys, more), axis=1)
             self.values = np.concatenate((self.values, more), axis=1)
+
+
+def draft_threads() -> int:
+    """Threads that a draft step on the CPU runs on: one core stays free for all else."""
+    return min(MOST_THREADS, max(1, _physical_cores() - 1))
 
 
 def _physical_cores() -> int:

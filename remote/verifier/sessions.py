@@ -90,6 +90,8 @@ class Counters:
 
     rounds: int = 0
     streams: int = 0
+    forwards: int = 0
+    """Of the target, one a round and one for each of a stream's own; a long prompt's earlier chunks come on top."""
     replays: int = 0
     conflicts: int = 0
     evictions: int = 0
@@ -304,6 +306,7 @@ class Sessions:
         context = session.context
         shallow, nodes = _at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
+        self.counters.forwards += 1
         choose = chooser(logits, sampling, shallow)
         result = walk(shallow, choose, position=len(context.tokens), room=room, stop_tokens=self.stop_tokens)
         new = context.commit(shallow, result.accepted, result.bonus)

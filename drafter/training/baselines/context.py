@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drafter.model import KeysValues
-from drafter.search import Pace, Proposals, grow
+from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ class BaselineContext:
 
     def __init__(self, model: Baseline) -> None:
         self.tokens: list[int] = []
+        self.calls = 0
+        """Of the model, so far."""
         self._model = model
         weight = model.embedding.weight
         self._device = weight.device
@@ -59,9 +61,31 @@ class BaselineContext:
         """How many tokens have their features here."""
         return len(self._previous) - 1
 
+    @property
+    def waiting(self) -> int:
+        """Tokens whose rows the next draft makes first, or makes again."""
+        return len(self.tokens) - self._exact
+
+    def rewind(self, length: int, remembered: int | None = None) -> None:
+        """Forget the tokens from position `length` on, and the features of those from `remembered` on."""
+        del self.tokens[length:]
+        self._previous = self._previous[: 1 + min(length, length if remembered is None else remembered)]
+        # The last row is made again, because what it gave is kept of the last one only.
+        self._exact = max(0, min(self._exact, length, self.remembered + 1) - 1)
+
     @torch.no_grad()
-    def draft(self, pace: Pace) -> DraftTree:
-        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state."""
+    def imagine(self, end: int) -> None:
+        """Take the model's own outputs as features of the tokens up to `end`: the target's were lost on the way."""
+        while self.remembered < end:
+            self._make_exact()
+            self.remember(self.remembered, self._out[None])
+
+    @torch.no_grad()
+    def draft(self, pace: Pace, acceptance: Acceptance | None = None) -> DraftTree:
+        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state.
+
+        `acceptance` turns the log-probabilities into the chances that nodes are chosen by.
+        """
         if not self.tokens:
             raise ValueError("nothing to continue: no token is committed")
         self._catch_up()
@@ -83,15 +107,20 @@ class BaselineContext:
             mask = torch.cat((sees.new_ones(len(new), length), sees[rows, :count]), dim=-1)
             positions = length - 1 + sees[rows].sum(dim=-1)
             tokens = torch.from_numpy(new).to(self._device)
-            out, added = self._model(tokens, positions, outs[parents], past, mask)
+            out, added = self._call(tokens, positions, outs[parents], past, mask)
             outs[rows] = out
             past = _appended(past, added)
             return self._proposals(out, pace.breadth)
 
-        return grow(self._proposals(self._out[None], pace.breadth), expand, pace)
+        return grow(self._proposals(self._out[None], pace.breadth), expand, pace, acceptance)
 
     def _catch_up(self) -> None:
         """Make the rows of all committed tokens: those that can be exact in one step, the others one by one."""
+        self._make_exact()
+        for token in range(self._cached, len(self.tokens)):
+            self._run(token + 1, self._out[None])
+
+    def _make_exact(self) -> None:
         end = len(self.tokens)
         if self._model.config.features:
             end = min(end, len(self._previous))
@@ -99,8 +128,6 @@ class BaselineContext:
             self._past = [(keys[:, : self._exact], values[:, : self._exact]) for keys, values in self._past]
             self._run(end, self._previous[self._exact : end])
             self._exact = end
-        for token in range(self._cached, len(self.tokens)):
-            self._run(token + 1, self._out[None])
 
     @property
     def _cached(self) -> int:
@@ -114,8 +141,14 @@ class BaselineContext:
             previous = self._out.expand(len(tokens), -1)  # Not looked at.
         mask = torch.ones(end - start, end, dtype=torch.bool, device=self._device).tril(start)
         positions = torch.arange(start, end, device=self._device)
-        out, added = self._model(tokens, positions, previous, self._past, mask)
+        out, added = self._call(tokens, positions, previous, self._past, mask)
         self._past, self._out = _appended(self._past, added), out[-1]
+
+    def _call(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        self.calls += 1
+        return self._model(tokens, positions, previous, past, mask)  # type: ignore[no-any-return]
 
     def _proposals(self, out: Tensor, top: int) -> Proposals:
         logits = self._model.logits(out)[:, self._kept].float()

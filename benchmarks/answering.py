@@ -1,0 +1,262 @@
+"""One question to one way of answering, through one emulated line: what came, how long it took, what it cost.
+
+`AssistantCell` asks the app itself; `PlainCell` reads the target's tokens as an ordinary streaming service sends them,
+one a forward pass. Both give a `Sample`; times count from asking to the end of the answer. Bytes are those that crossed
+the line, connecting and late memory included, and forward passes are the verifier's own count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, Self
+
+import httpx
+import msgspec
+
+from app.answer import Answer
+from app.assistant import Assistant
+from app.config import Settings
+from app.connection import Fixed
+from app.events import Done, Drafted, Failed, ModeChanged, Paced, Verified
+from benchmarks.emulator import Emulator
+from benchmarks.served import EAGLE, OWN
+from drafter.runtime import Drafter
+from drafter.text import ChatText
+from remote import RemoteError, VerifierClient
+from remote.protocol import Progress, Sampling, unpack_tokens
+from storage import Store
+
+PATIENCE_SECONDS = 60.0
+"""How long plain streaming waits for a byte."""
+PLAIN_TRIES = 5
+"""How often it goes on from what has come, after its connection broke."""
+
+Runs = Literal["own", "float", "eagle"]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way of answering: the settings of the app, or plain streaming without the app where there are none."""
+
+    name: str
+    settings: Mapping[str, object] | None
+    drafter: Runs = "own"
+    """own: as the app runs it. float: the same one in PyTorch's float32, as baselines are run. eagle: the baseline."""
+
+    @property
+    def path(self) -> str:
+        """Of the verifier that serves it."""
+        return EAGLE if self.drafter == "eagle" else OWN
+
+
+def _fixed(depth: int, breadth: int, nodes: int) -> dict[str, object]:
+    return {"mode": "edge", "pace": "fixed", "depth": depth, "breadth": breadth, "nodes": nodes}
+
+
+CHAINS = (2, 4, 8, 16)
+TREES = ((8, 8, 60), (16, 8, 60))
+MODES = {
+    mode.name: mode
+    for mode in (
+        Mode("edge", {"mode": "edge"}),
+        Mode("auto", {"mode": "auto"}),
+        Mode("plain", None),
+        Mode("eagle-2", {"mode": "edge", "second_stage": False}, "eagle"),
+        Mode("moa-float", {"mode": "edge", "second_stage": False}, "float"),
+        *(Mode(f"chain-{length}", _fixed(length, 1, length)) for length in CHAINS),
+        *(Mode(f"tree-{depth}x{breadth}", _fixed(depth, breadth, nodes)) for depth, breadth, nodes in TREES),
+    )
+}
+
+
+class Sample(msgspec.Struct, kw_only=True):
+    """One answer. Seconds from the question on."""
+
+    tokens: tuple[int, ...]
+    verified: int
+    """How many of them, from the first, the target has verified."""
+    seconds: float
+    first_drafted: float | None = None
+    first_verified: float | None = None
+    rounds: int = 0
+    passes: int = 0
+    """Forwards of the target."""
+    bytes_up: int = 0
+    bytes_down: int = 0
+    levels: int = 0
+    nodes: int = 0
+    """Drafter calls, and nodes that went up."""
+    draft_seconds: float = 0.0
+    server_seconds: float = 0.0
+    line_seconds: float = 0.0
+    """Of all rounds together: drafting, the verifier's time, the verdicts' time on the line."""
+    chose: str = ""
+    """The app's last mode in this answer."""
+    why: str = ""
+    failed: str = ""
+    """Why there is no whole answer; empty where there is."""
+
+
+class Cell(Protocol):
+    """One way of answering over one line."""
+
+    emulator: Emulator
+
+    async def ask(self, question: str) -> Sample: ...
+
+
+@dataclass
+class Drafters:
+    """What drafts on the device."""
+
+    own: Drafter
+    others: Mapping[str, object] = field(default_factory=dict)
+    """By `Runs`; a mode whose drafter is not here cannot be run."""
+
+    def of(self, runs: Runs) -> Drafter:
+        return self.own if runs == "own" else self.others[runs]  # type: ignore[return-value]
+
+
+class AssistantCell:
+    """The app with a fresh database."""
+
+    def __init__(self, emulator: Emulator, store: Store, assistant: Assistant) -> None:
+        self.emulator = emulator
+        self._store = store
+        self._assistant = assistant
+
+    async def ask(self, question: str) -> Sample:
+        conversation = self._store.create_conversation("")
+        sample = Sample(tokens=(), verified=0, seconds=0.0)
+        begun = time.monotonic()
+        async for event in self._assistant.reply(conversation.id, question):
+            now = time.monotonic() - begun
+            if isinstance(event, Drafted) and event.text and sample.first_drafted is None:
+                sample.first_drafted = now
+            elif isinstance(event, Verified) and event.text and sample.first_verified is None:
+                sample.first_verified = now
+            elif isinstance(event, ModeChanged):
+                sample.chose, sample.why = event.mode, event.why
+            elif isinstance(event, Paced):
+                sample.levels += event.levels
+                sample.nodes += event.nodes
+                sample.draft_seconds += event.draft_seconds
+                sample.server_seconds += event.server_seconds
+                sample.line_seconds += event.rtt_seconds
+            elif isinstance(event, Failed):
+                sample.failed = event.message
+            elif isinstance(event, Done):
+                sample.rounds = event.stats.rounds
+        sample.seconds = time.monotonic() - begun
+        answer = self._store.thread(conversation.id)[-1]
+        sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
+        if sample.failed:
+            sample.rounds = int(answer.stats.get("rounds") or 0)
+        return sample
+
+
+class PlainCell:
+    """The target's tokens, one by one."""
+
+    def __init__(self, emulator: Emulator, client: VerifierClient, text: ChatText, most: int) -> None:
+        self.emulator = emulator
+        self._client, self._text, self._most = client, text, most
+
+    async def ask(self, question: str) -> Sample:
+        return await plainly(self._client, self._text, question, self._most)
+
+
+async def plainly(client: VerifierClient, text: ChatText, question: str, most: int) -> Sample:
+    """An answer as a stream of single tokens. One that breaks is asked for again from where it broke."""
+    session, tries = client.session(), 0
+    prompt, answer = text.render([("user", question)]), Answer(text)
+    sample = Sample(tokens=(), verified=0, seconds=0.0, chose="plain")
+    begun = time.monotonic()
+    while not sample.failed and not (len(answer.tokens) == most or set(answer.tokens[-1:]) & text.stop_tokens):
+        try:
+            stream = await session.stream(
+                [*prompt, *answer.tokens],
+                Sampling(),
+                most=most - len(answer.tokens),
+                memory_from=None,
+                deadline=PATIENCE_SECONDS,
+                silence=PATIENCE_SECONDS,
+                draft=False,
+            )
+            async for frame in stream:
+                assert isinstance(frame, Progress)
+                shown = answer.verify(unpack_tokens(frame.tokens), 0)
+                sample.rounds += 1
+                sample.server_seconds += frame.server_seconds
+                if sample.first_verified is None and any(isinstance(step, Verified) and step.text for step in shown):
+                    sample.first_verified = time.monotonic() - begun
+        except RemoteError as error:
+            tries += 1
+            sample.failed = str(error) if tries == PLAIN_TRIES else ""
+    sample.seconds = time.monotonic() - begun
+    sample.tokens, sample.verified = tuple(answer.tokens), len(answer.tokens)
+    return sample
+
+
+class Lines(AsyncExitStack):
+    """Opens cells, and closes what they need."""
+
+    async def cell(self, mode: Mode, emulator: Emulator, drafters: Drafters, max_tokens: int) -> Cell:
+        await self.enter_async_context(emulator)
+        url = emulator.url + mode.path
+        if mode.settings is None:
+            client = await self.enter_async_context(VerifierClient(url))
+            return PlainCell(emulator, client, drafters.own.text, max_tokens)
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
+        settings = Settings(max_tokens=max_tokens, seed=0).replaced({**mode.settings}, mode.name)
+        assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
+        return AssistantCell(emulator, store, await self.enter_async_context(assistant))
+
+
+class Counted:
+    """Asks cells, and adds to each sample what the line carried and how often the target ran."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: the verifier itself, past the emulator."""
+        self._url = url
+        self._http = httpx.AsyncClient(trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._http.aclose()
+
+    async def ask(self, cell: Cell, path: str, question: str) -> Sample:
+        emulator = cell.emulator
+        before = await self._forwards(path)
+        up, down = emulator.bytes_up, emulator.bytes_down
+        sample = await cell.ask(question)
+        await _quiet(emulator)
+        sample.passes = await self._forwards(path) - before
+        sample.bytes_up, sample.bytes_down = emulator.bytes_up - up, emulator.bytes_down - down
+        return sample
+
+    async def _forwards(self, path: str) -> int:
+        page = (await self._http.get(f"{self._url}{path}/metrics")).text
+        found = re.search(r"^outrider_forwards_total (\d+)$", page, re.MULTILINE)
+        assert found is not None
+        return int(found[1])
+
+
+async def _quiet(emulator: Emulator) -> None:
+    """Until the line has carried nothing for a while: what the next cell measures is its own."""
+    pause, carried = 0.05 + 1.5 * emulator.profile.rtt_ms / 1000, -1
+    for _ in range(20):
+        if carried == (carried := emulator.bytes_up + emulator.bytes_down):
+            return
+        await asyncio.sleep(pause)

@@ -1,0 +1,196 @@
+"""An EAGLE drafter in the app's edge mode: the target's features go over the wire as memory does, and are drafted from.
+
+`FeatureEngine` is the verifier's half: an engine whose memory of a token is its encoded feature, in int8 with a scale
+for each head's worth of numbers, as MoA's memory is. `FeatureDrafter` is the device's half: what the app needs of a
+drafter. So app, protocol, pace, calibration and line are the same ones, and what differs is the drafter.
+
+What EAGLE cannot do here, as it makes each row from the output of the one before: run a guessed chain in one call, so
+it has no second stage; go on from memory with a gap in it, which it fills with its own outputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
+from drafter.multicandidate import DraftSampling
+from drafter.search import Acceptance, Pace
+from drafter.second_stage import SecondStage
+from drafter.text import ChatText
+from drafter.training.baselines import Baseline
+from drafter.training.target import FeatureTap
+from drafter.tree import DraftTree
+from remote.protocol import DIGEST_BYTES
+from remote.verifier.engine import Context, Engine
+
+ROUND = 24
+"""Rows that a round makes at most before its draft: those of the tokens that the last one gained. More are a prompt."""
+
+
+@dataclass(frozen=True)
+class FeatureFormat:
+    """Features on the wire: half of a token's numbers as keys, half as values, of one memory row."""
+
+    digest: bytes
+    layers: tuple[tuple[int, int]]
+    """(heads, size) of the row."""
+
+    @classmethod
+    def of(cls, baseline: Baseline) -> FeatureFormat:
+        config = baseline.config
+        half = config.hidden // 2
+        size = config.head_size if half % config.head_size == 0 else half
+        digest = hashlib.blake2b(msgspec.json.encode(config), digest_size=DIGEST_BYTES).digest()
+        return cls(digest, ((half // size, size),))
+
+    def pack(self, features: Tensor) -> bytes:
+        """(n, H) features."""
+        halves = features.float().cpu().numpy().reshape(len(features), 2, *self.layers[0])
+        return pack_memory([quantise_row(halves[:, 0], halves[:, 1])])
+
+    def numbers(self, row: MemoryRow) -> Tensor:
+        """The features (n, H) that a row of memory holds."""
+        halves = dequantise(row.keys, row.key_scales), dequantise(row.values, row.value_scales)
+        return torch.from_numpy(np.stack(halves, axis=1).reshape(len(row.keys), -1))
+
+
+# ---- the verifier's half ---------------------------------------------------------------------------------------------
+
+
+class Featured(Context):
+    """A conversation that keeps the target's features of its computed tokens."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__(layers)
+        self.features: Tensor | None = None
+        """(computed, W); None before the first forward."""
+        self.drafted: Tensor | None = None
+        """(n, W): of the last forward's nodes."""
+
+    def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
+        assert self.features is not None and self.drafted is not None
+        self.features = torch.cat((self.features, self.drafted[list(accepted)]))
+        return super().commit(tree, accepted, bonus)
+
+
+class FeatureEngine(Engine):
+    """An engine whose memory is `baseline`'s features. Others may use the model between its calls."""
+
+    def __init__(self, model: PreTrainedModel, baseline: Baseline) -> None:
+        self._baseline = baseline
+        super().__init__(model)
+        self.encoder = FeatureFormat.of(baseline)  # type: ignore[assignment]
+
+    def context(self) -> Featured:
+        return Featured(self._layers)
+
+    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+        assert isinstance(context, Featured)
+        past, count = context.computed, len(pending)
+        with FeatureTap(self.model, self._baseline.config.features) as tap:
+            logits = super()._forward(context, pending, tree)
+            rows = tap.take(0, ())
+        before = rows[:0] if context.features is None else context.features[:past]
+        context.features, context.drafted = torch.cat((before, rows[:count])), rows[count:]
+        return logits
+
+    @torch.no_grad()
+    def memory(self, context: Context, start: int, end: int) -> bytes:
+        assert isinstance(context, Featured) and context.features is not None
+        encoded = self._baseline.encode(context.features[start:end].float())
+        return self.encoder.pack(encoded)  # type: ignore[union-attr, operator]
+
+
+# ---- the device's half -----------------------------------------------------------------------------------------------
+
+
+class FeatureDrafter:
+    """In the place of `drafter.runtime.Drafter`, for greedy answers."""
+
+    def __init__(self, baseline: Baseline, text: ChatText) -> None:
+        self.config = baseline.config
+        self.text = text
+        self.format = FeatureFormat.of(baseline)
+        self.memory_digest = self.format.digest
+        self.memory_layers = self.format.layers
+        self._baseline = baseline
+
+    def context(self, second_stage: SecondStage | None = None) -> FeatureContext:
+        assert second_stage is None
+        return FeatureContext(self._baseline, self.format)
+
+
+class FeatureContext:
+    """In the place of `drafter.context.DraftContext`."""
+
+    def __init__(self, baseline: Baseline, form: FeatureFormat) -> None:
+        self.taken: tuple[int, float] | None = None
+        self._context = baseline.context()
+        self._form = form
+        self._features = torch.zeros(0, baseline.config.hidden)
+        self._known = np.zeros(0, bool)
+
+    @property
+    def tokens(self) -> list[int]:
+        return self._context.tokens
+
+    def follow(self, tokens: Sequence[int]) -> int:
+        """Have these tokens instead; how many of those before stay."""
+        old = self.tokens
+        same = next((at for at, pair in enumerate(zip(old, tokens)) if pair[0] != pair[1]), min(len(old), len(tokens)))
+        if same < len(old):
+            self._context.rewind(same)
+        self._context.commit(tokens[same:])
+        added = len(tokens) - same
+        self._features = torch.cat((self._features[:same], self._features.new_zeros(added, self._features.shape[1])))
+        self._known = np.append(self._known[:same], np.zeros(added, bool))
+        return same
+
+    def remember(self, start: int, rows: Sequence[MemoryRow]) -> None:
+        """Take features of the tokens from `start` on; pieces may come in any order."""
+        features = self._form.numbers(rows[0])
+        end = start + len(features)
+        self._features[start:end], self._known[start:end] = features, True
+        if start < self._context.remembered:  # Its own outputs stood in for them.
+            self._context.rewind(len(self.tokens), start)
+
+    @property
+    def memory_length(self) -> int:
+        """How many tokens from the first on have their features here, without a gap."""
+        return int(np.argmin(np.append(self._known, False)))
+
+    def draft(
+        self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
+    ) -> DraftTree:
+        assert sampling is None
+        begun, calls, waiting = time.perf_counter(), self._context.calls, self._context.waiting
+        self._hand_over()
+        tree = self._context.draft(pace, acceptance)
+        self.taken = (self._context.calls - calls, time.perf_counter() - begun) if waiting <= ROUND else None
+        return tree
+
+    def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
+        """The drafter alone, greedily: one token at a time."""
+        assert temperature == 0
+        while True:
+            tokens = self.draft(Pace(depth=1, breadth=1, nodes=1)).tokens.tolist()
+            self.follow([*self.tokens, *tokens])
+            yield tokens
+
+    def _hand_over(self) -> None:
+        """Give the context all features that are here, and its own outputs for those that are missing before them."""
+        context = self._context
+        while self._known[context.remembered :].any():
+            start = context.remembered + int(np.argmax(self._known[context.remembered :]))
+            context.imagine(start)
+            end = start + int(np.argmin(np.append(self._known[start:], False)))
+            context.remember(start, self._features[start:end])

@@ -1,0 +1,313 @@
+"""How fast an answer is over each line, and what it costs: the app's modes, plain streaming, fixed drafts, EAGLE-2.
+
+    python -m benchmarks.network [--prompts FILE] [--profiles FILE] [--json OUT] [--limit N] [--only-profile NAME ...]
+                                 [--mode NAME ...] [--forward 0,25,60]
+
+For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and every mode: tokens per second, the target's
+forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and down per
+token, and seconds from the question to the first drafted and the first verified word (medians).
+
+`edge`, `hosted` and `auto` are the app's own modes, asked through it with a fresh database. `plain` is token streaming
+as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge mode with
+drafts of a fixed size: chains of K, trees of 60 nodes with D levels of B. `eagle-2` is edge mode with the EAGLE-2
+baseline for a drafter, see `benchmarks/eagle_edge.py`; `moa-float` is our drafter under its conditions: in PyTorch's
+float32, on as many threads, without a second stage and without drafting ahead.
+
+Greedy answers of at most `--max-tokens` tokens, each question a conversation of its own. The seconds of an answer run
+from asking to its end; tokens per second are all tokens over all seconds, with a bootstrap interval over prompts. Each
+mode of a line answers one question more beforehand, which does not count. The verifier is a process of its own.
+`--forward 25` makes each of its forward passes last 25 ms at least (rows then say `paced_ms`), as an 8B target's might,
+and 60 a 70B one's; the drafter stays as it is, and 0 is the bundled target as fast as it runs. Modes take turns, prompt
+by prompt, so that a slow phase of the machine hits all alike. On a line with outages, which come at fixed times, each
+mode instead runs through all prompts on a line that begins with it.
+
+Every answer is checked against the target's own, and one that differs ends the run. Over lines that lose nothing it has
+to be verified to its end; over the others the app may have to go on alone, or give up, and such tokens and answers are
+counted in the row.
+
+A run that was killed goes on where it was: samples are kept in OUT.samples until the rows in OUT are whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from app.machine import machine
+from app.prompts import PromptsError, read_prompts
+from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
+from benchmarks.answering import MODES, Cell, Counted, Drafters, Lines, Mode, Sample, plainly
+from benchmarks.eagle_edge import FeatureDrafter
+from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
+from benchmarks.journal import Journal, Key, OtherPlan
+from benchmarks.served import REFERENCE, NotServed, Served
+from drafter.config import DrafterError
+from drafter.runtime import Drafter
+from drafter.step import draft_threads
+from drafter.training.baselines import load_baseline
+from remote import VerifierClient
+from remote.verifier.measure import evenly
+from remote.verifier.serve import load_target
+
+SEED = 0
+"""Of every line."""
+
+
+class Different(Exception):
+    """An answer that is not the target's own, or not a whole one over a line that loses nothing."""
+
+
+def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]) -> None:
+    """Raises `Different`."""
+    verified = sample.tokens[: sample.verified]
+    if verified != tuple(wanted[: len(verified)]):
+        at = next(i for i, (one, other) in enumerate(zip(verified, [*wanted, -1])) if one != other)
+        raise Different(f"{profile.name}, {mode}: token {at} of the answer is {verified[at]}, not the target's own")
+    lossless = not profile.outages and not profile.loss
+    if lossless and (sample.failed or len(verified) != len(wanted)):
+        why = sample.failed or f"{len(verified)} of {len(wanted)} tokens are verified"
+        raise Different(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
+    """What all prompts of one mode come to."""
+    tokens = np.array([len(sample.tokens) for sample in samples])
+    seconds = np.array([sample.seconds for sample in samples])
+    picks = np.random.default_rng(0).integers(len(samples), size=(2000, len(samples)))
+    low, high = np.quantile(tokens[picks].sum(1) / seconds[picks].sum(1), (0.025, 0.975))
+    total, rounds = max(1, int(tokens.sum())), sum(sample.rounds for sample in samples)
+    verified = sum(sample.verified for sample in samples)
+
+    def per_token(name: str) -> float:
+        return sum(getattr(sample, name) for sample in samples) / total
+
+    def per_round(value: float) -> float | None:
+        return round(value / rounds, 3) if rounds else None
+
+    def median(times: Sequence[float | None]) -> float | None:
+        known = [each for each in times if each is not None]
+        return round(statistics.median(known), 4) if known else None
+
+    first = [(sample.first_drafted, sample.first_verified) for sample in samples]
+    parts = {
+        name: sum(getattr(sample, f"{name}_seconds") for sample in samples) for name in ("draft", "server", "line")
+    }
+    parts["rest"] = float(seconds.sum()) - sum(parts.values())
+    return {
+        **key._asdict(),
+        "prompts": len(samples),
+        "tokens": int(tokens.sum()),
+        "tokens_per_second": round(float(tokens.sum() / seconds.sum()), 2),
+        "ci95": [round(float(low), 2), round(float(high), 2)],
+        "passes_per_100_tokens": round(100 * per_token("passes"), 2),
+        "tau": per_round(verified),
+        "bytes_up": round(per_token("bytes_up"), 1),
+        "bytes_down": round(per_token("bytes_down"), 1),
+        "first_drafted_seconds": median([drafted for drafted, _ in first]),
+        "first_verified_seconds": median([verified for _, verified in first]),
+        "first_token_seconds": median([min(filter(None, times), default=None) for times in first]),
+        "unverified_tokens": int(tokens.sum()) - verified,
+        "failed": sum(bool(sample.failed) for sample in samples),
+        "levels": per_round(sum(sample.levels for sample in samples)),
+        "nodes": per_round(sum(sample.nodes for sample in samples)),
+        "ms_per_round": {name: per_round(1000 * part) for name, part in parts.items()},
+        "chose": dict(Counter(sample.chose for sample in samples)),
+        "why": samples[-1].why,
+    }
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each pacing and profile: the modes against each other, with the goals where there are any."""
+    groups: dict[tuple[float, str], dict[str, Mapping[str, Any]]] = {}
+    for each in rows:
+        groups.setdefault((each["paced_ms"], each["profile"]), {})[each["mode"]] = each
+    lines = []
+    for (paced_ms, profile), modes in groups.items():
+        rate = {name: each["tokens_per_second"] for name, each in modes.items()}
+        said = []
+        if open_to_all := {name: rate[name] for name in ("edge", "hosted", "plain") if name in rate}:
+            best = max(open_to_all, key=open_to_all.__getitem__)
+            said.append(f"best {best} with {rate[best]:.1f}/s")
+            if "auto" in rate:
+                said.append(f"auto {rate['auto'] / rate[best]:.2f} of it (goal 0.97)")
+        fixed = {name: rate[name] for name in rate if name.startswith(("chain-", "tree-"))}
+        if fixed and "edge" in rate:
+            best = max(fixed, key=fixed.__getitem__)
+            said.append(f"edge {rate['edge'] / rate[best]:.2f} of {best} (goal 1)")
+        for name in ("edge", "moa-float"):
+            if name in rate and "eagle-2" in rate:
+                tau = modes[name]["tau"] / modes["eagle-2"]["tau"]
+                speed = rate[name] / rate["eagle-2"]
+                said.append(f"{name} over EAGLE-2 {speed:.2f} in speed (goal 1.84), {tau:.2f} in tau (goal 1.53)")
+        forward = f"forwards of {paced_ms:g} ms" if paced_ms else "unpaced"
+        lines.append(f"{profile}, {forward}: {'; '.join(said)}")
+    return lines
+
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+
+class Run:
+    """The questions, asked of modes over lines. The first question warms up and does not count."""
+
+    def __init__(
+        self, journal: Journal, drafters: Drafters, questions: Sequence[str], max_tokens: int, paced_ms: float
+    ) -> None:
+        self._journal = journal
+        self._drafters = drafters
+        self._warm_up, *self._questions = questions
+        self._max_tokens = max_tokens
+        self._paced_ms = paced_ms
+        self._answers: list[tuple[int, ...]] = []
+
+    async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[Mode]) -> None:
+        """All modes over all lines. Raises `Different`."""
+        text = self._drafters.own.text
+        async with VerifierClient(served.url + REFERENCE) as client:
+            for question in self._questions:
+                self._answers.append((await plainly(client, text, question, self._max_tokens)).tokens)
+        for profile in profiles:
+            left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
+            if profile.outages:
+                for mode in left:
+                    await self._through(served, profile, [mode])
+            else:
+                await self._through(served, profile, left)
+
+    def _key(self, profile: LinkProfile, mode: Mode) -> Key:
+        return Key(profile.name, mode.name, self._paced_ms)
+
+    async def _through(self, served: Served, profile: LinkProfile, modes: Sequence[Mode]) -> None:
+        """All questions, modes taking turns, on lines that begin now."""
+        missing = {mode.name: set(self._left(profile, mode)) for mode in modes}
+        kept: dict[str, dict[int, Sample]] = {mode.name: {} for mode in modes}
+        async with Counted(served.url) as counted, Lines() as lines:
+            cells: dict[str, Cell] = {}
+            for mode in modes:
+                if missing[mode.name]:
+                    emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
+                    cells[mode.name] = await lines.cell(mode, emulator, self._drafters, self._max_tokens)
+                    await counted.ask(cells[mode.name], mode.path, self._warm_up)
+            for number, question in enumerate(self._questions):
+                said = []
+                for mode in modes:
+                    if number in missing[mode.name]:
+                        sample = await counted.ask(cells[mode.name], mode.path, question)
+                        check(profile, mode.name, sample, self._answers[number])
+                        kept[mode.name][number] = sample
+                        if not profile.outages:
+                            self._keep(profile, mode, kept)
+                        said.append(f"{mode.name} {len(sample.tokens) / sample.seconds:.1f}/s")
+                place = f"{profile.name}, {self._paced_ms:g} ms, prompt {number + 1} of {len(self._questions)}"
+                print(f"{place}: {', '.join(said)}", file=sys.stderr, flush=True)
+        for mode in modes:
+            self._keep(profile, mode, kept)
+            samples = self._journal.samples(self._key(profile, mode))
+            self._journal.finish(row(self._key(profile, mode), [samples[number] for number in sorted(samples)]))
+            print(json.dumps(self._journal.rows[-1]), flush=True)
+
+    def _left(self, profile: LinkProfile, mode: Mode) -> set[int]:
+        return set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
+
+    def _keep(self, profile: LinkProfile, mode: Mode, kept: dict[str, dict[int, Sample]]) -> None:
+        if kept[mode.name]:
+            self._journal.add(self._key(profile, mode), kept[mode.name])
+            kept[mode.name] = {}
+
+
+def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tuple[Drafters, list[Mode]]:
+    """What drafts, and the modes that can be run with it. Raises `DrafterError`."""
+    own, others, left = Drafter.load(folder), dict[str, object](), list(modes)
+    torch.set_num_threads(draft_threads())
+    if any(mode.drafter == "float" for mode in modes):
+        others["float"] = Drafter.load(folder, "torch", device="cpu", bits=None)
+    if any(mode.drafter == "eagle" for mode in modes):
+        try:
+            others["eagle"] = FeatureDrafter(load_baseline(eagle, load_target(target).model), own.text)
+        except DrafterError as error:
+            print(f"without eagle-2: {error}", file=sys.stderr)
+            left = [mode for mode in modes if mode.drafter != "eagle"]
+    return Drafters(own, others), left
+
+
+async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]) -> list[dict[str, Any]]:
+    """All rows. Raises what `main` tells."""
+    asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
+    questions = evenly(asked, arguments.limit + 1)
+    if len(questions) < 2:
+        raise PromptsError(f"{arguments.prompts} holds one prompt; it takes two, as the first only warms up.")
+    wanted = [MODES[name] for name in arguments.mode or MODES]
+    drafters, modes = opened(wanted, arguments.target, arguments.drafter, arguments.eagle)
+    plan = {
+        "prompts": hashlib.blake2b(json.dumps(questions).encode(), digest_size=8).hexdigest(),
+        "limit": len(questions) - 1,
+        "max_tokens": arguments.max_tokens,
+        "drafter": drafters.own.config.memory,
+    }
+    journal = Journal(arguments.json, plan, machine())
+    for paced_ms in arguments.forward:
+        keys = [Key(profile.name, mode.name, paced_ms) for profile in profiles for mode in modes]
+        if all(journal.whole(key) for key in keys):
+            continue
+        eagle = arguments.eagle if "eagle" in drafters.others else None
+        async with Served(arguments.target, arguments.drafter, eagle, paced_ms) as served:
+            run = Run(journal, drafters, questions, arguments.max_tokens, paced_ms)
+            await run.over(served, profiles, modes)
+    return journal.rows
+
+
+def forwards(written: str) -> list[float]:
+    """Milliseconds, with commas between them."""
+    try:
+        values = [float(part) for part in written.split(",")]
+    except ValueError:
+        values = [-1.0]
+    if min(values) < 0:
+        raise argparse.ArgumentTypeError(f"{written!r} is no list of milliseconds such as 0,25,60")
+    return values
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=Path, default=PROMPTS)
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
+    parser.add_argument(
+        "--json", type=Path, default=Path("network.json"), help="the results, which a later run completes"
+    )
+    parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over the file; one more warms up")
+    parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="of these lines only")
+    parser.add_argument("--mode", choices=MODES, nargs="+", help="these only")
+    parser.add_argument("--forward", type=forwards, default=[0.0, 25.0, 60.0], metavar="MS,...", help="see above")
+    parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
+    parser.add_argument("--eagle", type=Path, default=BASELINES / "eagle2", metavar="DIR", help="the EAGLE-2 baseline")
+    arguments = parser.parse_args(argv)
+    try:
+        profiles = read_profiles(arguments.profiles)
+        names = arguments.only_profile or list(profiles)
+        if unknown := [name for name in names if name not in profiles]:
+            parser.error(f"there is no profile {unknown[0]!r}; there are {', '.join(profiles)}")
+        rows = asyncio.run(measure(arguments, [profiles[name] for name in names]))
+    except (BadProfile, PromptsError, DrafterError, Different, NotServed, OtherPlan) as error:
+        parser.exit(1, f"{error}\n")
+    for line in summary(rows):
+        print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

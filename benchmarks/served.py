@@ -1,0 +1,151 @@
+"""The verifier of the network benchmark: one process that serves a target in the ways that are compared.
+
+    python -m benchmarks.served [--target M] [--drafter DIR] [--eagle DIR] [--forward MS] [--watch-stdin]
+
+One model, and below three paths the real service: `OWN` with the drafter's memory, and its own drafts in streams, as
+`outrider serve` has it; `EAGLE` with an EAGLE drafter's features in the place of memory, where there is one; and
+`REFERENCE` for the target's own answers. With `--forward` each forward of the first two takes at least so many
+milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One client at a time is expected.
+Stdout carries one line, the address.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from torch import Tensor
+
+from benchmarks.acceptance import DRAFTER, REPOSITORY, TARGET
+from benchmarks.eagle_edge import FeatureEngine
+from drafter.model import MemoryEncoder
+from drafter.runtime import Drafter
+from drafter.training.baselines import load_baseline
+from drafter.tree import DraftTree
+from remote.verifier.engine import Context, Engine
+from remote.verifier.hosted import OwnDrafter
+from remote.verifier.http import create_app
+from remote.verifier.serve import START_ERRORS, card, load_target
+
+OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
+
+
+class NotServed(Exception):
+    """The verifier did not start; the message says why."""
+
+
+class Served:
+    """Such a process, as an asynchronous context manager. Raises `NotServed`."""
+
+    def __init__(self, target: str, drafter: Path, eagle: Path | None, forward_ms: float) -> None:
+        command = [sys.executable, "-m", "benchmarks.served", f"--target={target}", f"--drafter={drafter}"]
+        command += [f"--forward={forward_ms}", "--watch-stdin", *([] if eagle is None else [f"--eagle={eagle}"])]
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Served:
+        pipe = subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, cwd=REPOSITORY)
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode()
+        if (found := re.search(r":(\d+)$", line.strip())) is None:
+            raise NotServed(f"the verifier ended with {await self._process.wait()}; what it said stands above")
+        self.port = int(found[1])
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+class Paced:
+    """Makes each forward of an engine take at least `seconds`. Sleeping leaves the processor to others."""
+
+    seconds = 0.0
+
+    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+        due = time.monotonic() + self.seconds
+        logits: Tensor = super()._forward(context, pending, tree)  # type: ignore[misc]
+        time.sleep(max(0.0, due - time.monotonic()))
+        return logits
+
+
+class PacedEngine(Paced, Engine):
+    pass
+
+
+class PacedFeatureEngine(Paced, FeatureEngine):
+    pass
+
+
+def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) -> Starlette:
+    """The services, each below its path. Raises what `START_ERRORS` names."""
+    loaded = load_target(target)
+    own = PacedEngine(loaded.model, MemoryEncoder.load(drafter))
+    engines: dict[str, Engine] = {OWN: own, REFERENCE: Engine(loaded.model)}
+    if eagle is not None:
+        engines[EAGLE] = PacedFeatureEngine(loaded.model, load_baseline(eagle, loaded.model))
+    for engine in engines.values():
+        if isinstance(engine, Paced):
+            engine.seconds = forward_seconds
+    drafting = {OWN: OwnDrafter(Drafter.load(drafter), own)}
+    services = {
+        path: create_app(engine, card(loaded, engine), own=drafting.get(path)) for path, engine in engines.items()
+    }
+    return Starlette(routes=[Mount(path, app=service) for path, service in services.items()])
+
+
+def serve(service: Starlette) -> None:
+    """On a free port of loopback, until the process is told to end."""
+    # asyncio sets TCP_NODELAY only on sockets that say they are TCP.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        config = uvicorn.Config(service, access_log=False, log_level="warning", lifespan="off")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _end_with_stdin() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default=str(TARGET))
+    parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
+    parser.add_argument("--eagle", type=Path, metavar="DIR", help="an EAGLE baseline's folder")
+    parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="that a forward takes at least")
+    parser.add_argument("--watch-stdin", action="store_true", help="end when stdin does")
+    arguments = parser.parse_args(argv)
+    if arguments.watch_stdin:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    try:
+        service = app(arguments.target, arguments.drafter, arguments.eagle, arguments.forward / 1000)
+    except START_ERRORS as error:
+        parser.exit(1, f"{error}\n")
+    serve(service)
+
+
+if __name__ == "__main__":
+    main()
