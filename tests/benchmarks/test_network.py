@@ -1,0 +1,192 @@
+"""The network benchmark on a tiny pair and quick lines: modes make rows, a killed run goes on, text is checked."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from benchmarks.answering import MODES, Sample
+from benchmarks.emulator import LinkProfile
+from benchmarks.journal import Journal, Key, OtherPlan
+from benchmarks.network import Different, check, main, row, summary
+from drafter.training.baselines import baseline_config, build, save_baseline
+
+WIRE = {"name": "wire", "rtt_ms": 1, "up_mbps": 1000, "down_mbps": 1000}
+TUNNEL = {"name": "tunnel", "rtt_ms": 2, "up_mbps": 50, "down_mbps": 50, "outages": [[0.4, 0.5]]}
+QUESTIONS = ["list all files", "unpack a tar archive", "find large files"]
+TOKENS = 12
+
+
+@pytest.fixture(scope="module")
+def options(engine, tiny_pair, tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("network")
+    save_baseline(build(baseline_config(engine.model, "tiny", "eagle2")), folder / "eagle")
+    (folder / "prompts.jsonl").write_text("".join(json.dumps({"prompt": asked}) + "\n" for asked in QUESTIONS))
+    (folder / "profiles.json").write_text(json.dumps([WIRE, TUNNEL]))
+    made = {"prompts": folder / "prompts.jsonl", "profiles": folder / "profiles.json", "eagle": folder / "eagle"}
+    made |= {"target": tiny_pair / "target", "drafter": tiny_pair / "drafter", "max-tokens": TOKENS, "limit": 2}
+    return [f"--{name}={value}" for name, value in made.items()]
+
+
+def rows_of(path) -> dict[Key, dict]:
+    rows = json.loads(path.read_text())["rows"]
+    return {Key(row["profile"], row["mode"], row["paced_ms"]): row for row in rows}
+
+
+def test_every_mode_makes_a_row(options, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    main([*options, f"--json={out}", "--only-profile=wire", "--forward=0"])
+    rows = rows_of(out)
+    assert set(rows) == {Key("wire", mode, 0.0) for mode in MODES}
+    for each in rows.values():
+        assert (
+            each["prompts"] == 2 and each["tokens"] == 2 * TOKENS and each["unverified_tokens"] == each["failed"] == 0
+        )
+        low, high = each["ci95"]
+        assert 0 < low <= each["tokens_per_second"] <= high
+        assert each["bytes_up"] > 0 and each["bytes_down"] > 0
+        assert 0 < each["first_token_seconds"] <= each["first_verified_seconds"]
+        assert each["passes_per_100_tokens"] == pytest.approx(100 / each["tau"], abs=0.1)
+        assert sum(each["ms_per_round"].values()) > 0 <= min(each["ms_per_round"].values())
+    by_mode = {key.mode: each for key, each in rows.items()}
+    plain, edge = by_mode["plain"], by_mode["edge"]
+    assert plain["tau"] == 1 and plain["first_drafted_seconds"] is None and edge["first_drafted_seconds"] > 0
+    assert edge["tau"] > 1.5 and edge["bytes_down"] > plain["bytes_down"]
+    assert by_mode["chain-4"]["nodes"] <= 4 and by_mode["chain-2"]["nodes"] <= 2 < by_mode["tree-8x8"]["nodes"]
+    assert edge["chose"] == {"edge": 2}
+    assert "wire, unpaced: best" in capsys.readouterr().err
+
+
+def test_a_line_that_goes_away_and_a_paced_target(options, tmp_path):
+    out = tmp_path / "out.json"
+    main([*options, f"--json={out}", "--only-profile", "tunnel", "--mode", "plain", "auto", "--forward=20"])
+    rows = rows_of(out)
+    assert set(rows) == {Key("tunnel", "plain", 20.0), Key("tunnel", "auto", 20.0)}
+    plain = rows[Key("tunnel", "plain", 20.0)]
+    assert plain["tokens"] == 2 * TOKENS and plain["failed"] == 0
+    assert plain["tokens_per_second"] < 50, "a token takes 20 ms at least"
+
+
+def test_a_run_that_was_killed_goes_on(options, tmp_path, capfd):
+    out = tmp_path / "out.json"
+    command = [*options, f"--json={out}", "--only-profile=wire", "--forward=0", "--mode"]
+    main([*command, "plain"])
+    samples = tmp_path / "out.json.samples"
+    lines = samples.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 3
+    # Killed in the middle of a sample: its row and what was written of the second one are gone.
+    out.unlink()
+    samples.write_bytes(lines[0] + lines[1] + lines[2][:50])
+    capfd.readouterr()
+    main([*command, "plain"])
+    said = capfd.readouterr().err
+    assert "prompt 1 of 2: \n" in said and "prompt 2 of 2: plain" in said
+    assert samples.read_bytes().startswith(lines[0] + lines[1])
+    assert len(samples.read_bytes().splitlines()) == 3
+    # A whole row is not measured again, and without one nothing is started.
+    before = out.read_bytes()
+    main([*command, "plain"])
+    assert out.read_bytes() == before and "prompt" not in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*command, "plain", "--max-tokens=9"])
+    assert "is of a run with other prompts, models or sizes" in capfd.readouterr().err
+
+
+def test_a_missing_baseline_is_said_and_left_out(options, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    main([*options, f"--json={out}", f"--eagle={tmp_path}", "--mode", "eagle-2"])
+    assert "without eagle-2: No baseline in" in capsys.readouterr().err and not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (["--only-profile=moon"], "no profile 'moon'; there are wire, tunnel"),
+        (["--forward=fast"], "no list of milliseconds"),
+        (["--forward=-3"], "no list of milliseconds"),
+        (["--mode=quick"], "invalid choice"),
+        (["--profiles=none.json"], "none.json cannot be read"),
+        (["--prompts=none.jsonl"], "none.jsonl cannot be read"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, tmp_path, capsys, changed, says):
+    with pytest.raises(SystemExit) as stopped:
+        main([*options, f"--json={tmp_path / 'out.json'}", *changed])
+    assert stopped.value.code and says in capsys.readouterr().err
+
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
+
+LINE = LinkProfile(name="line", rtt_ms=1, up_mbps=1, down_mbps=1)
+WHOLE = Sample(tokens=(5, 6, 7), verified=3, seconds=1.5, rounds=2, passes=2, bytes_up=30, bytes_down=60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lossless", "lossy"),
+    [
+        ({}, None, None),
+        ({"tokens": (5, 9, 7)}, "token 1 of the answer is 9", "token 1 of the answer is 9"),
+        ({"tokens": (5, 6, 7, 8), "verified": 4}, "token 3 of the answer is 8", "token 3 of the answer is 8"),
+        ({"verified": 2}, "2 of 3 tokens are verified", None),
+        ({"tokens": (5, 9), "verified": 1}, "1 of 3 tokens are verified", None),
+        ({"tokens": (5,), "verified": 1, "failed": "the line is dead"}, "the line is dead", None),
+    ],
+)
+def test_text_is_checked(changes, lossless, lossy):
+    sample = msgspec.structs.replace(WHOLE, **changes)
+    gone = msgspec.structs.replace(LINE, outages=((1.0, 2.0),))
+    for profile, says in ((LINE, lossless), (gone, lossy), (msgspec.structs.replace(LINE, loss=0.1), lossy)):
+        if says is None:
+            check(profile, "edge", sample, (5, 6, 7))
+        else:
+            with pytest.raises(Different, match=says):
+                check(profile, "edge", sample, (5, 6, 7))
+
+
+def test_rates_are_of_all_tokens_and_first_words_are_medians():
+    times = [(None, 0.3), (0.1, 0.4), (0.5, 0.2)]
+    samples = [
+        msgspec.structs.replace(WHOLE, seconds=seconds, first_drafted=drafted, first_verified=verified)
+        for seconds, (drafted, verified) in zip((1.0, 2.0, 3.0), times)
+    ]
+    made = row(Key("line", "edge", 25.0), samples)
+    assert (made["tokens"], made["tokens_per_second"], made["passes_per_100_tokens"], made["tau"]) == (
+        9,
+        1.5,
+        66.67,
+        1.5,
+    )
+    assert made["ci95"] == [1.0, 3.0] and (made["bytes_up"], made["bytes_down"]) == (10.0, 20.0)
+    firsts = [made[f"first_{name}_seconds"] for name in ("drafted", "verified", "token")]
+    assert firsts == [0.3, 0.3, 0.2]
+    assert made["ms_per_round"]["rest"] == 1000.0
+
+
+def test_the_summary_sets_modes_against_each_other():
+    rates = {"edge": (60, 6.0), "hosted": (50, 6.0), "plain": (20, 1.0), "auto": (57, 6.0), "chain-4": (40, 3.0)}
+    rates |= {"tree-8x8": (48, 6.0), "eagle-2": (30, 4.0), "moa-float": (45, 6.0)}
+    rows = [
+        {"profile": "line", "mode": mode, "paced_ms": 25.0, "tokens_per_second": rate, "tau": tau}
+        for mode, (rate, tau) in rates.items()
+    ]
+    (line,) = summary(rows)
+    assert line == (
+        "line, forwards of 25 ms: best edge with 60.0/s; auto 0.95 of it (goal 0.97); edge 1.25 of tree-8x8 (goal 1); "
+        "edge over EAGLE-2 2.00 in speed (goal 1.84), 1.50 in tau (goal 1.53); "
+        "moa-float over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
+    )
+    assert summary(rows[2:3]) == ["line, forwards of 25 ms: best plain with 20.0/s"]
+
+
+def test_samples_of_another_plan_are_not_mixed_in(tmp_path):
+    out, key = tmp_path / "out.json", Key("line", "edge", 0.0)
+    journal = Journal(out, {"limit": 2}, {})
+    journal.add(key, {0: WHOLE, 1: WHOLE})
+    assert Journal(out, {"limit": 2}, {}).samples(key) == {0: WHOLE, 1: WHOLE}
+    with pytest.raises(OtherPlan, match="out.json.samples is of a run with other"):
+        Journal(out, {"limit": 3}, {})
+    assert not journal.whole(key)
+    journal.finish(row(key, [WHOLE]))
+    assert journal.whole(key) and Journal(out, {"limit": 2}, {}).whole(key)
