@@ -52,6 +52,7 @@ from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 from benchmarks.journal import Journal, Key, OtherPlan
 from benchmarks.served import REFERENCE, NotServed, Served
+from benchmarks.standings import GOALS, forward, standings
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from drafter.step import draft_threads
@@ -132,29 +133,23 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each pacing and profile: the modes against each other, with the goals where there are any."""
-    groups: dict[tuple[float, str], dict[str, Mapping[str, Any]]] = {}
-    for each in rows:
-        groups.setdefault((each["paced_ms"], each["profile"]), {})[each["mode"]] = each
     lines = []
-    for (paced_ms, profile), modes in groups.items():
-        rate = {name: each["tokens_per_second"] for name, each in modes.items()}
+    for standing in standings(rows):
         said = []
-        if open_to_all := {name: rate[name] for name in ("edge", "hosted", "plain") if name in rate}:
-            best = max(open_to_all, key=open_to_all.__getitem__)
-            said.append(f"best {best} with {rate[best]:.1f}/s")
-            if "auto" in rate:
-                said.append(f"auto {rate['auto'] / rate[best]:.2f} of it (goal 0.97)")
-        fixed = {name: rate[name] for name in rate if name.startswith(("chain-", "tree-"))}
-        if fixed and "edge" in rate:
-            best = max(fixed, key=fixed.__getitem__)
-            said.append(f"edge {rate['edge'] / rate[best]:.2f} of {best} (goal 1)")
-        for name in ("edge", "moa-float"):
-            if name in rate and "eagle-2" in rate:
-                tau = modes[name]["tau"] / modes["eagle-2"]["tau"]
-                speed = rate[name] / rate["eagle-2"]
-                said.append(f"{name} over EAGLE-2 {speed:.2f} in speed (goal 1.84), {tau:.2f} in tau (goal 1.53)")
-        forward = f"forwards of {paced_ms:g} ms" if paced_ms else "unpaced"
-        lines.append(f"{profile}, {forward}: {'; '.join(said)}")
+        if (best := standing.best) is not None:
+            said.append(f"best {best} with {standing.rate(best):.1f}/s")
+        if (share := standing.ratio("auto", best)) is not None:
+            said.append(f"auto {share:.2f} of it (goal {GOALS['auto']})")
+        if (over := standing.ratio("edge", standing.best_fixed)) is not None:
+            said.append(f"edge {over:.2f} of {standing.best_fixed} (goal {GOALS['fixed']:g})")
+        for mode in ("edge", "moa-float"):
+            speed, tau = standing.ratio(mode, "eagle-2"), standing.tau_ratio(mode, "eagle-2")
+            if speed is not None and tau is not None:
+                goals = GOALS["speed"], GOALS["tau"]
+                said.append(
+                    f"{mode} over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})"
+                )
+        lines.append(f"{standing.profile}, {forward(standing.paced_ms)}: {'; '.join(said)}")
     return lines
 
 

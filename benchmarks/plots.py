@@ -23,6 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from benchmarks.network_table import LABELS as MODE_LABELS
 from benchmarks.results import (
     COMMANDS,
     DOCS,
@@ -34,6 +35,7 @@ from benchmarks.results import (
     steps,
     times,
 )
+from benchmarks.standings import forward, standings
 
 INK, GRID = "#76808a", "#76808a40"
 MARKS = {
@@ -46,6 +48,15 @@ MARKS = {
     "prompt-lookup": ("#999999", "v"),
 }
 """Colour and marker of each drafter."""
+MODE_MARKS = {
+    "auto": ("#0b3d66", "P"),
+    "edge": MARKS["moa"],
+    "hosted": MARKS["independent"],
+    "plain": MARKS["prompt-lookup"],
+    "best fixed": MARKS["eagle3"],
+    "eagle-2": MARKS["eagle2"],
+}
+"""Of the network benchmark's modes."""
 LAYERED = "#5da5d6"
 """MoA with another F or N."""
 ACCENT, OTHER = MARKS["moa"][0], "#999999"
@@ -198,6 +209,40 @@ def draft_step(documents: Documents) -> Figure:
     return figure
 
 
+def network(documents: Documents) -> Figure:
+    """Tokens per second of the modes on each line, a panel for each pacing of the target."""
+    found = standings(documents["network"]["rows"])
+    pacings = sorted({standing.paced_ms for standing in found})
+    profiles = list(dict.fromkeys(standing.profile for standing in found))
+    figure, axes = _panels(len(pacings), 1.4 + 0.34 * len(profiles))
+    shown: dict[str, Any] = {}
+    for axis, paced_ms in zip(axes, pacings):
+        for standing in (each for each in found if each.paced_ms == paced_ms):
+            place = profiles.index(standing.profile)
+            for name, (colour, marker) in reversed(MODE_MARKS.items()):
+                mode = standing.best_fixed if name == "best fixed" else name
+                if mode in standing.rows:
+                    rate, interval = standing.rate(mode), standing.rows[mode]["ci95"]
+                    axis.hlines(place, *interval, color=colour, linewidth=1.2, alpha=0.55)
+                    (shown[name],) = axis.plot(rate, place, marker, color=colour)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set(title=forward(paced_ms))
+    axes[0].set_yticks(range(len(profiles)), profiles)
+    axes[0].invert_yaxis()
+    figure.supxlabel("tokens per second, 95 % interval", fontsize=10)
+    names = [name for name in MODE_MARKS if name in shown]
+    figure.legend(
+        [shown[name] for name in names],
+        [MODE_LABELS.get(name, name) for name in names],
+        loc="outside upper center",
+        ncols=len(names),
+        frameon=False,
+    )
+    return figure
+
+
 @dataclass(frozen=True)
 class Plot:
     draw: Callable[[Documents], Figure]
@@ -213,6 +258,7 @@ PLOTS = {
     "ablations": Plot(ablations, "ablations"),
     "speed": Plot(speed, "single_device"),
     "draft_step": Plot(draft_step, "draft_step"),
+    "network": Plot(network, "network"),
 }
 """By file name, without `.svg`."""
 

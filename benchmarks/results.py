@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import page, picture, table, with_interval
+from benchmarks.network_table import network_table
+
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
 PAGE = DOCS / "benchmarks.md"
@@ -35,6 +38,7 @@ COMMANDS = {
         "second_stage": "second_stage",
         "draft_step": "draft_step",
         "everyday": "everyday",
+        "network": "network",
     }.items()
 }
 
@@ -127,12 +131,12 @@ def acceptance_table(documents: Documents) -> str:
             other = timed.get(row["drafter"])
             line += [_tau(other), _training(other) if other else "–"]
         lines.append(line)
-    parts = [_picture("tau", "Tokens per round of each drafter"), _table(head, lines)]
-    parts.append(_picture("depth", "Share of drafted tokens that are accepted, by depth in the tree"))
+    parts = [picture("tau", "Tokens per round of each drafter"), table(head, lines)]
+    parts.append(picture("depth", "Share of drafted tokens that are accepted, by depth in the tree"))
     if warm := [row for row in document["rows"] if row.get("temperature")]:
         shown = [[label(row["drafter"]), f"{row['temperature']:g}", row["tree"], _tau(row)] for row in warm]
-        parts.append(_table(["drafter", "temperature", "tree", "tau"], shown))
-    return _page(parts, document)
+        parts.append(table(["drafter", "temperature", "tree", "tau"], shown))
+    return page(parts, document)
 
 
 def offline_table(documents: Documents) -> str:
@@ -151,14 +155,14 @@ def offline_table(documents: Documents) -> str:
     head = ["drafter", *(f"agreement at {stale}" for stale in SHOWN_STALENESS), "everyday questions right"]
     counts = {window["staleness"]: window["tokens"] for window in rows[0]["agreement"]}
     judged = ", ".join(f"{counts[stale]:,} at {stale}" for stale in SHOWN_STALENESS if stale in counts)
-    parts = [_picture("staleness", "Agreement with the target by tokens since the drafter last heard of it")]
-    return _page([*parts, _table(head, lines), f"Tokens judged: {judged}."], documents["offline"])
+    parts = [picture("staleness", "Agreement with the target by tokens since the drafter last heard of it")]
+    return page([*parts, table(head, lines), f"Tokens judged: {judged}."], documents["offline"])
 
 
 def ablations_table(rows: Sequence[Row]) -> str:
     """Every finished variant."""
     head = ["variant", "chain tau", "agreement at 1, 8", "divergence", "alone", "parameters", "steps", "CPU s"]
-    return _table(
+    return table(
         head,
         [
             [
@@ -186,8 +190,8 @@ def _ablations(documents: Documents) -> str:
         f"from, {training['unseen']:,} kept for the check"
     )
     said += "; the target's forwards were recorded beforehand." if training["recorded"] else "."
-    picture = _picture("ablations", "Chain tau and agreement without memory of each variant")
-    return _page([picture, ablations_table(document["rows"]), said], document)
+    drawn = picture("ablations", "Chain tau and agreement without memory of each variant")
+    return page([drawn, ablations_table(document["rows"]), said], document)
 
 
 def single_device_table(documents: Documents) -> str:
@@ -195,7 +199,7 @@ def single_device_table(documents: Documents) -> str:
         return ""
     document = documents["single_device"]
     lines = [
-        [row["name"], f"{row['tokens_per_second']:.1f}", _with_interval(row, "speedup", "{:.2f}")]
+        [row["name"], f"{row['tokens_per_second']:.1f}", with_interval(row, "speedup", "{:.2f}")]
         for row in document["rows"]
     ]
     pace = document["fixed"]
@@ -203,8 +207,8 @@ def single_device_table(documents: Documents) -> str:
     pace = document["bounds"]
     said += f"by measure at most depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
     said += f"{document['rows'][0]['prompts']} prompts."
-    picture = _picture("speed", "Tokens per second over plain decoding")
-    return _page([picture, _table(["way", "tokens/s", "over plain"], lines), said], document)
+    drawn = picture("speed", "Tokens per second over plain decoding")
+    return page([drawn, table(["way", "tokens/s", "over plain"], lines), said], document)
 
 
 def second_stage_table(documents: Documents) -> str:
@@ -215,12 +219,12 @@ def second_stage_table(documents: Documents) -> str:
         [
             row["stage"],
             f"{row['tokens_per_second']:.1f}",
-            _with_interval(row, "speedup", "{:.2f}"),
+            with_interval(row, "speedup", "{:.2f}"),
             f"{row['tokens_per_step']:.2f}",
         ]
         for row in document["rows"]
     ]
-    return _page([_table(["second stage", "tokens/s", "over none", "tokens a step"], lines)], document)
+    return page([table(["second stage", "tokens/s", "over none", "tokens a step"], lines)], document)
 
 
 def draft_step_table(documents: Documents) -> str:
@@ -235,7 +239,7 @@ def draft_step_table(documents: Documents) -> str:
         for step in found
     ]
     head = ["", *ways, *([f"bandwidth floor of {ways[0]}"] if floor else [])]
-    return _page([_picture("draft_step", "Milliseconds of a draft step"), _table(head, lines)], document)
+    return page([picture("draft_step", "Milliseconds of a draft step"), table(head, lines)], document)
 
 
 def everyday_table(documents: Documents) -> str:
@@ -243,7 +247,7 @@ def everyday_table(documents: Documents) -> str:
         return ""
     rows = documents["everyday"]["rows"]
     right = sum(row["right"] for row in rows)
-    return _page([f"The target: {right} of {len(rows)} right ({right / len(rows):.1%})."], documents["everyday"])
+    return page([f"The target: {right} of {len(rows)} right ({right / len(rows):.1%})."], documents["everyday"])
 
 
 TABLES: dict[str, Callable[[Documents], str]] = {
@@ -254,39 +258,18 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "second_stage": second_stage_table,
     "draft_step": draft_step_table,
     "everyday": everyday_table,
+    "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",
 }
 """By the name in the marker."""
 
 
-def _page(parts: Sequence[str], document: Mapping[str, Any]) -> str:
-    return "\n\n".join([*(part for part in parts if part), _measured_on(document["machine"])])
-
-
-def _measured_on(machine: Mapping[str, Any]) -> str:
-    return "Measured on " + ", ".join(f"{key} {value}" for key, value in machine.items() if value) + "."
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *("--:" for _ in head[1:])]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
-
-
-def _picture(name: str, says: str) -> str:
-    return f"![{says}](benchmarks/{name}.svg)"
-
-
-def _with_interval(row: Row, value: str, form: str) -> str:
-    low, high = row["ci95"]
-    return f"{form.format(row[value])} ({form.format(low)} to {form.format(high)})"
-
-
 def _tau(row: Row | None) -> str:
-    return _with_interval(row, "tau", "{:.2f}") if row else "–"
+    return with_interval(row, "tau", "{:.2f}") if row else "–"
 
 
 def _percent(row: Row | None) -> str:
     """A share with its interval."""
-    return _with_interval(row, "share", "{:.1%}") if row else "–"
+    return with_interval(row, "share", "{:.1%}") if row else "–"
 
 
 def _millions(parameters: int | None) -> str:

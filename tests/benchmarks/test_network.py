@@ -56,7 +56,7 @@ def test_every_mode_makes_a_row(options, tmp_path, capsys):
     assert edge["tau"] > 1.5 and edge["bytes_down"] > plain["bytes_down"]
     assert by_mode["chain-4"]["nodes"] <= 4 and by_mode["chain-2"]["nodes"] <= 2 < by_mode["tree-8x8"]["nodes"]
     assert edge["chose"] == {"edge": 2}
-    assert "wire, unpaced: best" in capsys.readouterr().err
+    assert "wire, the bundled target, unpaced: best" in capsys.readouterr().err
 
 
 def test_a_line_that_goes_away_and_a_paced_target(options, tmp_path):
@@ -173,11 +173,11 @@ def test_the_summary_sets_modes_against_each_other():
     ]
     (line,) = summary(rows)
     assert line == (
-        "line, forwards of 25 ms: best edge with 60.0/s; auto 0.95 of it (goal 0.97); edge 1.25 of tree-8x8 (goal 1); "
-        "edge over EAGLE-2 2.00 in speed (goal 1.84), 1.50 in tau (goal 1.53); "
+        "line, forward passes paced to 25 ms: best edge with 60.0/s; auto 0.95 of it (goal 0.97); "
+        "edge 1.25 of tree-8x8 (goal 1); edge over EAGLE-2 2.00 in speed (goal 1.84), 1.50 in tau (goal 1.53); "
         "moa-float over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
     )
-    assert summary(rows[2:3]) == ["line, forwards of 25 ms: best plain with 20.0/s"]
+    assert summary(rows[2:3]) == ["line, forward passes paced to 25 ms: best plain with 20.0/s"]
 
 
 def test_samples_of_another_plan_are_not_mixed_in(tmp_path):

@@ -40,6 +40,13 @@ def speed_row(name: str, speedup: float) -> dict:
     return {"name": name, "tokens_per_second": 100 * speedup, "speedup": speedup, "ci95": interval, "prompts": 7}
 
 
+def network_row(mode: str, rate: float, **more) -> dict:
+    row = {"profile": "lan", "mode": mode, "paced_ms": 0.0, "tokens_per_second": rate, "ci95": [rate - 1, rate + 1]}
+    row |= {"prompts": 8, "tokens": 400, "passes_per_100_tokens": 12.5, "tau": 8.0, "chose": {mode: 8}}
+    row |= {"bytes_up": 61.0, "bytes_down": 987.0, "first_drafted_seconds": 0.0625, "first_verified_seconds": 0.25}
+    return {**row, "unverified_tokens": 0, "failed": 0, **more}
+
+
 TRAINING = {"learnt": 980, "unseen": 20, "recorded": True, "steps": 1200, "rows": 16, "row": 256, "rate": 3e-3}
 DOCUMENTS = {
     "acceptance": {
@@ -90,6 +97,19 @@ DOCUMENTS = {
             {"rows": 1, "scheme": "nbits8", "ms": 0.625, "float_ms": 3.5, "floor_ms": 0.5},
             {"rows": 8, "scheme": "int8", "ms": 1.5, "float_ms": 5.25, "floor_ms": 0.375},
             {"rows": 8, "scheme": "nbits8", "ms": 1.75, "float_ms": 5.25, "floor_ms": 0.5},
+        ],
+    },
+    "network": {
+        "machine": MACHINE,
+        "plan": {"limit": 8, "max_tokens": 160},
+        "rows": [
+            network_row("edge", 90.0),
+            network_row("plain", 45.0, first_drafted_seconds=None),
+            network_row("auto", 81.0, chose={"edge": 7, "hosted": 1}),
+            network_row("chain-4", 60.0),
+            network_row("chain-8", 75.0),
+            network_row("eagle-2", 50.0, tau=5.0),
+            network_row("edge", 9.0, profile="train", paced_ms=25.0, unverified_tokens=17, failed=1),
         ],
     },
     "everyday": {"machine": MACHINE, "rows": [{"right": True}, {"right": True}, {"right": False}]},
@@ -147,9 +167,19 @@ def test_every_plot_is_drawn_and_says_what_was_measured(docs, capsys):
             "5.25 ms",
             "memory bandwidth: 0.38 ms",
         ],
+        "network": [
+            "the bundled target, unpaced",
+            "forward passes paced to 25 ms",
+            "lan",
+            "train",
+            "auto",
+            "EAGLE-2",
+            "best fixed",
+        ],
     }.items():
         assert set(expected) <= set(drawn[name]), name
     assert "4.75" not in drawn["tau"]  # That was not greedy.
+    assert "hosted" not in drawn["network"]  # That was not measured.
     assert all(path.stat().st_size < 60_000 for path in (docs / "benchmarks").glob("*.svg"))
 
 
@@ -221,6 +251,18 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
             ],
         ),
         ("everyday", ["The target: 2 of 3 right (66.7%)."]),
+        (
+            "network",
+            [
+                "| line | edge | auto | plain | EAGLE-2 | best fixed |",
+                "| lan | 90.0, 12 | 81.0, 12 | 45.0, 12 | 50.0, 12 | chain-8: 75.0, 12 |",
+                "| lan | 0.90 | edge, hosted | 1.20 | 1.80 | 1.60 |",
+                "| lan | 61, 987 | 0.06, 0.25 | 61, 987 | –, 0.25 |",
+                "| train | – | – | – | – | – |",
+                "17 of 400 tokens drafted alone, 1 of 8 answers broken off",
+                "8 prompts, answers of at most 160 tokens.",
+            ],
+        ),
     ],
 )
 def test_tables_say_what_was_measured_and_on_what(name, lines):
