@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -25,7 +25,7 @@ from app.answer import Answer
 from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
-from app.events import Done, Drafted, Failed, ModeChanged, Paced, Verified
+from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
 from benchmarks.emulator import Emulator
 from benchmarks.served import EAGLE, OWN
 from drafter.runtime import Drafter
@@ -62,15 +62,20 @@ def _fixed(depth: int, breadth: int, nodes: int) -> dict[str, object]:
 
 
 CHAINS = (2, 4, 8, 16)
-TREES = ((8, 8, 60), (16, 8, 60))
+TREES = ((8, 8, 60), (16, 8, 60), (32, 8, 128))
+AS_EAGLE: dict[str, object] = {"mode": "edge"} | {
+    name: False for name in ("second_stage", "ahead") if name in Settings.__struct_fields__
+}
+"""Without what the baseline cannot do."""
 MODES = {
     mode.name: mode
     for mode in (
         Mode("edge", {"mode": "edge"}),
+        Mode("hosted", {"mode": "hosted"}),
         Mode("auto", {"mode": "auto"}),
         Mode("plain", None),
-        Mode("eagle-2", {"mode": "edge", "second_stage": False}, "eagle"),
-        Mode("moa-float", {"mode": "edge", "second_stage": False}, "float"),
+        Mode("eagle-2", AS_EAGLE, "eagle"),
+        Mode("moa-float", AS_EAGLE, "float"),
         *(Mode(f"chain-{length}", _fixed(length, 1, length)) for length in CHAINS),
         *(Mode(f"tree-{depth}x{breadth}", _fixed(depth, breadth, nodes)) for depth, breadth, nodes in TREES),
     )
@@ -98,6 +103,8 @@ class Sample(msgspec.Struct, kw_only=True):
     server_seconds: float = 0.0
     line_seconds: float = 0.0
     """Of all rounds together: drafting, the verifier's time, the verdicts' time on the line."""
+    counts: dict[str, int] = {}
+    """The app's own counts."""
     chose: str = ""
     """The app's last mode in this answer."""
     why: str = ""
@@ -153,13 +160,12 @@ class AssistantCell:
                 sample.line_seconds += event.rtt_seconds
             elif isinstance(event, Failed):
                 sample.failed = event.message
-            elif isinstance(event, Done):
-                sample.rounds = event.stats.rounds
+            elif isinstance(event, Stats):
+                sample.counts = {name: value for name, value in asdict(event).items() if isinstance(value, int)}
         sample.seconds = time.monotonic() - begun
         answer = self._store.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
-        if sample.failed:
-            sample.rounds = int(answer.stats.get("rounds") or 0)
+        sample.rounds = sample.counts.get("rounds", 0)
         return sample
 
 

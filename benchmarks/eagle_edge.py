@@ -5,7 +5,8 @@ for each head's worth of numbers, as MoA's memory is. `FeatureDrafter` is the de
 drafter. So app, protocol, pace, calibration and line are the same ones, and what differs is the drafter.
 
 What EAGLE cannot do here, as it makes each row from the output of the one before: run a guessed chain in one call, so
-it has no second stage; go on from memory with a gap in it, which it fills with its own outputs.
+it has no second stage; go on from memory with a gap in it, which it fills with its own outputs; draft ahead of a
+verdict, whose features it would begin from.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from drafter.tree import DraftTree
 from remote.protocol import DIGEST_BYTES
 from remote.verifier.engine import Context, Engine
 
-ROUND = 24
+ROUND = 40
 """Rows that a round makes at most before its draft: those of the tokens that the last one gained. More are a prompt."""
 
 

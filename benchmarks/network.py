@@ -9,9 +9,9 @@ token, and seconds from the question to the first drafted and the first verified
 
 `edge`, `hosted` and `auto` are the app's own modes, asked through it with a fresh database. `plain` is token streaming
 as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge mode with
-drafts of a fixed size: chains of K, trees of 60 nodes with D levels of B. `eagle-2` is edge mode with the EAGLE-2
-baseline for a drafter, see `benchmarks/eagle_edge.py`; `moa-float` is our drafter under its conditions: in PyTorch's
-float32, on as many threads, without a second stage and without drafting ahead.
+drafts of a fixed size: chains of K; trees of 60 nodes, or 128 where there are 32 levels, with D levels of B. `eagle-2`
+is edge mode with the EAGLE-2 baseline for a drafter, see `benchmarks/eagle_edge.py`; `moa-float` is our drafter under
+its conditions: in PyTorch's float32, on as many threads, without a second stage and without drafting ahead.
 
 Greedy answers of at most `--max-tokens` tokens, each question a conversation of its own. The seconds of an answer run
 from asking to its end; tokens per second are all tokens over all seconds, with a bootstrap interval over prompts. Each
@@ -103,6 +103,7 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
         known = [each for each in times if each is not None]
         return round(statistics.median(known), 4) if known else None
 
+    tries, hits = (sum(sample.counts.get(f"ahead_{name}", 0) for sample in samples) for name in ("tries", "hits"))
     first = [(sample.first_drafted, sample.first_verified) for sample in samples]
     parts = {
         name: sum(getattr(sample, f"{name}_seconds") for sample in samples) for name in ("draft", "server", "line")
@@ -125,6 +126,7 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
         "failed": sum(bool(sample.failed) for sample in samples),
         "levels": per_round(sum(sample.levels for sample in samples)),
         "nodes": per_round(sum(sample.nodes for sample in samples)),
+        "ahead_hits": round(hits / tries, 3) if tries else None,
         "ms_per_round": {name: per_round(1000 * part) for name, part in parts.items()},
         "chose": dict(Counter(sample.chose for sample in samples)),
         "why": samples[-1].why,

@@ -49,7 +49,7 @@ MARKS = {
 }
 """Colour and marker of each drafter."""
 MODE_MARKS = {
-    "auto": ("#0b3d66", "P"),
+    "auto": ("#e69f00", "P"),
     "edge": MARKS["moa"],
     "hosted": MARKS["independent"],
     "plain": MARKS["prompt-lookup"],
