@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
@@ -21,9 +21,10 @@ from remote.protocol import Card
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
 
-
 FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
-"""What a round is taken to cost before one was measured."""
+"""What a round is taken to cost before one was measured, on a line of which nothing is known."""
+FIRST_ROUND_SECONDS = 0.03
+"""What it is taken to cost beside the round trip, where that is known."""
 
 
 class SourceFailed(Exception):
@@ -194,6 +195,7 @@ class Connection:
         card = await client.card(patience, tokenizer=self._tokenizer)
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
+            self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
         self.modes.drafts = card.drafts
         if card.vocabulary != self._vocabulary:
             sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"

@@ -53,8 +53,8 @@ class CostMeter:
     """Learns what rounds take, from rounds of one verifier over one line."""
 
     def __init__(self, first: Cost | None = None) -> None:
-        """`first` is what `cost` says until a draft and its verdict are known."""
-        self._first = first
+        self.first = first
+        """What `cost` says until a draft and its verdict are known."""
         self._level = 0.0
         self._wait: float | None = None
         # Weighted sums over rounds: of 1, n, n^2, s and n*s for n nodes and s seconds.
@@ -84,12 +84,12 @@ class CostMeter:
     def cost(self) -> Cost | None:
         """As rounds have been lately."""
         if not self._sums[0] or not self._level:
-            return self._first
+            return self.first
         base, node = self._verifier()
         if self._wait is not None:
             base += self._wait
-        elif self._first is not None:  # It is for the whole round, but too much is better than no line at all.
-            base += self._first.round
+        elif self.first is not None:  # It is for the whole round, but too much is better than no line at all.
+            base += self.first.round
         return Cost(base, self._level, node)
 
     def _verifier(self) -> tuple[float, float]:
