@@ -1,6 +1,7 @@
 """Answers on a line that fails at random: outages, cuts, restarts, duplicates; and nothing may be lost or doubled.
 
-    python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N] [--json OUT]
+    python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
+                               [--verifiers N] [--json OUT]
 
 Each run opens the app's own assistant on a new database, and asks it one to three questions. Between it and three
 verifiers stands a proxy that fails as `Mix` has drawn it from the run's seed: some requests for tokens meet a fault
@@ -344,11 +345,11 @@ class Chaos:
 
 
 async def measure(
-    questions: Sequence[str], drafter: Drafter, target: str, folder: str, mode: ChosenMode, most: int, seeds: range
+    replicas: Replicas, questions: Sequence[str], drafter: Drafter, mode: ChosenMode, most: int, seeds: range
 ) -> list[dict[str, Any]]:
     """A row for each seed, and one for all of them together."""
     rows = []
-    async with Replicas(target, folder) as replicas:
+    async with replicas:
         chaos = Chaos(drafter, replicas, mode, most)
         for run, seed in enumerate(seeds):
             asked = [questions[(max(TURNS) * run + turn) % len(questions)] for turn in range(max(TURNS))]
@@ -376,21 +377,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--max-tokens", type=int, default=96, help="of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
+    parser.add_argument("--verifiers", type=int, default=REPLICAS, help="processes; two at least")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     questions = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
-    seeds, folder = range(arguments.seed, arguments.seed + arguments.runs), arguments.moa
-    rows = asyncio.run(
-        measure(
-            questions,
-            Drafter.load(folder),
-            arguments.target,
-            str(folder),
-            arguments.mode,
-            arguments.max_tokens,
-            seeds,
-        )
-    )
+    seeds = range(arguments.seed, arguments.seed + arguments.runs)
+    replicas, drafter = Replicas(arguments.target, str(arguments.moa), arguments.verifiers), Drafter.load(arguments.moa)
+    rows = asyncio.run(measure(replicas, questions, drafter, arguments.mode, arguments.max_tokens, seeds))
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
     return 1 if rows[-1]["violations"] else 0
