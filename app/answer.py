@@ -25,6 +25,8 @@ class Answer:
         self.tokens: list[int] = []
         self.verified = 0
         """How many of the tokens, from the first, the target has verified."""
+        self.beyond = ""
+        """The target's text where the vocabulary cannot spell it; then there are no tokens."""
         self._solid = ""
         self._ghost = ""
         self._ghost_tokens = 0
@@ -42,7 +44,11 @@ class Answer:
     @property
     def text(self) -> str:
         """The whole text, with what is still held back of it."""
-        return sanitise(self._text.decode(self.tokens))
+        return sanitise(self.said(len(self.tokens)))
+
+    def said(self, count: int) -> str:
+        """What the first so many tokens say, as the models read it."""
+        return self.beyond + self._text.decode(self.tokens[:count])
 
     def guess(self, tokens: Sequence[int]) -> list[Shown]:
         """Show tokens that may come next."""
@@ -59,6 +65,17 @@ class Answer:
             self.tokens[self.verified :] = tokens
         self.verified += len(tokens)
         return self._show(verified=len(tokens), from_draft=from_draft)
+
+    def spill(self, piece: str) -> list[Shown]:
+        """Append text of the target that no tokens spell; from here on nobody can go on from tokens."""
+        self.beyond = self.said(self.verified) + piece
+        self.tokens, self.verified = [], 0
+        return self._show()
+
+    def end(self) -> list[Shown]:
+        """The target's answer ends with what it has verified."""
+        del self.tokens[self.verified :]
+        return self._show()
 
     def finish(self) -> list[Shown]:
         """Nothing follows: take guesses back, and show what was held back."""
@@ -87,5 +104,5 @@ class Answer:
         return events
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:
-        decoded = self._text.decode(tokens)
+        decoded = self.beyond + self._text.decode(tokens)
         return sanitise(decoded if complete else decoded.rstrip(INCOMPLETE))

@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Self
 
 from app.config import Settings
-from app.connection import PATIENCE_SECONDS, Connection, Source
+from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source
 from app.drafting import Drafting
 from app.events import Done, Event, Failed, Mode, ModeChanged, Started, Stats
 from app.pace import MODES, Verifying
 from app.reply import Line, NoAnswer, Reply
 from app.retrieval import Retrieval
-from app.transcript import conversation_tokens
+from app.transcript import conversation_messages, conversation_tokens
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
@@ -104,6 +104,8 @@ class Assistant:
         connection = self._connection
         if connection is None:
             return ModeChanged("offline", "offline by choice")
+        if isinstance(connection.verifier, Endpoint):
+            return ModeChanged("hosted", connection.why)
         if connection.verifier is not None:
             chosen = self._settings.mode
             mode: Mode = chosen if chosen in MODES else connection.modes.mode
@@ -189,6 +191,7 @@ class Assistant:
         seed = settings.seed if settings.seed is not None else secrets.randbits(32)
         return Reply(
             tokens,
+            messages=conversation_messages(thread),
             text=self._drafter.text,
             settings=settings,
             sampling=Sampling(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, seed=seed),

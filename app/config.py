@@ -41,7 +41,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
     edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
     remote: Url | None = None
-    """A verifier's address; None: the bundled verifier, started on this device."""
+    """Address of a verifier or an OpenAI-compatible server; None: the bundled verifier, started on this device."""
+    remote_model: str | None = None
+    """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
     token: str | None = None
     """Bearer token for `remote`."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0

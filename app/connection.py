@@ -1,5 +1,7 @@
 """Whether a verifier is within reach: one background task that connects, notices its return, and says so.
 
+An address may also be that of an OpenAI-compatible server, which verifies no drafts and answers by itself.
+
 Replies use `verifier` while it is there and report `lost` when a round fails. Everything else, from the first
 connection to probing a dead line with jittered back-off, happens here, so that no reply ever waits for a connect.
 While somebody waits for the line it is probed every second; else ever more seldom.
@@ -9,13 +11,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
 from drafter.cost import Cost, CostMeter
-from remote import HostedStream, Incompatible, Link, RemoteError, RoundReply, VerifierClient
+from remote import (
+    ChatStream,
+    CompletionsClient,
+    HostedStream,
+    Incompatible,
+    Link,
+    RemoteError,
+    RoundReply,
+    VerifierClient,
+    detect,
+)
+from remote.errors import quoted
+from remote.openai import Model
 from remote.protocol import Card
 
 PATIENCE_SECONDS = 3.0
@@ -34,6 +48,14 @@ class SourceFailed(Exception):
 class Source(Protocol):
     """Where a verifier is."""
 
+    @property
+    def chat(self) -> CompletionsClient | None:
+        """For the same address, where there may be an OpenAI-compatible server instead."""
+
+    @property
+    def model(self) -> str | None:
+        """What to ask such a server for; None: the first one it lists."""
+
     async def client(self) -> VerifierClient:
         """A client of it as soon as it listens; the same one while it stays there. Raises `SourceFailed`."""
 
@@ -44,10 +66,12 @@ class Source(Protocol):
 
 
 class Fixed:
-    """A verifier that somebody else runs, at a known address. Raises `Misconfigured`."""
+    """A verifier or another server that somebody else runs, at a known address. Raises `Misconfigured`."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, model: str | None = None) -> None:
         self._client = VerifierClient(url, token)
+        self.chat: CompletionsClient = CompletionsClient(url, token)
+        self.model = model
 
     async def client(self) -> VerifierClient:
         return self._client
@@ -57,6 +81,7 @@ class Fixed:
 
     async def close(self) -> None:
         await self._client.close()
+        await self.chat.close()
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,25 @@ class Verifier:
 
     client: VerifierClient
     card: Card
+
+    @property
+    def why(self) -> str:
+        return f"verified by {self.card.target}"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible server that answered."""
+
+    client: CompletionsClient
+    model: Model
+
+    @property
+    def why(self) -> str:
+        return f"answered by {self.model.id} at {self.client.host}, without memory"
+
+
+Peer = Verifier | Endpoint
 
 
 class Connection:
@@ -82,7 +126,7 @@ class Connection:
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
     ) -> None:
-        self.verifier: Verifier | None = None
+        self.verifier: Peer | None = None
         self.warming = True
         """Nothing has been decided yet: the first connection is being made."""
         self.why = "connecting to the verifier"
@@ -141,7 +185,12 @@ class Connection:
         assert stream.rtt_seconds is not None
         self._served(stream.rtt_seconds, server_seconds, stream)
 
-    def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream) -> None:
+    def speaks(self, stream: ChatStream) -> None:
+        """An OpenAI-compatible server has begun to answer, which took its own time and a round trip."""
+        rtt = min(stream.first_byte_seconds, self.link.rtt_seconds or stream.first_byte_seconds)
+        self._served(rtt, stream.first_byte_seconds - rtt, stream)
+
+    def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream | ChatStream) -> None:
         self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
         self.waited(server)
         self._proved = True
@@ -151,7 +200,7 @@ class Connection:
         before = self.server_seconds
         self.server_seconds = server if before is None else before + (server - before) / 4
 
-    def lost(self, verifier: Verifier, error: RemoteError) -> None:
+    def lost(self, verifier: Peer, error: RemoteError) -> None:
         """A round with this verifier failed."""
         self.link.failed()
         if verifier is self.verifier:
@@ -189,10 +238,18 @@ class Connection:
             async with asyncio.timeout(delay):
                 await self._hurried.wait()
 
-    async def _connect(self) -> Verifier:
-        client = await self._source.client()
+    async def _connect(self) -> Peer:
+        client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
-        card = await client.card(patience, tokenizer=self._tokenizer)
+        if chat is None:
+            card = await client.card(patience, tokenizer=self._tokenizer)
+        else:
+            found = await detect(client, chat, patience, tokenizer=self._tokenizer)
+            if isinstance(found, tuple):
+                if chat.rtt_seconds is not None:
+                    self.link.greeted(chat.rtt_seconds)
+                return Endpoint(chat, chosen(found, self._source.model, chat.host))
+            card = found
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
@@ -215,9 +272,18 @@ class Connection:
         await self._source.gone()
         self._become(None, SourceFailed("the verifier on this device ended; it starts again"))
 
-    def _become(self, verifier: Verifier | None, error: RemoteError | SourceFailed | None) -> None:
-        why = f"verified by {verifier.card.target}" if verifier else str(error)
+    def _become(self, verifier: Peer | None, error: RemoteError | SourceFailed | None) -> None:
+        why = verifier.why if verifier else str(error)
         if (self.verifier, self.why, self.warming) != (verifier, why, False):
             self.verifier, self.error, self.why, self.warming = verifier, error, why, False
             self._change.set()
             self._change = asyncio.Event()
+
+
+def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
+    """The model of that name, or the first. Raises `Incompatible`."""
+    for model in models:
+        if name in (None, model.id):
+            return model
+    listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
+    raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Literal
 
 from app.config import ConfigError, Folders, Settings, load_settings
-from app.connection import SourceFailed
+from app.connection import Source, SourceFailed, chosen
 from app.opening import source_of
 from drafter.config import DrafterError, read_config
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.tree import DraftTree
-from remote import RemoteError, VerifierClient
-from remote.protocol import Sampling
+from remote import CompletionsClient, RemoteError, VerifierClient, detect
+from remote.openai import Model
+from remote.protocol import Card, Sampling
 from storage import StorageError, Store
 
 CARD_SECONDS = 10.0
@@ -109,8 +110,7 @@ async def _verifier(settings: Settings, drafter: Drafter) -> Finding:
         source = source_of(settings)
         assert source is not None
         try:
-            client = await source.client()
-            return await _round_trip(client, drafter)
+            return await _answering(source, settings, drafter)
         finally:
             await source.close()
     except (RemoteError, SourceFailed) as error:
@@ -118,9 +118,42 @@ async def _verifier(settings: Settings, drafter: Drafter) -> Finding:
         return Finding("warning" if by_choice else "broken", "verifier", str(error))
 
 
-async def _round_trip(client: VerifierClient, drafter: Drafter) -> Finding:
-    """Who it is, and one round of one token."""
-    card = await client.card(CARD_SECONDS, tokenizer=drafter.text.digest)
+async def _answering(source: Source, settings: Settings, drafter: Drafter) -> Finding:
+    client, chat = await source.client(), source.chat
+    if chat is None:
+        return await _round_trip(client, await client.card(CARD_SECONDS, tokenizer=drafter.text.digest), drafter)
+    found = await detect(client, chat, CARD_SECONDS, tokenizer=drafter.text.digest)
+    if isinstance(found, Card):
+        return await _round_trip(client, found, drafter)
+    return await _completion(chat, chosen(found, source.model, chat.host), settings, len(found))
+
+
+async def _completion(client: CompletionsClient, model: Model, settings: Settings, models: int) -> Finding:
+    """One token of a server that is no verifier."""
+    stream = await client.chat(
+        [("user", "hello")],
+        Sampling(),
+        model=model.id,
+        most=1,
+        deadline=ROUND_SECONDS,
+        silence=ROUND_SECONDS,
+        patience=ROUND_SECONDS,
+    )
+    async for _ in stream:
+        pass
+    others = "" if models == 1 else f" of {models} models"
+    after = "is gone on with" if model.continues else "is asked for anew"
+    text = (
+        f"{client.host} is an OpenAI-compatible server; {model.id}{others} answers, without memory; "
+        f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; an answer that is cut off {after}"
+    )
+    if settings.mode == "edge":
+        return Finding("broken", "verifier", f"{text}; it verifies no drafts, so choose --mode auto or hosted")
+    return Finding("ok", "verifier", text)
+
+
+async def _round_trip(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:
+    """One round of one token."""
     session = client.session()
     prompt = drafter.text.render([("user", "hello")])
     reply = await session.round(prompt, DraftTree.empty(), Sampling(), memory_from=None, deadline=ROUND_SECONDS)

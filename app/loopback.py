@@ -32,6 +32,9 @@ ADVICE = "pip install 'outrider[server]'"
 class Loopback:
     """`target` and `drafter`: model folders, or a model's name."""
 
+    chat = None
+    model = None
+
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target
         self._drafter = drafter

@@ -35,4 +35,6 @@ def source_of(settings: Settings) -> Source | None:
     """Where the settings say that the verifier is; None where none is wanted. Raises `Misconfigured`."""
     if settings.mode == "offline":
         return None
-    return Fixed(settings.remote, settings.token) if settings.remote else Loopback(settings.target, settings.drafter)
+    if settings.remote:
+        return Fixed(settings.remote, settings.token, settings.remote_model)
+    return Loopback(settings.target, settings.drafter)

@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeVar
 
 from app.answer import Answer, Shown
 from app.config import Settings
-from app.connection import Connection, Verifier
+from app.connection import Connection, Endpoint, Peer, Verifier
 from app.drafting import Drafting
+from app.endpoint import Diverged, Telling
 from app.events import Failed, ModeChanged, Paced, Stats
 from app.pace import Verifying
 from drafter.cost import Cost, CostMeter
@@ -24,7 +25,17 @@ from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import Broken, HostedStream, Incompatible, Refused, RemoteError, RemoteSession, RoundReply, VerifierClient
+from remote import (
+    Broken,
+    ChatStream,
+    HostedStream,
+    Incompatible,
+    Refused,
+    RemoteError,
+    RemoteSession,
+    RoundReply,
+    VerifierClient,
+)
 from remote.protocol import Limits, Memory, Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
@@ -39,6 +50,10 @@ RETURN_SECONDS = 10.0
 PREFILL_SECONDS = 0.01
 """A guess at what the target takes for each token it has not seen; a deadline may be too late, not too early."""
 FIRST_SERVER_SECONDS = 0.5
+FIRST_WORDS_SECONDS = 5.0
+"""What a server that is not ours may take to begin, and"""
+GAP_SECONDS = 2.0
+"""between two pieces of text: other people's requests stand before this one."""
 TOKEN_BYTES = 4
 """Of a token on its way up."""
 MEMORY_BYTES = 64 * 1024
@@ -77,12 +92,16 @@ class Line:
 
 
 class Reply:
-    """The answer to `prompt`, the tokens of a conversation up to where its answer begins."""
+    """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
+
+    `messages`: the same conversation as (role, text), for a server that reads no tokens.
+    """
 
     def __init__(
         self,
         prompt: Sequence[int],
         *,
+        messages: Sequence[tuple[str, str]],
         text: ChatText,
         settings: Settings,
         sampling: Sampling,
@@ -96,6 +115,8 @@ class Reply:
         self.reason: Reason | None = None
         """Why it ended; None before."""
         self._prompt = list(prompt)
+        self._messages = messages
+        self._text = text
         self._settings = settings
         self._sampling = sampling
         self._drafting = drafting
@@ -107,7 +128,7 @@ class Reply:
         self._stop_tokens = set(text.stop_tokens)
         self._stop = asyncio.Event()
         self._rounds = 0
-        self._traffic: list[RoundReply | HostedStream] = []
+        self._traffic: list[RoundReply | HostedStream | ChatStream] = []
         self._choosing = draft and settings.mode == "auto"
         """The faster mode is taken."""
         self._chosen = False
@@ -118,6 +139,8 @@ class Reply:
         """Drafter calls for the round that goes on, where they are known."""
         self._cost: Cost | None = None
         """By which its tree was made."""
+        self._strayed: Endpoint | None = None
+        """What it says now cannot be joined to this answer."""
         self._guessed_before = drafting.guessed
         self._verified = 0
         self._begun = time.monotonic()
@@ -170,9 +193,20 @@ class Reply:
 
     def _next_steps(self) -> AsyncGenerator[Step, None] | None:
         """Whoever can go on; None where nobody can."""
-        if self._connection is not None and (verifier := self._connection.verifier) is not None:
-            return self._with_verifier(self._connection, verifier)
-        return self._alone() if self._alone_allowed else None
+        if self._connection is not None and (peer := self._peer) is not None:
+            ask = self._told if isinstance(peer, Endpoint) else self._with_verifier
+            return ask(self._connection, peer)  # type: ignore[arg-type]
+        return self._alone() if self._can_go_alone else None
+
+    @property
+    def _peer(self) -> Peer | None:
+        """Who can be asked to go on with this answer."""
+        peer = None if self._connection is None else self._connection.verifier
+        return None if peer == self._strayed else peer
+
+    @property
+    def _can_go_alone(self) -> bool:
+        return self._alone_allowed and not self.answer.beyond
 
     # ---- with the verifier -------------------------------------------------------------------------------------------
 
@@ -197,13 +231,17 @@ class Reply:
             if mode == "hosted" and isinstance(error, Broken) and not self._asked_again:
                 self._asked_again = True  # As a round does by itself. Where the line is down, that says why.
                 return
-            if isinstance(error, Refused) and error.code == "too_long":
-                raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
-            if isinstance(error, Refused) and error.code == "out_of_order":
-                self._line.client = None
-            elif isinstance(error, Refused) and not error.retry and not self._alone_allowed:
-                raise NoAnswer(str(error), "unavailable") from error
-            connection.lost(verifier, error)
+            self._failed(connection, verifier, error)
+
+    def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
+        """Raises `NoAnswer` where nobody can go on."""
+        if isinstance(error, Refused) and error.code == "too_long":
+            raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
+        if isinstance(error, Refused) and error.code == "out_of_order":
+            self._line.client = None
+        elif isinstance(error, Refused) and not error.retry and not self._can_go_alone:
+            raise NoAnswer(str(error), "unavailable") from error
+        connection.lost(peer, error)
 
     def _mode(self, connection: Connection) -> Verifying:
         """Who drafts now."""
@@ -346,6 +384,49 @@ class Reply:
             else:
                 await stream.aclose()
 
+    async def _told(self, connection: Connection, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
+        """Text by a server that is no verifier, until the answer is complete or the server is lost."""
+        host, settings = endpoint.client.host, self._settings
+        if settings.mode == "edge":
+            advice = "which verifies no drafts. Choose --mode auto or hosted"
+            raise NoAnswer(f"{host} is an OpenAI-compatible server, {advice}.", "incompatible")
+        yield ModeChanged("hosted", connection.why)
+        await self._drafting.quiet()
+        telling = Telling(endpoint, self._messages, self.answer, self._text, settings.max_tokens)
+        first = connection.link.deadline(max(FIRST_WORDS_SECONDS, connection.server_seconds or 0.0))
+        try:
+            stream = await self._unless_stopped(
+                telling.begin(self._sampling, first, connection.link.deadline(GAP_SECONDS))
+            )
+            if stream is not None:
+                self._traffic.append(stream)
+                connection.speaks(stream)
+            while self.reason is None:
+                shown = None if stream is None else await self._unless_stopped(telling.next())
+                if self._stop.is_set():
+                    self.reason = "stopped"
+                elif shown is None:
+                    shown = telling.finish()
+                    self.reason = "length" if stream is not None and stream.reason == "length" else "end"
+                elif telling.full:
+                    self.reason = "length"
+                else:
+                    self._end_at(self.answer.tokens[: self.answer.verified])
+                for step in shown or []:
+                    yield step
+                self._rounds += 1
+                self._count_first()
+                yield self.stats
+        except Diverged:
+            self._strayed = endpoint
+            if not self._can_go_alone:
+                message = f"The answer was cut off, and {host} gives another one now. Ask again to have that."
+                raise NoAnswer(message, "unavailable") from None
+        except RemoteError as error:
+            self._failed(connection, endpoint, error)
+        finally:
+            await telling.aclose()
+
     async def _meanwhile(self, asking: asyncio.Task[Any], limits: Limits, connection: Connection) -> list[Shown]:
         """Guesses to show while the first words of a stream are on their way; none where these come sooner."""
         if not self._draft or self.answer.tokens or (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS:
@@ -464,7 +545,10 @@ class Reply:
     async def _alone(self) -> AsyncGenerator[Step, None]:
         """The drafter, until the answer is complete or a verifier is there."""
         connection = self._connection
-        yield ModeChanged("offline", "offline by choice" if connection is None else connection.why)
+        why = "offline by choice" if connection is None else connection.why
+        if self._strayed is not None:
+            why = f"{self._strayed.client.host} gives another answer now; the drafter ends the one that was cut off"
+        yield ModeChanged("offline", why)
         await self._drafting.quiet()
         await self._drafting.follow(self._prompt + self.answer.tokens)
         sampling = self._sampling
@@ -478,7 +562,7 @@ class Reply:
                     yield self.stats
                 if self.reason is not None or self._stop.is_set():
                     break
-                if connection is not None and connection.verifier is not None:
+                if self._peer is not None:
                     break
         yield self.stats
 

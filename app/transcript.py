@@ -33,6 +33,11 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
     return tokens
 
 
+def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, str]]:
+    """The same for a server that reads text: (role, text), up to the last question."""
+    return [(message.role, message.text) for message in _answered(thread)]
+
+
 def _answered(thread: Sequence[Message]) -> list[Message]:
     """The messages that have a part in the prompt; the thread ends with the new question or its pending answer."""
     kept: list[Message] = []

@@ -1,0 +1,76 @@
+"""A chat server that is not ours: it says what a test tells it, in pieces, and hangs up where it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.remote.toy_verifier import http, listening
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Script:
+    """One answer. `cut`: hang up after these pieces; `hold`: say nothing more, and keep the line."""
+
+    pieces: Sequence[str]
+    cut: bool = False
+    hold: bool = False
+    reason: str = "stop"
+
+
+@dataclass
+class ChatServer:
+    """Answers the nth question by `scripts[n]`, the last one again and again. While `away`, it hangs up on all."""
+
+    scripts: Sequence[Script]
+    owner: str = "somebody"
+    away: bool = False
+    leaves: bool = False
+    """Is away after an answer that it cut."""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    """A client left an answer that was held."""
+
+    def listening(self) -> AbstractAsyncContextManager[int]:
+        return listening(self._serve)
+
+    async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if self.away:
+            return
+        path = head.split(b" ")[1]
+        if path == b"/v1/models":
+            listed = {"object": "list", "data": [{"id": "talker", "owned_by": self.owner}, {"id": "other"}]}
+            writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+        elif path == b"/v1/chat/completions":
+            size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            self.asked.append(json.loads(await reader.readexactly(size)))
+            await self._say(self.scripts[min(len(self.asked), len(self.scripts)) - 1], reader, writer)
+        else:
+            body = b'{"error":{"message":"Unknown path.","code":null}}'
+            writer.write(http(body, status="404 Not Found", content_type=JSON))
+        await writer.drain()
+
+    async def _say(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(http(b"", content_type="text/event-stream"))
+        for piece in script.pieces:
+            writer.write(event({"content": piece}))
+            await writer.drain()
+            await asyncio.sleep(0)
+        if script.hold:
+            await reader.read()
+            self.hung_up.set()
+        elif script.cut:
+            self.away = self.leaves
+        else:
+            writer.write(event({}, script.reason) + b"data: [DONE]\n\n")
+
+
+def event(delta: dict[str, str], reason: str | None = None) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": reason}]}).encode() + b"\n\n"
