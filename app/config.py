@@ -69,6 +69,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     second_stage: bool = True
     """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.
     Changes how fast an answer is written, never the answer."""
+    ahead: bool = True
+    """While a round is in flight, draft for its likeliest outcomes, where that pays. Changes how fast an answer is
+    written, never the answer. Sampled trees are never drafted ahead."""
     tree: TreeRule = "deterministic"
     """At a temperature above 0. deterministic: of the likeliest tokens; a seed fixes the answer. sampled: drawn from
     the drafter and verified by recursive rejection; the answer follows the same distribution, but not the seed."""

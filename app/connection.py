@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
+from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
 from remote import (
     ChatStream,
@@ -138,6 +139,8 @@ class Connection:
         self.costs = CostMeter(FIRST_COST)
         """What rounds over this line cost."""
         self.modes = ModeMeter(modes)
+        self.adoption = Adoption()
+        """What drafting ahead is worth over it."""
         self.server_seconds: float | None = None
         """A round's time at the verifier, smoothed; None before the first."""
         self._source = source

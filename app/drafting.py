@@ -2,14 +2,15 @@
 
 A context is not thread-safe, so each call runs on the one thread that is given. Memory arrives in the background after
 a verdict, goes into the context, and is kept in storage: the next reply, or one without a line, starts from it.
-Stored answers feed the second stage.
+Stored answers feed the second stage. While a verdict is awaited, drafts for what it may bring are made in the
+background, one call after another, so that memory that arrives meanwhile has its turn between them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -27,6 +28,11 @@ from remote.protocol import DIGEST_BYTES, Memory, RunningDigest
 from storage import StorageError, Store
 
 T = TypeVar("T")
+
+START_SECONDS = 0.003
+"""Before drafting ahead: the round that was just asked for is written by the same interpreter, and comes first."""
+STREAMS = 2
+"""Of memory, at once: where that of a round is not in when that of the next one begins, it takes a second line."""
 
 
 class Drafting:
@@ -54,14 +60,20 @@ class Drafting:
         self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()  # In step with the context's tokens.
         self._shared = shared_prefix(drafter.text)
-        self._listening: asyncio.Task[None] | None = None
+        self._listening: dict[asyncio.Task[None], int] = {}
+        """Each stream of memory, and the token that it ends before."""
+        self._ahead: asyncio.Task[None] | None = None
+        self._halted = asyncio.Event()
         self._restored = False
         self._given_up = 0
+        self.prepared = 0
+        """Drafts that were made ahead of the last verdict."""
 
     @property
     def memory_from(self) -> int:
         """The first token whose memory is still to be asked for."""
-        return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)))
+        coming = (end for task, end in self._listening.items() if not task.done())
+        return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
 
     @property
     def guessed(self) -> int:
@@ -70,6 +82,7 @@ class Drafting:
 
     async def follow(self, tokens: Sequence[int]) -> None:
         """Make these tokens the conversation's; what does not fit them any more is forgotten."""
+        await self._settle()
         known = self._context.tokens
         if list(tokens[: len(known)]) != known:
             await self.quiet()  # Memory on its way may be of tokens that are about to go.
@@ -78,6 +91,55 @@ class Drafting:
     async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
         """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
         return await self._run(lambda: self._draft(pace, sampling))
+
+    # ---- ahead -------------------------------------------------------------------------------------------------------
+
+    def look_ahead(self, pace: Callable[[int], Pace], final: Collection[int]) -> None:
+        """Draft, in the background, for what the verdict on the last draft may bring; ends with what comes next.
+
+        `pace`: of a draft that follows so many new tokens. Nothing follows `final` tokens.
+        """
+        self.prepared = 0
+        self._halted.clear()
+        self._ahead = asyncio.create_task(self._look_ahead(pace, frozenset(final)))
+
+    def halt(self) -> None:
+        """Stop drafting ahead, after the call in progress."""
+        self._halted.set()
+
+    @property
+    def ready(self) -> DraftTree | None:
+        """The draft that was prepared for the tokens followed last."""
+        return self._context.ready
+
+    async def adopt(self) -> DraftTree:
+        """Have that draft in place of a new one. Memory that is on its way may come while its round is in flight."""
+        return await self._run(self._context.adopt)
+
+    @property
+    def may_adopt(self) -> bool:
+        """Whether the next round's memory may come beside what is still on its way."""
+        return sum(not task.done() for task in self._listening) < STREAMS
+
+    async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._halted.wait(), START_SECONDS)
+            return
+        halted, calibration = self._halted.is_set, self._calibration
+        for outcome in await self._run(lambda: self._context.outcomes(calibration, final)):
+            if halted():
+                break
+            with_pace = pace(len(outcome.tokens))
+            self.prepared += await self._run(
+                lambda outcome=outcome, pace=with_pace: self._context.prepare(outcome, pace, calibration, halted)  # type: ignore[misc]
+            )
+
+    async def _settle(self) -> None:
+        """Until nothing is drafted ahead any more."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self.halt()
+            await ahead
 
     @property
     def taken(self) -> tuple[int, float] | None:
@@ -103,13 +165,15 @@ class Drafting:
 
     def listen(self, memory: MemoryStream | HostedStream) -> None:
         """Take the memory that still follows, in the background. The tokens it is of are followed already."""
-        self._listening = asyncio.create_task(self._take(memory))
+        # Of the last token, the root of the next round, there is no memory yet.
+        self._listening = {task: end for task, end in self._listening.items() if not task.done()}
+        self._listening[asyncio.create_task(self._take(memory))] = len(self._context.tokens) - 1
 
     async def hear(self, seconds: float) -> bool:
-        """Wait until the memory of the last round is in, but no longer than that; whether it is."""
-        if self._listening is not None:
-            await asyncio.wait([self._listening], timeout=seconds)
-        return self._listening is None or self._listening.done()
+        """Wait until the memory of all rounds is in, but no longer than that; whether it is."""
+        if self._listening:
+            await asyncio.wait(self._listening, timeout=seconds)
+        return all(task.done() for task in self._listening)
 
     async def hear_out(self, seconds: float) -> None:
         """Stop listening after that time at the latest, and do without what has not come.
@@ -122,11 +186,13 @@ class Drafting:
         await self.quiet()
 
     async def quiet(self) -> None:
-        """Stop listening; what has not come by now is asked for again."""
-        listening, self._listening = self._listening, None
-        if listening is not None:
-            listening.cancel()
-            await asyncio.wait([listening])
+        """Stop listening, and drafting ahead; what memory has not come by now is asked for again."""
+        await self._settle()
+        listening, self._listening = self._listening, {}
+        if listening:
+            for task in listening:
+                task.cancel()
+            await asyncio.wait(listening)
 
     async def _take(self, memory: MemoryStream | HostedStream) -> None:
         try:

@@ -67,6 +67,12 @@ class Stats:
     drafted_nodes: int = 0
     second_stage: int = 0
     """Tokens that n-grams of earlier text guessed, the drafter kept, and that came."""
+    ahead_tries: int = 0
+    """Verdicts that something was drafted ahead of."""
+    ahead_hits: int = 0
+    """Those that brought what had been drafted for."""
+    ahead_adopted: int = 0
+    """Drafts that were used although they were made before the verdict."""
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
@@ -104,6 +110,8 @@ class Paced:
     """The verdict's time on the line; of a hosted round what it came later than the one before, beside the verifier's
     own time."""
     mode: Mode = "edge"
+    ahead: bool = False
+    """The draft was made while the round before was in flight."""
 
 
 @dataclass(frozen=True)

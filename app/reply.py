@@ -19,6 +19,7 @@ from app.connection import Connection, Endpoint, Peer, Verifier
 from app.drafting import Drafting
 from app.endpoint import Diverged, Telling
 from app.events import Failed, ModeChanged, Paced, Stats
+from app.lookahead import Lookahead
 from app.pace import Verifying
 from drafter.cost import Cost, CostMeter
 from drafter.multicandidate import DraftSampling
@@ -142,6 +143,7 @@ class Reply:
         self._strayed: Endpoint | None = None
         """What it says now cannot be joined to this answer."""
         self._guessed_before = drafting.guessed
+        self._ahead = Lookahead(drafting, enabled=draft and settings.ahead and self._draft_sampling() is None)
         self._verified = 0
         self._begun = time.monotonic()
         self._first_token: float | None = None
@@ -159,6 +161,9 @@ class Reply:
             drafted=len(self.answer.suffix),
             drafted_nodes=self._drafted_nodes,
             second_stage=self._drafting.guessed - self._guessed_before,
+            ahead_tries=self._ahead.tries,
+            ahead_hits=self._ahead.hits,
+            ahead_adopted=self._ahead.adopted,
             seconds=time.monotonic() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
@@ -232,6 +237,8 @@ class Reply:
                 self._asked_again = True  # As a round does by itself. Where the line is down, that says why.
                 return
             self._failed(connection, verifier, error)
+        finally:
+            self._drafting.halt()
 
     def _failed(self, connection: Connection, peer: Peer, error: RemoteError) -> None:
         """Raises `NoAnswer` where nobody can go on."""
@@ -272,25 +279,28 @@ class Reply:
         """When the last round began, if it was one like the others: no prompt to run, nothing to send again."""
         last: tuple[float, Paced] | None = None
         while self.reason is None:
-            # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
-            await self._drafting.hear(MEMORY_SECONDS)
+            adopts = self._ahead.choose(connection.adoption)
+            if not adopts:
+                # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
+                await self._drafting.hear(MEMORY_SECONDS)
             begun = time.monotonic()
             if asked is not None and last is not None:
                 started, paced = last
-                if isinstance(judged := self._traffic[-1], RoundReply):
+                if isinstance(judged := self._traffic[-1], RoundReply) and not adopts:
                     connection.link.received(*judged.streamed)
                 connection.costs.waited(begun - asked - paced.server_seconds)
                 connection.modes.edge(paced.gained, begun - started - paced.rtt_seconds, paced.server_seconds)
                 if self._mode(connection) != "edge":
                     return
-            tree = await self._tree(limits, connection.costs)
+            tree = await self._tree(limits, connection.costs, adopts)
             drafted = time.monotonic()
             for step in self.answer.guess(self._guesses(tree)):
                 yield step
             committed = self._prompt + self.answer.tokens[: self.answer.verified]
             unseen = len(committed) > self._line.sent
             deadline = self._deadline(connection, committed)
-            await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
+            if not adopts:
+                await self._drafting.hear_out(MEMORY_LIMIT_SECONDS)
             # What is heard out here belongs to the round before, so to none that counts where that one did not.
             asked = time.monotonic() if asked is None else drafted
             asking = session.round(
@@ -300,10 +310,13 @@ class Reply:
                 memory_from=self._drafting.memory_from if remembers else None,
                 deadline=deadline,
             )
+            self._look_ahead(connection, verifier)
             reply = await self._unless_stopped(asking)
             if reply is None:
                 self.reason = "stopped"
                 return
+            usual = not unseen and reply.exchanges == 1
+            self._ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
             connection.served(reply)
             if unseen or reply.exchanges > 1:
                 asked = None
@@ -313,15 +326,27 @@ class Reply:
             alone = bool(self.answer.suffix)
             steps = self._take(tree, reply, limits)
             await self._drafting.follow(self._prompt + self.answer.tokens)
+            new = len(self._prompt) + len(self.answer.tokens) - len(committed)
+            self._ahead.followed(connection.adoption, new, ended=self.reason is not None)
             self._drafting.listen(reply.memory)
             for step in steps:
                 yield step
-            paced = self._paced(tree, reply, drafted - begun)
+            paced = self._paced(tree, reply, drafted - begun, adopts)
             last = begun, paced
             yield paced
             yield self.stats
             if alone and self._mode(connection) != "edge":
                 return  # What was written alone is judged.
+
+    def _look_ahead(self, connection: Connection, verifier: Verifier) -> None:
+        """A round goes up: draft for what it may bring."""
+        left, cost = self._settings.max_tokens - self.answer.verified, connection.costs.cost
+
+        def pace(new: int) -> Pace:
+            return self._pace(verifier.card.limits, left - new, cost)
+
+        level = 0.0 if cost is None else cost.level
+        self._ahead.sent(connection.adoption, pace, self._stop_tokens, level, shared=verifier.client.local)
 
     async def _hosted(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
         """A stream: drafted and verified there. The drafter here remembers what it would have to go on from."""
@@ -448,28 +473,37 @@ class Reply:
         self._end_at(self.answer.tokens[: self.answer.verified])
         return shown
 
-    async def _tree(self, limits: Limits, costs: CostMeter) -> DraftTree:
-        """What goes up next: tokens written alone if there are any, else what the drafter thinks."""
+    async def _tree(self, limits: Limits, costs: CostMeter, adopts: bool = False) -> DraftTree:
+        """What goes up next: tokens written alone if there are any, else what the drafter thinks.
+
+        `adopts`: what it thought of before.
+        """
         self._levels, self._cost = 0, None
         if suffix := self.answer.suffix:
             return DraftTree.chain(suffix[: min(limits.max_depth, limits.max_nodes)])
         if not self._draft:
             return DraftTree.empty()
-        left = self._settings.max_tokens - len(self.answer.tokens)
-        deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
-        sampling = self._draft_sampling()
-        measured, depth = self._settings.pace == "measured", min(self._settings.depth, deepest)
-        nodes = min(self._settings.nodes, limits.max_nodes)
-        if measured and sampling is None:
-            self._cost = costs.cost
-        elif measured:  # A sampled tree's size must not depend on what is drawn in it.
-            depth, nodes = min(depth, SAMPLED_DEPTH), min(nodes, SAMPLED_NODES)
         await self._drafting.follow(self._prompt + self.answer.tokens)
-        tree = await self._drafting.draft(Pace(depth, self._settings.breadth, nodes, deepest, self._cost), sampling)
+        if adopts:
+            tree = await self._drafting.adopt()
+        else:
+            pace = self._pace(limits, self._settings.max_tokens - len(self.answer.tokens), costs.cost)
+            self._cost = pace.cost
+            tree = await self._drafting.draft(pace, self._draft_sampling())
         if (taken := self._drafting.taken) is not None:
             self._levels = taken[0]
-            costs.drafted(*taken)
+            if not adopts:
+                costs.drafted(*taken)
         return tree
+
+    def _pace(self, limits: Limits, left: int, cost: Cost | None) -> Pace:
+        """Of a draft where the answer may have so many more tokens."""
+        deepest = min(limits.max_depth, left - 1)  # The bonus token comes on top.
+        depth, nodes = min(self._settings.depth, deepest), min(self._settings.nodes, limits.max_nodes)
+        measured, sampled = self._settings.pace == "measured", self._draft_sampling() is not None
+        if measured and sampled:  # A sampled tree's size must not depend on what is drawn in it.
+            depth, nodes = min(depth, SAMPLED_DEPTH), min(nodes, SAMPLED_NODES)
+        return Pace(depth, self._settings.breadth, nodes, deepest, cost if measured and not sampled else None)
 
     def _streamed(self, progress: Progress, seconds: float) -> Paced:
         return Paced(
@@ -484,7 +518,7 @@ class Reply:
             mode="hosted",
         )
 
-    def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float) -> Paced:
+    def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float, ahead: bool) -> Paced:
         verdict = reply.verdict
         return Paced(
             levels=self._levels,
@@ -495,6 +529,7 @@ class Reply:
             draft_seconds=draft_seconds,
             server_seconds=verdict.server_seconds,
             rtt_seconds=reply.rtt_seconds,
+            ahead=ahead,
         )
 
     def _draft_sampling(self) -> DraftSampling | None:

@@ -9,17 +9,18 @@ them. Not thread-safe.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drafter.ahead import NOTHING, Drafted, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
 from drafter.multicandidate import DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
-from drafter.second_stage import SecondStage
+from drafter.second_stage import NO_CHAIN, SecondStage
 from drafter.step import NEVER, DraftStep, Rows, Step
 from drafter.tree import ROOT, DraftTree
 
@@ -27,28 +28,6 @@ ROUND = 4
 """Tokens without rows that a round leaves at most: the bonus, and some that the drafter did not run."""
 CHUNK = 256
 """Tokens of a prompt run in one step: bounds the mask and the activations."""
-
-
-@dataclass(frozen=True)
-class _Drafted:
-    """Nodes whose rows are in the slabs after the last token, in the order they were run."""
-
-    tokens: NDArray[np.int64]
-    parents: NDArray[np.int64]
-
-    def follow(self, tokens: Sequence[int]) -> NDArray[np.int64]:
-        """The nodes on the path that spells the longest beginning of `tokens`."""
-        path: list[int] = []
-        for token in tokens:
-            above = path[-1] if path else ROOT
-            found = np.flatnonzero((self.parents == above) & (self.tokens == token))
-            if not found.size:
-                break
-            path.append(int(found[0]))
-        return np.array(path, np.int64)
-
-
-_NOTHING = _Drafted(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class DraftContext:
@@ -77,7 +56,14 @@ class DraftContext:
         """Of the target's last layers, whose rows memory replaces."""
         self._cached = 0
         """Tokens from 0 on whose rows are in the slabs."""
-        self._drafted = _NOTHING
+        self._drafted = NOTHING
+        self._flight: Flight | None = None
+        """The last draft, while no commit has followed it."""
+        self._prepared: dict[tuple[int, ...], Prepared] = {}
+        """Drafts for what may be committed next."""
+        self._ready: Prepared | None = None
+        """The one for what was committed last."""
+        self._halted: Callable[[], bool] | None = None
         self._memory_layers = list(memory_layers)
         self._memory = step.slab(*memory_layers[0])
         self._known = np.zeros(0, bool)
@@ -92,15 +78,25 @@ class DraftContext:
         wrong = [token for token in tokens if not 0 <= token < self._vocabulary]
         if wrong:
             raise ValueError(f"token {wrong[0]} is not in the drafter's vocabulary of {self._vocabulary}")
+        ready = self._prepared.get(tuple(tokens))
+        self._forget_ahead()
+        if self.second_stage is not None:
+            self.second_stage.commit(tokens)
+        length = len(self.tokens)
+        self._append(tokens)
+        if ready is not None:
+            for slab, rows in zip(self._slabs, ready.rows):
+                slab.write(length, rows)
+            self._cached, self._drafted, self._ready = len(self.tokens), ready.drafted, ready
+
+    def _append(self, tokens: Sequence[int]) -> None:
         length = len(self.tokens)
         kept = self._drafted.follow(tokens)
         if kept.size:
             for slab in self._slabs:
                 slab.write(length, slab.rows(length + kept))
             self._cached = length + kept.size
-        self._drafted = _NOTHING
-        if self.second_stage is not None:
-            self.second_stage.commit(tokens)
+        self._drafted = NOTHING
         self.tokens += tokens
         self._known = np.append(self._known, np.zeros(len(tokens), bool))
 
@@ -120,9 +116,10 @@ class DraftContext:
             raise ValueError(f"cannot rewind {len(self.tokens)} tokens to {length}")
         if self.second_stage is not None:
             self.second_stage.rewind(length)
+        self._forget_ahead()
         del self.tokens[length:]
         self._cached = min(self._cached, length)
-        self._drafted = _NOTHING
+        self._drafted = NOTHING
         self._known = self._known[:length]
         self._visible = None
 
@@ -165,40 +162,118 @@ class DraftContext:
         `acceptance` turns the drafter's log-probabilities into the chances that nodes are chosen by.
         """
         begun, waiting, before = time.perf_counter(), len(self.tokens) - self._cached, self._calls
+        self._forget_ahead()
         first = self._run_tokens()
         # A guess in a sampled tree would be there for its value, which exactness forbids.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
-        length = len(self.tokens)
-        most = max(0, pace.breadth * (pace.depth - 1)) + len(guess)
-        tokens, parents = np.zeros(most, np.int64), np.zeros(most, np.int64)
-        sees = np.zeros((most + 1, most), bool)  # The last row stands for the root: index -1 sees no node.
-        sees[: len(guess), : len(guess)] = np.tri(len(guess))  # A guess is run at once, nodes with their parents.
-        count = 0
+        proposed = [first]
 
         def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
-            nonlocal count
-            rows = np.arange(count, count + len(new))
-            tokens[rows], parents[rows], count = new, above, count + len(new)
-            sees[rows] = sees[above]
-            sees[rows, rows] = True
-            mask = np.zeros((len(new), length + count), np.float32)
-            mask[:, length:][~sees[rows, :count]] = NEVER
-            positions = length - 1 + sees[rows].sum(axis=1)
-            past = [slab.rows(length + int(rows[0])) for slab in self._slabs]
-            step = self._run(new, positions, mask, past)
-            for slab, pair in zip(self._slabs, step.rows):
-                slab.write(length + int(rows[0]), pair)
-            return step.log_probs, step.ids
+            proposed.append(self._run_nodes(new, above))
+            return proposed[-1]
 
         if sampling is None:
             tree = grow(first, expand, pace, acceptance, guess)
+            self._flight = Flight(tree, proposed)
         else:
-            tree = grow_sampled(first, expand, pace, sampling, length, acceptance)
+            tree = grow_sampled(first, expand, pace, sampling, len(self.tokens), acceptance)
         if self.second_stage is not None:
-            self.second_stage.keep(_Drafted(tree.tokens, tree.parents).follow(guess).size)
-        self._drafted = _Drafted(tokens[:count], parents[:count])
+            self.second_stage.keep(Drafted.of(tree).follow(guess).size)
         self.taken = (self._calls - before, time.perf_counter() - begun) if waiting <= ROUND else None
         return tree
+
+    # ---- drafting ahead ----------------------------------------------------------------------------------------------
+
+    def outcomes(self, acceptance: Acceptance | None = None, final: Collection[int] = ()) -> list[Outcome]:
+        """What a verdict on the last draft may add to the tokens, the likeliest first; none after a sampled draft.
+
+        Runs, in one call, those of the draft's leaves that the drafter has not run. Nothing follows a `final` token.
+        """
+        flight = self._flight
+        if flight is None:
+            return []
+        leaves = fresh_leaves(flight.tree, self._drafted, final)
+        if leaves.size:
+            rows = self._drafted.places(flight.tree)
+            above = flight.tree.parents[leaves].astype(np.int64)
+            flight.proposed.append(
+                self._run_nodes(flight.tree.tokens[leaves].astype(np.int64), np.append(rows, ROOT)[above])
+            )
+        return outcomes(flight, self._drafted, acceptance, final)
+
+    def prepare(
+        self,
+        outcome: Outcome,
+        pace: Pace,
+        acceptance: Acceptance | None = None,
+        halted: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Draft as if `outcome` were committed, to have that draft at once if it will be; whether that was done.
+
+        Changes nothing else. An outcome of another draft than the last one is ignored. `halted` is asked before each
+        drafter call; once it holds, nothing is prepared.
+        """
+        if outcome.flight is not self._flight:
+            return False
+        self._halted = halted
+        try:
+            with self._supposing(outcome.tokens) as length:
+                prepared = self._prepare(length, pace, acceptance)
+        except Halted:
+            return False
+        finally:
+            self._halted = None
+        self._prepared[outcome.tokens] = prepared
+        return True
+
+    @property
+    def ready(self) -> DraftTree | None:
+        """A draft of what follows the last token, prepared before that was known; until `draft` makes another."""
+        return None if self._ready is None else self._ready.flight.tree
+
+    def adopt(self) -> DraftTree:
+        """Have the draft that is ready, in place of a new one. Raises `ValueError` where none is."""
+        ready, self._ready = self._ready, None
+        if ready is None:
+            raise ValueError("no draft was prepared for what was committed")
+        self._flight, self.taken = ready.flight, ready.taken
+        if self.second_stage is not None:
+            self.second_stage.chain = ready.chain
+        return ready.flight.tree
+
+    def _prepare(self, length: int, pace: Pace, acceptance: Acceptance | None) -> Prepared:
+        self.draft(pace, None, acceptance)
+        assert self._flight is not None
+        rows = np.arange(length, len(self.tokens) + len(self._drafted))
+        return Prepared(
+            flight=self._flight,
+            drafted=self._drafted,
+            rows=[slab.rows(rows) for slab in self._slabs],
+            chain=NO_CHAIN if self.second_stage is None else self.second_stage.chain,
+            taken=self.taken,
+        )
+
+    @contextmanager
+    def _supposing(self, tokens: Sequence[int]) -> Iterator[int]:
+        """As if `tokens` were committed; gives how many there are without them."""
+        length = len(self.tokens)
+        before = self._cached, self._known, self._drafted, self._flight, self._prepared, self.taken
+        slots = np.arange(length, length + len(self._drafted))
+        kept = [slab.rows(slots) for slab in self._slabs]
+        try:
+            self._append(tokens)
+            with nullcontext() if self.second_stage is None else self.second_stage.supposing(tokens):
+                yield length
+        finally:
+            del self.tokens[length:]
+            for slab, rows in zip(self._slabs, kept):
+                slab.write(length, rows)
+            self._cached, self._known, self._drafted, self._flight, self._prepared, self.taken = before
+
+    def _forget_ahead(self) -> None:
+        self._flight, self._prepared, self._ready = None, {}, None
+
+    # ---- the drafter alone -------------------------------------------------------------------------------------------
 
     def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
         """The drafter alone, for as long as the caller asks: the tokens of each step, committed as they are yielded.
@@ -255,14 +330,29 @@ class DraftContext:
                 break
             start = end
         self._cached = end
-        self._drafted = _Drafted(np.array(guess, np.int64), np.arange(-1, len(guess) - 1))
+        self._drafted = NOTHING.grown(np.array(guess, np.int64), np.arange(-1, len(guess) - 1))
         if alone and self.second_stage is not None:
             self.second_stage.experience.timed(1 + len(guess), time.perf_counter() - begun)
         return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
 
+    def _run_nodes(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Proposals:
+        """Run nodes below those of the draft: of each its token, and in which order its parent was run, or `ROOT`."""
+        length, drafted = len(self.tokens), self._drafted.grown(tokens, parents)
+        first, count = length + len(self._drafted), len(tokens)
+        mask = np.zeros((count, first + count), np.float32)
+        mask[:, length:][~drafted.sees[-count:]] = NEVER
+        positions = length - 1 + drafted.sees[-count:].sum(axis=1)
+        step = self._run(tokens, positions, mask, [slab.rows(first) for slab in self._slabs])
+        for slab, pair in zip(self._slabs, step.rows):
+            slab.write(first, pair)
+        self._drafted = drafted
+        return step.log_probs, step.ids
+
     def _run(
         self, tokens: NDArray[np.int64], positions: NDArray[np.int64], mask: NDArray[np.float32], past: Sequence[Rows]
     ) -> Step:
+        if self._halted is not None and self._halted():
+            raise Halted
         self._calls += 1
         return self._step(tokens, positions, mask, past, self._memory_rows())
 

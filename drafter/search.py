@@ -35,11 +35,11 @@ Expand = Callable[[NDArray[np.int64], NDArray[np.int64]], Proposals]
 OFF = -2
 """In place of a position in the guessed chain: this node is not on it."""
 
-Acceptance = Callable[[NDArray[np.floating], int, int | NDArray[np.int64]], NDArray[np.float64]]
+Acceptance = Callable[[NDArray[np.floating], int | NDArray[np.int64], int | NDArray[np.int64]], NDArray[np.float64]]
 """(log-probabilities, depth, attempt) -> log of how probable it is that nodes are accepted, their parents being.
 
 `depth` is 1 for children of the root. `attempt`: the how-manieth of its siblings a node is that the target tries one
-after the other, earlier ones being refused; always 1 where it does not try them so. It broadcasts."""
+after the other, earlier ones being refused; always 1 where it does not try them so. Both broadcast."""
 
 
 class Children(NamedTuple):

@@ -9,6 +9,8 @@ out when it would be. One conversation each; knows nothing of models, caches or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
 
@@ -22,6 +24,19 @@ FIRST_ROW_COST = 0.15
 """What a row adds to a step, as a share of a step with one row, until it has been timed."""
 SMOOTHING = 0.1
 """Weight of the newest timing."""
+
+
+class Chain(NamedTuple):
+    """The likeliest continuation of a text, guessed or not."""
+
+    tokens: list[int]
+    support: list[tuple[int, int, int]]
+    """Of each token: length of the match, votes for it, and occurrences."""
+    guessed: int
+    """How many of the tokens were given away as a guess."""
+
+
+NO_CHAIN = Chain([], [], 0)
 
 
 class Experience:
@@ -67,30 +82,37 @@ class SecondStage:
         self.experience = experience or Experience()
         self.accepted = 0
         """Tokens that were guessed here and came."""
+        self.chain = NO_CHAIN
+        """What the draft in use expects, until the next commit. Who takes up an older draft puts its chain here."""
         self._said = NGramIndex()
-        self._chain: list[int] = []
-        """The likeliest continuation, guessed or not, until the next commit."""
-        self._support: list[tuple[int, int, int]] = []
-        """Of each of its tokens: length of the match, votes for it, and occurrences."""
-        self._guessed = 0
-        """How many tokens of the chain were given away as a guess."""
 
     # ---- what has been said ------------------------------------------------------------------------------------------
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens, and learn from what was expected in their place."""
-        for at, (expected, token) in enumerate(zip(self._chain, tokens)):
-            self.experience.learn(*self._support[at], expected == token)
+        for at, (expected, token) in enumerate(zip(self.chain.tokens, tokens)):
+            self.experience.learn(*self.chain.support[at], expected == token)
             if expected != token:
                 break
-            self.accepted += at < self._guessed
+            self.accepted += at < self.chain.guessed
         self._said.extend(tokens)
-        self._forget_chain()
+        self.chain = NO_CHAIN
 
     def rewind(self, length: int) -> None:
         """Forget all tokens from position `length` on."""
         self._said.rewind(length)
-        self._forget_chain()
+        self.chain = NO_CHAIN
+
+    @contextmanager
+    def supposing(self, tokens: Sequence[int]) -> Iterator[None]:
+        """As if `tokens` came next: guesses follow them. Nothing is learnt, and in the end all is as it was."""
+        length, chain = len(self._said.tokens), self.chain
+        self._said.extend(tokens)
+        try:
+            yield
+        finally:
+            self._said.rewind(length)
+            self.chain = chain
 
     # ---- guessing ----------------------------------------------------------------------------------------------------
 
@@ -100,21 +122,21 @@ class SecondStage:
         A row is worth adding while it raises tokens per second: while the chance that its token comes, over the row's
         cost, is above the tokens per cost so far.
         """
-        self._forget_chain()
-        row_cost = self.experience.row_cost
+        row_cost, guessed = self.experience.row_cost, 0
         gained = cost = reached = 1.0
+        chain: list[tuple[int, tuple[int, int, int]]] = []
         for token, support in self._likeliest():
-            self._chain.append(token)
-            self._support.append(support)
+            chain.append((token, support))
             reached *= self.experience.chance(*support)
-            if self._guessed == most or reached * cost <= gained * row_cost:
+            if guessed == most or reached * cost <= gained * row_cost:
                 break
-            gained, cost, self._guessed = gained + reached, cost + row_cost, self._guessed + 1
-        return self._chain[: self._guessed]
+            gained, cost, guessed = gained + reached, cost + row_cost, guessed + 1
+        self.chain = Chain([token for token, _ in chain], [support for _, support in chain], guessed)
+        return self.chain.tokens[:guessed]
 
     def keep(self, count: int) -> None:
         """Of the last guess only the first `count` tokens are put to the test."""
-        self._guessed = min(self._guessed, count)
+        self.chain = self.chain._replace(guessed=min(self.chain.guessed, count))
 
     def _likeliest(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
         """The longest match's continuation, token by token, and which of all occurrences go on alike, as `_support`.
@@ -135,9 +157,6 @@ class SecondStage:
             token = max(votes, key=lambda token: (lengths[token], len(votes[token])))
             yield token, (lengths[token] + at, len(votes[token]), len(matches))
             matches = votes[token]
-
-    def _forget_chain(self) -> None:
-        self._chain, self._support, self._guessed = [], [], 0
 
 
 def _promise(length: int, votes: int, occurrences: int) -> float:

@@ -35,6 +35,11 @@ class VerifierClient:
         self.rtt_seconds: float | None = None
         """From the last card's request to its answer; None before the first. Connecting is not part of it."""
 
+    @property
+    def local(self) -> bool:
+        """It is reached over this device's own loopback, and so may share its cores."""
+        return self._wire.local
+
     async def __aenter__(self) -> VerifierClient:
         return self
 

@@ -26,6 +26,7 @@ MAX_BODY_BYTES = 1 << 20
 KEEP_ALIVE_SECONDS = 60.0
 """Saves a TCP and TLS handshake, two to three round trips, when the person has thought for a while."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""As they stand in an address."""
 
 
 @dataclass
@@ -113,6 +114,8 @@ class Wire:
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
+        self.local = self.host.removesuffix(f":{address.port}") in LOOPBACK
+        """On this device."""
         self._peer = peer
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         if token is not None:

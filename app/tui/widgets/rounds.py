@@ -62,7 +62,8 @@ def cells(paced: Paced) -> tuple[str, ...]:
         str(paced.nodes),
         "–" if paced.expected is None else f"{paced.expected:.2f}",
         str(paced.gained),
-        *(_milliseconds(seconds) for seconds in (paced.draft_seconds, paced.server_seconds, paced.rtt_seconds)),
+        "ahead" if paced.ahead else _milliseconds(paced.draft_seconds),
+        *(_milliseconds(seconds) for seconds in (paced.server_seconds, paced.rtt_seconds)),
         *(_milliseconds(seconds) for seconds in ((None,) * 3 if cost is None else (cost.round, cost.level, cost.node))),
     )
 

@@ -1,0 +1,159 @@
+"""Drafting ahead, while a round is in flight: which tokens its verdict may bring, and what was drafted for them.
+
+An outcome is an accepted path of the draft in flight and a bonus token that the draft does not have there. Its chance
+is that of the path times that of the bonus, both by the drafter's own word as experience has calibrated it. Knows
+nothing of caches, models, time or the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drafter.search import Acceptance, Proposals
+from drafter.second_stage import Chain
+from drafter.step import Rows
+from drafter.tree import ROOT, DraftTree
+
+MOST_OUTCOMES = 16
+"""Per round."""
+LEAST_CHANCE = 0.01
+"""Of an outcome that is worth a draft: below it a hit is rarer than a hundred drafts are cheap."""
+MOST_LEAVES = 8
+"""Run in one call, so that what follows them is known."""
+UNRUN = -2
+"""In place of a rank: the drafter has not run this node."""
+
+
+class Halted(Exception):
+    """The verdict is there: what is being drafted ahead is given up."""
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """Nodes whose rows are in the slabs after the last token, in the order they were run."""
+
+    tokens: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    sees: NDArray[np.bool_]
+    """(n, n): each node sees itself and those above it."""
+
+    @classmethod
+    def of(cls, tree: DraftTree) -> Drafted:
+        """A whole tree, as if it was run in the order of its nodes."""
+        return cls(tree.tokens.astype(np.int64), tree.parents.astype(np.int64), tree.ancestors())
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def grown(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Drafted:
+        """With more nodes; a parent may be among the new ones before its child."""
+        before, count = len(self), len(self) + len(tokens)
+        sees = np.zeros((count + 1, count), bool)  # The last row stands for the root: index -1 sees no node.
+        sees[:before, :before] = self.sees
+        for node, parent in enumerate(parents.tolist(), before):
+            sees[node] = sees[parent]
+            sees[node, node] = True
+        return Drafted(np.append(self.tokens, tokens), np.append(self.parents, parents), sees[:-1])
+
+    def follow(self, tokens: Sequence[int]) -> NDArray[np.int64]:
+        """The nodes on the path that spells the longest beginning of `tokens`."""
+        path: list[int] = []
+        for token in tokens:
+            above = path[-1] if path else ROOT
+            found = np.flatnonzero((self.parents == above) & (self.tokens == token))
+            if not found.size:
+                break
+            path.append(int(found[0]))
+        return np.array(path, np.int64)
+
+    def places(self, tree: DraftTree) -> NDArray[np.int64]:
+        """Where each node of a tree stands here, (n,), or `UNRUN`."""
+        ranks = {key: rank for rank, key in enumerate(zip(self.parents.tolist(), self.tokens.tolist()))}
+        places = np.full(len(tree) + 1, ROOT)  # The last one stands for the root.
+        for node, (parent, token) in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist())):
+            places[node] = ranks.get((int(places[parent]), token), UNRUN)
+        return places[:-1]
+
+
+NOTHING = Drafted(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), bool))
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """A draft whose verdict is to come."""
+
+    tree: DraftTree
+    proposed: list[Proposals]
+    """What follows the root, and then each node that was run, in the order of the runs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Tokens that a verdict may add: of the accepted nodes, and the bonus."""
+
+    tokens: tuple[int, ...]
+    chance: float
+    flight: Flight = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A draft of what follows an outcome."""
+
+    flight: Flight
+    drafted: Drafted
+    rows: list[Rows]
+    """Of each layer: those of the outcome's tokens, then those of `drafted`."""
+    chain: Chain
+    taken: tuple[int, float] | None
+
+
+def fresh_leaves(tree: DraftTree, drafted: Drafted, final: Collection[int] = ()) -> NDArray[np.int64]:
+    """Nodes that were not run although the answer may go on from them: the likeliest, at most `MOST_LEAVES`."""
+    assert tree.acceptance is not None
+    known = (drafted.places(tree) != UNRUN) | np.isin(tree.tokens, list(final)) | (tree.acceptance < LEAST_CHANCE)
+    likeliest = np.argsort(np.where(known, np.inf, -tree.acceptance), kind="stable")
+    return np.sort(likeliest[: min(MOST_LEAVES, int((~known).sum()))])
+
+
+def outcomes(
+    flight: Flight,
+    drafted: Drafted,
+    acceptance: Acceptance | None = None,
+    final: Collection[int] = (),
+    most: int = MOST_OUTCOMES,
+) -> list[Outcome]:
+    """What the verdict on a draft in flight may bring, the likeliest first; none after a `final` token.
+
+    Of the draft's nodes, only those that were run are known to go on in some way.
+    """
+    tree = flight.tree
+    assert tree.acceptance is not None
+    places = np.append(drafted.places(tree), ROOT)
+    ends = np.flatnonzero(places != UNRUN)  # The last of them is the root.
+    log_probs, ids = (np.concatenate(parts) for parts in zip(*flight.proposed, strict=True))
+    log_probs, ids = log_probs[1 + places[ends]], ids[1 + places[ends]]
+    depths = 1 + np.append(tree.depths(), 0).astype(np.int64)[ends, None]
+    scores: NDArray[Any] = np.minimum(log_probs, 0.0) if acceptance is None else acceptance(log_probs, depths, 1)
+    excess = np.maximum(np.logaddexp.reduce(scores, axis=1, keepdims=True), 0.0)
+    chances = np.append(tree.acceptance, 1.0)[ends, None] * np.exp(scores - excess)
+    chances[np.isin(ids, list(final)) | np.isin(np.append(tree.tokens, -1)[ends], list(final))[:, None]] = 0.0
+    rows = np.full(len(tree) + 1, -1)
+    rows[ends] = np.arange(len(ends))
+    for parent, token in zip(tree.parents.tolist(), tree.tokens.tolist()):
+        if rows[parent] >= 0:
+            chances[rows[parent], ids[rows[parent]] == token] = 0.0
+    found = []
+    for at in np.argsort(-chances, axis=None, kind="stable")[:most].tolist():
+        end, choice = divmod(at, chances.shape[1])
+        if chances[end, choice] < LEAST_CHANCE:
+            break
+        node = int(ends[end]) if ends[end] < len(tree) else ROOT
+        path = [int(tree.tokens[above]) for above in tree.path(node)]
+        found.append(Outcome((*path, int(ids[end, choice])), float(chances[end, choice]), flight))
+    return found

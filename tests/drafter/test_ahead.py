@@ -1,0 +1,228 @@
+"""What is drafted ahead is what would be drafted then, and leaves no trace where something else comes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, NOTHING, UNRUN, Drafted
+from drafter.calibration import Calibration
+from drafter.cost import Cost
+from drafter.multicandidate import DraftSampling
+from drafter.ngram import NGramIndex
+from drafter.search import Pace
+from drafter.second_stage import SecondStage
+from drafter.tree import ROOT, DraftTree
+from tests.drafter.test_context import piece, same_tree, watched
+
+BUSH = Pace(depth=4, breadth=4, nodes=24)
+NEXT = Pace(depth=3, breadth=3, nodes=12)
+
+few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+seeds = st.integers(0, 2**31)
+
+
+def prepared(context, most=3, final=()):
+    """What was drafted for: the likeliest outcomes of the last draft."""
+    outcomes = context.outcomes(None, final)[:most]
+    assert outcomes and all(context.prepare(outcome, NEXT) for outcome in outcomes)
+    return outcomes
+
+
+@few
+@given(seeds, st.integers(0, 10), st.integers(0, 2), st.data())
+def test_an_adopted_draft_and_all_after_it_equal_a_fresh_context_s(tiny, seed, known, rank, data):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, known)
+    context = tiny.context(tokens, memory)
+    context.draft(BUSH)
+    outcomes = prepared(context)
+    came = outcomes[min(rank, len(outcomes) - 1)].tokens
+    context.commit(came)
+    fresh = tiny.context([*tokens, *came], memory)
+    assert context.ready is not None
+    tree = context.adopt()
+    same_tree(tree, fresh.draft(NEXT))
+    # Its rows are where the next verdict looks for them, and what is drafted ahead of that is right again.
+    node = data.draw(st.integers(ROOT, len(tree) - 1))
+    again = prepared(context)
+    more = data.draw(st.sampled_from([again[0].tokens, (*(int(tree.tokens[at]) for at in tree.path(node)), 7)]))
+    context.commit(more)
+    fresh.commit(more)
+    same_tree(context.adopt() if context.ready is not None else context.draft(NEXT), fresh.draft(NEXT))
+    assert context.tokens == fresh.tokens == [*tokens, *came, *more]
+
+
+@few
+@given(seeds, st.integers(0, 24), st.integers(0, 60))
+def test_what_did_not_come_leaves_no_trace(tiny, seed, node, calls_allowed):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 9)
+    context = tiny.context(tokens, memory)
+    tree = context.draft(BUSH)
+    taken, left = context.taken, iter(range(calls_allowed))
+    for outcome in context.outcomes():
+        if not context.prepare(outcome, NEXT, halted=lambda: next(left, None) is None):
+            break
+    assert context.tokens == tokens and context.taken == taken
+    accepted = [int(tree.tokens[at]) for at in tree.path(node - 1)]
+    came = [*accepted, 7, 9]  # No verdict has two tokens that were not drafted, so it cannot have been prepared.
+    context.commit(came)
+    assert context.ready is None
+    with pytest.raises(ValueError, match="no draft was prepared"):
+        context.adopt()
+    same_tree(context.draft(BUSH), tiny.context([*tokens, *came], memory).draft(BUSH))
+
+
+@few
+@given(seeds)
+def test_memory_that_comes_in_between_counts_for_what_is_drafted_later(tiny, seed):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 14)
+    context = tiny.context(tokens, piece(memory, 0, 6))
+    context.draft(BUSH)
+    first, *_ = prepared(context)
+    context.remember(6, piece(memory, 6, 11))
+    assert context.prepare(first, NEXT), "memory does not change what is in flight"
+    context.commit(first.tokens)
+    count = len(context.tokens) - 1
+    context.remember(11, piece(memory, 11, min(count, 14)))
+    assert context.ready is not None
+    same_tree(context.draft(BUSH), tiny.context(context.tokens, piece(memory, 0, min(count, 14))).draft(BUSH))
+    assert context.ready is None
+
+
+@few
+@given(seeds)
+def test_the_memory_of_an_adopted_draft_s_past_may_come_after_it(tiny, seed):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
+    context = tiny.context(tokens, piece(memory, 0, 6))
+    context.draft(BUSH)
+    first, *_ = prepared(context)
+    context.commit(first.tokens)
+    tree = context.adopt()
+    context.remember(6, piece(memory, 6, 12))
+    came = [int(tree.tokens[0]), 5]
+    context.commit(came)
+    fresh = tiny.context(tokens, memory)
+    fresh.commit([*first.tokens, *came])
+    if not tiny.config.inference_layers:  # Guessed rows of inferred layers depend on the memory of their time.
+        same_tree(context.draft(BUSH), fresh.draft(BUSH))
+    assert context.memory_length == fresh.memory_length and context.tokens == fresh.tokens
+
+
+def test_late_outcomes_are_dropped(tiny):
+    context = tiny.context(tiny.tokens(0, 12))
+    tree = context.draft(BUSH)
+    first, *_ = prepared(context)
+    context.commit([int(tree.tokens[0])])
+    assert not context.prepare(first, NEXT) and context.ready is None
+    context.draft(BUSH)
+    assert not context.prepare(first, NEXT)
+    second, *_ = prepared(context)
+    context.draft(BUSH)  # Of the same tokens, but its nodes' rows are others.
+    context.commit(second.tokens)
+    assert context.ready is None
+    context.rewind(12)
+    assert context.outcomes() == []
+    context.draft(BUSH)
+    second, *_ = prepared(context)
+    context.commit(second.tokens)
+    assert context.ready is not None
+    context.rewind(len(context.tokens) - 1)
+    assert context.ready is None
+
+
+def test_a_halt_comes_after_one_call_at_most(tiny):
+    context, calls = watched(tiny, tiny.tokens(0, 12))
+    context.draft(BUSH)
+    outcome, *_ = context.outcomes()
+    for allowed in range(4):
+        calls.clear()
+        assert context.prepare(outcome, NEXT, halted=lambda: len(calls) >= allowed) == (allowed == 3)  # noqa: B023
+        assert len(calls) == allowed
+
+
+@few
+@given(seeds, st.booleans())
+def test_outcomes_are_what_a_verdict_may_bring_and_as_likely_as_the_drafter_says(tiny, seed, calibrated):
+    tokens, memory = tiny.tokens(seed, 12), tiny.memory(seed, 12)
+    context, calibration = tiny.context(tokens, memory), Calibration() if calibrated else None
+    tree = context.draft(BUSH, None, calibration)
+    found = context.outcomes(calibration)
+    chances = [outcome.chance for outcome in found]
+    assert 0 < len(found) <= MOST_OUTCOMES and chances == sorted(chances, reverse=True)
+    assert min(chances) >= LEAST_CHANCE and sum(chances) <= 1.0 + 1e-6
+    drafted = Drafted.of(tree)
+    for outcome in found[:4]:
+        path = drafted.follow(outcome.tokens)
+        assert len(path) == len(outcome.tokens) - 1, "a bonus is no node of the draft"
+        log_probs, ids = tiny.context([*tokens, *outcome.tokens[:-1]], memory)._run_tokens()
+        bonus = float(log_probs[0][ids[0] == outcome.tokens[-1]][0])
+        assert abs(float(tree.log_probs[path].sum()) + bonus - np.log(outcome.chance)) < 1e-3
+
+
+def test_nothing_follows_a_final_token(tiny):
+    context = tiny.context(tiny.tokens(0, 12))
+    tree = context.draft(BUSH)
+    everything = {token for outcome in context.outcomes() for token in outcome.tokens}
+    final = {context.outcomes()[0].tokens[-1]}
+    assert not any(final & set(outcome.tokens) for outcome in context.outcomes(None, final))
+    assert context.outcomes(None, everything | set(tree.tokens.tolist()) | set(range(61))) == []
+
+
+def test_sampled_drafts_have_no_outcomes(tiny):
+    context = tiny.context(tiny.tokens(0, 12))
+    context.draft(BUSH, DraftSampling(1.0, seed=3))
+    assert context.outcomes() == []
+
+
+def test_an_empty_draft_has_the_drafter_s_own_next_tokens_as_outcomes(tiny):
+    context = tiny.context(tiny.tokens(0, 12))
+    context.draft(Pace(depth=0))
+    first = context.outcomes()[0]
+    assert first.tokens == (int(tiny.context(tiny.tokens(0, 12))._run_tokens()[1][0, 0]),)
+    assert context.prepare(first, BUSH)
+    context.commit(first.tokens)
+    same_tree(context.adopt(), tiny.context(context.tokens).draft(BUSH))
+
+
+def test_as_large_as_pays(tiny):
+    context, pace = tiny.context(tiny.tokens(0, 12)), Pace(depth=6, breadth=4, nodes=24, cost=Cost(0.02, 0.01, 0.001))
+    context.draft(pace)
+    first = context.outcomes()[0]
+    assert context.prepare(first, pace)
+    context.commit(first.tokens)
+    tree = context.adopt()
+    same_tree(tree, tiny.context(context.tokens).draft(pace))
+    assert len(tree) < 24
+
+
+def test_guesses_of_a_second_stage_follow_what_is_supposed(tiny):
+    tokens = tiny.tokens(0, 8) * 3
+    stage, plain = SecondStage([NGramIndex()]), SecondStage([NGramIndex()])
+    context, fresh = tiny.context(tokens, None, stage), tiny.context(tokens, None, plain)
+    pace = Pace(depth=4, breadth=4, nodes=24, deepest=8)
+    same_tree(context.draft(pace), fresh.draft(pace))
+    chain = stage.chain
+    assert chain.tokens == plain.chain.tokens != []
+    outcomes = context.outcomes()
+    for outcome in outcomes:
+        assert context.prepare(outcome, pace)
+    assert stage.chain == chain
+    came = outcomes[-1].tokens
+    context.commit(came)
+    fresh.commit(came)
+    same_tree(context.adopt(), fresh.draft(pace))
+    assert stage.chain == plain.chain and stage.accepted == plain.accepted
+    assert stage.guess() == plain.guess()
+
+
+def test_places_of_nodes():
+    drafted = NOTHING.grown(np.array([4, 5]), np.array([ROOT, 0])).grown(np.array([6, 7, 8]), np.array([ROOT, 1, 3]))
+    np.testing.assert_array_equal(
+        drafted.sees,
+        np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 1, 1]], bool),
+    )
+    tree = DraftTree(np.array([6, 4, 9, 5]), np.array([ROOT, ROOT, 0, 1]))
+    assert drafted.places(tree).tolist() == [2, 0, UNRUN, 1]
+    assert drafted.follow([4, 5, 7, 8, 1]).tolist() == [0, 1, 3, 4] and drafted.follow([9]).size == 0
