@@ -1,4 +1,4 @@
-"""What is kept on the device: conversations with full-text search, and the drafter's memory of them."""
+"""What is kept on the device: conversations with full-text search, what waits for the target, and memory."""
 
 from storage.database import (
     AlreadyFinished,
@@ -12,6 +12,7 @@ from storage.database import (
     StorageReadOnly,
 )
 from storage.messages import Conversation, FinalStatus, Message, Role, Stats, Status
+from storage.queue import Queued
 from storage.search import Hit
 from storage.store import Store
 
@@ -24,6 +25,7 @@ __all__ = [
     "NewerDatabase",
     "NotADatabase",
     "NotFound",
+    "Queued",
     "Role",
     "Stats",
     "Status",

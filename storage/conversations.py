@@ -38,8 +38,8 @@ class Conversations(Database):
     # ---- conversations ------------------------------------------------------------------------------------------
 
     def create_conversation(self, title: str = "") -> Conversation:
-        now = _now()
-        conversation = Conversation(_new_id(), well_formed(title), None, created=now, updated=now)
+        created = now()
+        conversation = Conversation(new_id(), well_formed(title), None, created=created, updated=created)
         with self._write() as database:
             database.execute(
                 "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?)",
@@ -56,18 +56,18 @@ class Conversations(Database):
     def conversation(self, conversation_id: str) -> Conversation:
         """Raises `NotFound`."""
         with self._read() as database:
-            return _conversation(database, conversation_id)
+            return find_conversation(database, conversation_id)
 
     def rename(self, conversation_id: str, title: str) -> None:
         """Raises `NotFound`."""
         with self._write() as database:
-            _conversation(database, conversation_id)
+            find_conversation(database, conversation_id)
             database.execute("UPDATE conversations SET title = ? WHERE id = ?", (well_formed(title), conversation_id))
 
     def delete(self, conversation_id: str) -> None:
         """Removes the conversation with all its branches and memory. Raises `NotFound`."""
         with self._write() as database:
-            _conversation(database, conversation_id)
+            find_conversation(database, conversation_id)
             database.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,))
 
     # ---- messages -----------------------------------------------------------------------------------------------
@@ -79,33 +79,24 @@ class Conversations(Database):
 
         A pending or streaming message belongs to this store until `finish`. Raises `NotFound`.
         """
-        message_id, now = _new_id(), _now()
         with self._write() as database:
-            _conversation(database, conversation_id)
+            find_conversation(database, conversation_id)
             if parent_id is not None:
-                _message(database, parent_id, conversation_id)
+                find_message(database, parent_id, conversation_id)
             owner = None if status in get_args(FinalStatus) else self._owner.claim()
-            database.execute(
-                """
-                INSERT INTO messages (id, conversation_id, parent_id, role, text, status, owner, created)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """,
-                (message_id, conversation_id, parent_id, role, well_formed(text), status, owner, now),
+            return insert_message(
+                database, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner
             )
-            database.execute(
-                "UPDATE conversations SET tip_id = ?, updated = ? WHERE id = ?", (message_id, now, conversation_id)
-            )
-            return _message(database, message_id)
 
     def message(self, message_id: str) -> Message:
         """Raises `NotFound`."""
         with self._read() as database:
-            return _message(database, message_id)
+            return find_message(database, message_id)
 
     def messages(self, conversation_id: str) -> list[Message]:
         """Every branch, oldest first, so that parents come before their children. Raises `NotFound`."""
         with self._read() as database:
-            _conversation(database, conversation_id)
+            find_conversation(database, conversation_id)
             rows = database.query(
                 f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? ORDER BY messages.key", (conversation_id,)
             )
@@ -130,24 +121,17 @@ class Conversations(Database):
     def thread(self, conversation_id: str) -> list[Message]:
         """The shown branch, from its first message to the conversation's tip. Raises `NotFound`."""
         with self._read() as database:
-            _conversation(database, conversation_id)
-            rows = database.query(
-                f"""
-                WITH RECURSIVE branch (id, height) AS (
-                    SELECT tip_id, 0 FROM conversations WHERE id = ?
-                    UNION ALL
-                    SELECT parent_id, height + 1 FROM branch JOIN messages USING (id)
-                )
-                {SELECT_MESSAGES} JOIN branch ON branch.id = messages.id ORDER BY branch.height DESC
-                """,
-                (conversation_id,),
-            )
-            return [message_from(row) for row in rows]
+            return _branch(database, find_conversation(database, conversation_id).tip_id)
+
+    def branch(self, message_id: str) -> list[Message]:
+        """From the first message of a branch to this one, whichever branch is shown. Raises `NotFound`."""
+        with self._read() as database:
+            return _branch(database, find_message(database, message_id).id)
 
     def set_tip(self, conversation_id: str, message_id: str) -> None:
         """Shows the branch that ends with this message. Raises `NotFound`."""
         with self._write() as database:
-            _message(database, message_id, conversation_id)
+            find_message(database, message_id, conversation_id)
             database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message_id, conversation_id))
 
     # ---- an answer while it is written --------------------------------------------------------------------------
@@ -178,12 +162,22 @@ class Conversations(Database):
         text: str,
         status: FinalStatus,
         stats: Stats,
+        *,
+        settles: str | None = None,
     ) -> None:
-        """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`."""
+        """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`.
+
+        `settles`: the answer, this one or one beside it, that nothing waits for any more; it leaves the queue. Where it
+        is the conversation's tip and this one is done, this one takes its place.
+        """
         packed = (pack_tokens(tokens), pack_provenance(provenance), msgspec.json.encode(stats).decode())
         with self._write() as database:
             _unfinished(database, message_id)
             _settle(database, message_id, well_formed(text), *packed, status)
+            if settles is not None:
+                database.execute("DELETE FROM queue WHERE message_id = ?", (settles,))
+                if status == "done":
+                    database.execute("UPDATE conversations SET tip_id = ? WHERE tip_id = ?", (message_id, settles))
 
     def recover(self) -> list[Message]:
         """Ends as 'stopped' every message that a dead process left unfinished, with what its last checkpoint held.
@@ -200,7 +194,7 @@ class Conversations(Database):
             for message_id in orphans:
                 row = next(database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
                 _settle(database, message_id, row["text"], row["tokens"], row["provenance"], row["stats"], "stopped")
-            return [_message(database, message_id) for message_id in orphans]
+            return [find_message(database, message_id) for message_id in orphans]
 
 
 def _settle(
@@ -221,17 +215,59 @@ def _settle(
     database.execute("DELETE FROM partials WHERE message_id = ?", (message_id,))
     database.execute(
         "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation_id FROM messages WHERE id = ?)",
-        (_now(), message_id),
+        (now(), message_id),
     )
 
 
-def _conversation(database: sqlite_utils.Database, conversation_id: str) -> Conversation:
+def insert_message(
+    database: sqlite_utils.Database,
+    conversation_id: str,
+    role: Role,
+    text: str,
+    *,
+    parent_id: str | None,
+    status: Status,
+    owner: str | None,
+    tip: bool = True,
+) -> Message:
+    """A new message inside the caller's transaction; `tip`: the shown branch ends with it from now on."""
+    message_id, created = new_id(), now()
+    database.execute(
+        """
+        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, owner, created)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (message_id, conversation_id, parent_id, role, well_formed(text), status, owner, created),
+    )
+    database.execute(
+        "UPDATE conversations SET tip_id = CASE WHEN ? THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
+        (tip, message_id, created, conversation_id),
+    )
+    return find_message(database, message_id)
+
+
+def _branch(database: sqlite_utils.Database, tip_id: str | None) -> list[Message]:
+    rows = database.query(
+        f"""
+        WITH RECURSIVE branch (id, height) AS (
+            VALUES (?, 0)
+            UNION ALL
+            SELECT parent_id, height + 1 FROM branch JOIN messages USING (id)
+        )
+        {SELECT_MESSAGES} JOIN branch ON branch.id = messages.id ORDER BY branch.height DESC
+        """,
+        (tip_id,),
+    )
+    return [message_from(row) for row in rows]
+
+
+def find_conversation(database: sqlite_utils.Database, conversation_id: str) -> Conversation:
     for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ?", (conversation_id,)):
         return Conversation(**row)
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
-def _message(database: sqlite_utils.Database, message_id: str, conversation_id: str | None = None) -> Message:
+def find_message(database: sqlite_utils.Database, message_id: str, conversation_id: str | None = None) -> Message:
     for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
             return message_from(row)
@@ -250,9 +286,9 @@ def _unfinished(database: sqlite_utils.Database, message_id: str) -> Status:
     return status
 
 
-def _new_id() -> str:
+def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -135,3 +135,28 @@ def m003_memory(database: sqlite_utils.Database) -> None:
             UPDATE memories SET bytes = bytes - length(old.data) WHERE key = old.memory_key;
         END;
     """)
+
+
+# A row is a prompt that was not sent yet, or an answer that the target has yet to give or to verify. A prompt turns
+# into its answer in the transaction that stores both; `answer_id` is what is being written beside an answer.
+
+
+@migration
+def m004_queue(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE queue (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            conversation_id TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            text TEXT,
+            message_id TEXT UNIQUE,
+            answer_id TEXT,
+            created TEXT NOT NULL,
+            FOREIGN KEY (conversation_id, message_id) REFERENCES messages (conversation_id, id) ON DELETE CASCADE,
+            FOREIGN KEY (conversation_id, answer_id) REFERENCES messages (conversation_id, id) ON DELETE CASCADE,
+            CHECK ((text IS NULL) = (message_id IS NOT NULL)),
+            CHECK (answer_id IS NULL OR message_id IS NOT NULL)
+        );
+        CREATE INDEX queue_by_conversation ON queue (conversation_id);
+        CREATE INDEX queue_by_answer ON queue (answer_id);
+    """)

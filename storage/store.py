@@ -7,10 +7,11 @@ from typing import Self
 
 from storage.conversations import Conversations
 from storage.memory import Memories
+from storage.queue import Queue
 from storage.search import Search
 
 
-class Store(Conversations, Memories, Search):
+class Store(Conversations, Queue, Memories, Search):
     """Everything that is kept on the device, in one SQLite file that several processes may open at once.
 
     Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.

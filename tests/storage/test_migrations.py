@@ -52,6 +52,26 @@ def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> N
     assert backup.stat().st_mtime_ns == written
 
 
+def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = sqlite_utils.Database(connection)
+        MIGRATIONS.apply(database, stop_before="m004_queue")
+        database.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', '', '')")
+        database.execute(
+            """
+            INSERT INTO messages (id, conversation_id, role, text, status, tokens, provenance, created)
+            VALUES ('m', 'c', 'assistant', 'tar', 'done', x'01000000', x'00', '')
+            """
+        )
+    with closing(Store.open(path)) as store:
+        assert store.queued() == []
+        store.enqueue("c", "and a zip?")
+        store.enqueue_verification("m")
+        assert [queued.kind for queued in store.queued()] == ["ask", "verify"]
+    assert "queue" not in names(path.with_name("outrider.db.before-m004_queue"))
+
+
 def test_a_migration_that_fails_changes_nothing(old_database: Path) -> None:
     with closing(sqlite3.connect(old_database)) as connection:
         connection.execute("CREATE TABLE memory_chunks (in_the_way)")
