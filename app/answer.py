@@ -20,10 +20,10 @@ INCOMPLETE = "\ufffd"
 class Answer:
     """Verified tokens, then tokens that the drafter wrote alone, then guesses that are shown but not part of it."""
 
-    def __init__(self, text: ChatText) -> None:
+    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0) -> None:
         self._text = text
-        self.tokens: list[int] = []
-        self.verified = 0
+        self.tokens = list(tokens)
+        self.verified = verified
         """How many of the tokens, from the first, the target has verified."""
         self.beyond = ""
         """The target's text where the vocabulary cannot spell it; then there are no tokens."""
@@ -49,6 +49,10 @@ class Answer:
     def said(self, count: int) -> str:
         """What the first so many tokens say, as the models read it."""
         return self.beyond + self._text.decode(self.tokens[:count])
+
+    def begin(self) -> list[Shown]:
+        """Show the tokens that it was made with; call it first."""
+        return self._show(verified=self.verified) if self.tokens else []
 
     def guess(self, tokens: Sequence[int]) -> list[Shown]:
         """Show tokens that may come next."""

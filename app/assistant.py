@@ -15,19 +15,23 @@ from dataclasses import asdict
 from types import TracebackType
 from typing import Self
 
+from app.answer import Answer
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source
 from app.drafting import Drafting
-from app.events import Done, Event, Failed, Mode, ModeChanged, Started, Stats
+from app.events import Done, Event, Failed, Judged, Mode, ModeChanged, Started, Stats
+from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Line, NoAnswer, Reply
 from app.retrieval import Retrieval
 from app.transcript import conversation_messages, conversation_tokens
+from app.verification import judge, unverified, verified_length
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.protocol import Sampling
 from storage import FinalStatus, Message, StorageError, Store
+from storage import Stats as StoredStats
 
 OPEN_CONVERSATIONS = 4
 """Conversations whose drafter state is kept; others start again from what is stored of them."""
@@ -72,6 +76,7 @@ class Assistant:
         self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
         self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
         self._reply: Reply | None = None
+        self.outbox = Outbox(self, self._connection)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -112,6 +117,23 @@ class Assistant:
             return ModeChanged(mode, connection.why)
         return ModeChanged("warming" if connection.warming else "offline", connection.why)
 
+    @property
+    def replying(self) -> bool:
+        return self._reply is not None
+
+    def no_verifier(self) -> Failed | None:
+        """Why only the drafter could answer now; None where the verifier is there."""
+        if self._connection is not None and self._connection.verifier is not None:
+            return None
+        return Failed(f"No verifier: {self.status().why}.", "unavailable")
+
+    async def settled(self) -> ModeChanged:
+        """The mode, once the first connection is made or has failed."""
+        self.start()
+        while self._connection is not None and self._connection.warming:
+            await self._connection.changed()
+        return self.status()
+
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
         """Each later change of the mode while no reply runs; a reply reports its own."""
         self.start()
@@ -132,20 +154,59 @@ class Assistant:
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        if self._reply is not None:
-            raise RuntimeError("one reply at a time: stop the running one, or wait for it")
-        self.start()
+        self._begin()
         try:
-            thread, message = self._ask(conversation_id, prompt)
+            message = self._ask(conversation_id, prompt)
         except StorageError as error:
             yield Failed(str(error), "internal")
             return
-        yield Started(conversation_id, message.id)
+        async with contextlib.aclosing(self.answer(message)) as events:
+            async for event in events:
+                yield event
+
+    async def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
+        """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from what it
+        keeps.
+
+        What comes of it is stored beside that answer, which stays as it was, and shown in its place unless something
+        was said after it. `Judged` tells what was kept, before `Done`. Without a verifier it is `Failed`, and nothing
+        is stored.
+        """
+        self._begin()
+        try:
+            drafted = self.store.message(message_id)
+            problem = self.no_verifier()
+            if problem is None and not unverified(drafted):
+                problem = Failed("Every token of that answer is verified already.", "internal")
+            beside = None if problem else self.store.add_beside(message_id)
+        except StorageError as error:
+            problem, beside = Failed(str(error), "internal"), None
+        if beside is None:
+            yield problem or Failed("Another window is at work on that answer; wait until it is done.", "internal")
+            return
+        async with contextlib.aclosing(self.answer(beside, drafted)) as events:
+            async for event in events:
+                yield event
+
+    def _begin(self) -> None:
+        if self._reply is not None:
+            raise RuntimeError("one reply at a time: stop the running one, or wait for it")
+        self.start()
+
+    async def answer(self, message: Message, verifies: Message | None = None) -> AsyncGenerator[Event, None]:
+        """Write the answer that a pending message is to become; for `reply`, `verify` and the outbox.
+
+        `verifies`: a finished answer beside it, whose drafted tokens the target is to keep or replace.
+        """
+        yield Started(message.conversation_id, message.id)
         reply: Reply | None = None
         last: Event
         status: FinalStatus = "stopped"  # Stays where the iterator is left early.
+        settled = False
+        judged: Judged | None = None
         try:
-            reply = self._reply = self._new_reply(conversation_id, thread)
+            thread = self.store.branch(message.id)[:-1]
+            reply = self._reply = self._new_reply(message.conversation_id, thread, verifies)
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, Stats):
@@ -153,24 +214,32 @@ class Assistant:
                         self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
                     yield step
             status, last = _outcome(reply)
+            settled = status == "done" and (verifies is not None or all(last.provenance))
+            if settled and verifies is not None:
+                judged = judge(verifies, reply.answer.tokens, reply.answer.text)
         except NoAnswer as error:
-            status, last = "failed", error.event
+            status, last, settled = "failed", error.event, error.event.code == "too_long"
         except (DrafterError, StorageError) as error:
-            status, last = "failed", Failed(str(error), "internal")
+            status, last, settled = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
         finally:
             self._reply = None
-            unsaved = self._finish(message.id, reply, status)
+            about: dict[str, str | int] = {} if verifies is None else {"verifies": verifies.id}
+            if judged is not None:
+                about |= {"kept": judged.kept, "of": judged.of}
+            unsaved = self._finish(message.id, reply, status, about, (verifies or message).id if settled else None)
+            self.outbox.stir()
+        if judged is not None:
+            yield judged
         yield unsaved or last
 
-    def _ask(self, conversation_id: str, prompt: str) -> tuple[list[Message], Message]:
-        """Stores the question and an answer that is pending; the thread up to the question, and the answer."""
+    def _ask(self, conversation_id: str, prompt: str) -> Message:
+        """Stores the question and an answer that is pending, which is returned."""
         thread = self.store.thread(conversation_id)
         parent = thread[-1].id if thread else None
         question = self.store.add_message(conversation_id, "user", prompt, parent_id=parent, status="done")
-        answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
-        return [*thread, question], answer
+        return self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
 
-    def _new_reply(self, conversation_id: str, thread: list[Message]) -> Reply:
+    def _new_reply(self, conversation_id: str, thread: list[Message], verifies: Message | None) -> Reply:
         """Raises `NoAnswer`, `TemplateFailed`."""
         tokens = conversation_tokens(self._drafter.text, thread)
         if len(tokens) > CONTEXT_TOKENS:
@@ -187,7 +256,10 @@ class Assistant:
         drafting, line = self._open[conversation_id]
         if self._retrieval is not None:
             self._retrieval.refresh()
-        settings = self._settings
+        settings, begun = self._settings, None
+        if verifies is not None:
+            begun = Answer(self._drafter.text, verifies.tokens, verified_length(verifies))
+            settings = settings.replaced({"max_tokens": max(settings.max_tokens, len(verifies.tokens))}, "the answer")
         seed = settings.seed if settings.seed is not None else secrets.randbits(32)
         return Reply(
             tokens,
@@ -200,16 +272,21 @@ class Assistant:
             line=line,
             connection=self._connection,
             draft=self._draft,
+            begun=begun,
         )
 
-    def _finish(self, message_id: str, reply: Reply | None, status: FinalStatus) -> Failed | None:
-        """Stores what there is; what went wrong where that is impossible."""
+    def _finish(
+        self, message_id: str, reply: Reply | None, status: FinalStatus, about: StoredStats, settles: str | None
+    ) -> Failed | None:
+        """Stores what there is, with `about` among its statistics; what went wrong where that is impossible."""
         try:
             if reply is None:
-                self.store.finish(message_id, (), (), "", status, {})
+                self.store.finish(message_id, (), (), "", status, about, settles=settles)
             else:
-                answer, stats = reply.answer, {**asdict(reply.stats), "tau": reply.stats.tau}
-                self.store.finish(message_id, answer.tokens, answer.provenance, answer.text, status, stats)
+                answer, stats = reply.answer, {**asdict(reply.stats), "tau": reply.stats.tau, **about}
+                self.store.finish(
+                    message_id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
+                )
         except StorageError as error:
             return Failed(str(error), "internal")
         return None

@@ -115,6 +115,23 @@ class Paced:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """An answer that was drafted alone is verified: how much of it the target kept. Comes before `Done`."""
+
+    message: str
+    """Id of the drafted answer, which stays as it was, beside the verified one."""
+    kept: int
+    of: int
+    """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
+    dropped: str
+    """Its text from the word on where the target went another way; empty where it only went on."""
+
+    def __str__(self) -> str:
+        share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
+        return f"the target kept {share} drafted tokens"
+
+
+@dataclass(frozen=True)
 class Done:
     """The answer is complete and stored, or was stopped and its text is stored."""
 
@@ -134,7 +151,7 @@ class Failed:
     code: Literal["unavailable", "incompatible", "too_long", "internal"]
 
 
-Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Paced | Done | Failed
+Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Paced | Judged | Done | Failed
 
 
 @dataclass

@@ -96,6 +96,8 @@ class Reply:
     """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
 
     `messages`: the same conversation as (role, text), for a server that reads no tokens.
+    `begun`: an answer to go on with, whose tokens that are not verified the target keeps or replaces; then the drafter
+    never goes on alone.
     """
 
     def __init__(
@@ -111,8 +113,9 @@ class Reply:
         line: Line,
         connection: Connection | None,
         draft: bool,
+        begun: Answer | None = None,
     ) -> None:
-        self.answer = Answer(text)
+        self.answer = begun or Answer(text)
         self.reason: Reason | None = None
         """Why it ended; None before."""
         self._prompt = list(prompt)
@@ -125,7 +128,7 @@ class Reply:
         self._line = line
         self._connection = connection
         self._draft = draft
-        self._alone_allowed = draft and settings.mode in ("auto", "offline")
+        self._alone_allowed = draft and begun is None and settings.mode in ("auto", "offline")
         self._stop_tokens = set(text.stop_tokens)
         self._stop = asyncio.Event()
         self._rounds = 0
@@ -144,7 +147,7 @@ class Reply:
         """What it says now cannot be joined to this answer."""
         self._guessed_before = drafting.guessed
         self._ahead = Lookahead(drafting, enabled=draft and settings.ahead and self._draft_sampling() is None)
-        self._verified = 0
+        self._given = self.answer.verified
         self._begun = time.monotonic()
         self._first_token: float | None = None
 
@@ -157,7 +160,7 @@ class Reply:
         rtt = self._connection.link.rtt_seconds if self._connection is not None else None
         return Stats(
             rounds=self._rounds,
-            verified=self.answer.verified,
+            verified=self.answer.verified - self._given,
             drafted=len(self.answer.suffix),
             drafted_nodes=self._drafted_nodes,
             second_stage=self._drafting.guessed - self._guessed_before,
@@ -174,6 +177,8 @@ class Reply:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """All that happens until `reason` is known. Raises `NoAnswer`."""
         trouble: NoAnswer | None = None
+        for shown in self.answer.begin():
+            yield shown
         try:
             with contextlib.nullcontext() if self._connection is None else self._connection.wanted():
                 if self._connection is not None and self._connection.warming:

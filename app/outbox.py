@@ -1,0 +1,112 @@
+"""What waits for the target, and when it is sent: prompts asked without a line, answers that are to be verified.
+
+All of it is in the database. This says what is due, and keeps a verifier that fails from being asked the same again
+and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from app.connection import Connection, Verifier
+from app.events import Event, Failed
+from storage import Queued, StorageError
+
+if TYPE_CHECKING:
+    from app.assistant import Assistant
+
+LOOK_SECONDS = 30.0
+"""Between two looks for what another program has queued."""
+
+
+class Outbox:
+    """The queue of `assistant`; `connection` None: nothing is ever due."""
+
+    def __init__(self, assistant: Assistant, connection: Connection | None) -> None:
+        self._assistant = assistant
+        self._store = assistant.store
+        self._connection = connection
+        self._stirred = asyncio.Event()
+        self._tried: tuple[str, Verifier | None] = "", None
+        """What was sent last, and with which verifier."""
+
+    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
+        """Keep a prompt for the target. Raises `StorageError`."""
+        queued = self._store.enqueue(conversation_id, prompt)
+        self.stir()
+        return queued
+
+    def enqueue_verification(self, message_id: str) -> Queued:
+        """Have an answer verified when the verifier is there. Raises `StorageError`."""
+        queued = self._store.enqueue_verification(message_id)
+        self.stir()
+        return queued
+
+    def queued(self) -> list[Queued]:
+        """What waits, in its order. Raises `StorageError`."""
+        return self._store.queued()
+
+    def unqueue(self, queued_id: str) -> Queued:
+        """Take it out; one that is being answered is not tried again. Raises `StorageError`."""
+        return self._store.unqueue(queued_id)
+
+    def stir(self) -> None:
+        """There may be something to send."""
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+    async def due(self) -> AsyncGenerator[Queued, None]:
+        """What is to be sent now, one after another, as often as the verifier is there and no reply runs.
+
+        Whoever reads this passes each on to `send`. What fails is due again when a verifier has come back.
+        """
+        self._assistant.start()
+        while (connection := self._connection) is not None:
+            stirred, verifier = self._stirred, connection.verifier
+            queued: Queued | None = None
+            if verifier is not None and not self._assistant.replying:
+                with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
+                    queued = self._store.next_queued()
+            if queued is not None and not self._was_tried(queued, verifier):
+                yield queued
+                if self._was_tried(queued, verifier):
+                    continue
+            waits = [asyncio.create_task(wait) for wait in (stirred.wait(), connection.changed())]
+            try:
+                await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+
+    async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
+        """Have it answered or verified, with the events of `Assistant.reply` or `verify`; none if somebody was faster.
+
+        It leaves the queue once the target has answered, or never can. Where the line is lost on the way, the drafter
+        may finish the answer, which then waits to be verified.
+        """
+        self._tried = queued.id, None if self._connection is None else self._connection.verifier
+        if queued.message_id is not None:
+            events = self._assistant.verify(queued.message_id)
+        elif problem := self._assistant.no_verifier():
+            yield problem
+            return
+        else:
+            try:
+                message = self._store.take(queued.id)
+            except StorageError as error:
+                yield Failed(str(error), "internal")
+                return
+            if message is None:
+                return
+            events = self._assistant.answer(message)
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield event
+
+    def _was_tried(self, queued: Queued, verifier: Verifier | None) -> bool:
+        # By identity: a verifier that has come back is another one, and worth another try.
+        return self._tried[0] == queued.id and self._tried[1] is verifier

@@ -1,0 +1,47 @@
+"""An answer that was drafted alone, and what the target says to it: how much of it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from app.events import Judged
+from app.sanitise import sanitise
+from storage import Message
+
+
+def unverified(answer: Message) -> bool:
+    """Whether the target has anything to say to it: it did not verify all of it, or it was cut off."""
+    return answer.role == "assistant" and (not all(answer.provenance) or answer.status != "done")
+
+
+def verified_length(answer: Message) -> int:
+    """Its tokens before the first that nobody verified."""
+    return sum(takewhile(bool, answer.provenance))
+
+
+def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
+    """What the target's own `tokens` and their text keep of a drafted answer; None where nothing was drafted."""
+    start = verified_length(answer)
+    if start == len(answer.tokens):
+        return None
+    kept = sum(takewhile(bool, (a == b for a, b in zip(answer.tokens[start:], tokens[start:]))))
+    return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text))
+
+
+def stored_judgement(verified: Message, answer: Message) -> Judged | None:
+    """The same, as it was stored with the verified answer; None where it was cut off before it was known."""
+    kept, of = verified.stats.get("kept"), verified.stats.get("of")
+    if not isinstance(kept, int) or not isinstance(of, int):
+        return None
+    return Judged(answer.id, kept, of, dropped(answer.text, verified.text))
+
+
+def dropped(drafted: str, verified: str) -> str:
+    """The end of a drafted text from the word on where it differs from the verified one."""
+    same = sum(takewhile(bool, (a == b for a, b in zip(drafted, verified))))
+    if same == len(drafted):
+        return ""
+    while same and not drafted[same - 1].isspace():
+        same -= 1
+    return sanitise(drafted[same:])
