@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
-from app.assistant import Assistant
 from app.config import Folders, Settings
-from app.events import Done, Drafted, Event, Failed, ModeChanged, Paced, ReplyText, Retracted, Verified
+from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, Paced, ReplyText, Retracted, Verified
 from app.opening import open_assistant
 from app.prompts import Prompt
+from storage import Store
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 TITLE_LENGTH = 60
@@ -27,6 +27,7 @@ class Answered:
     done: Done | None
     failed: Failed | None
     trace: tuple[Paced, ...] = ()
+    judged: Judged | None = None
 
     @property
     def text(self) -> str:
@@ -85,14 +86,14 @@ async def ask(question: str, settings: Settings, folders: Folders, *, as_json: b
         stream = None
         if not as_json and sys.stdout.isatty():
             stream = Stream(sys.stdout, final_drafts=settings.mode == "offline")
-        answered = await _answer(assistant, _new_conversation(assistant, question), question, stream)
+        answered = await listen(assistant.reply(new_conversation(assistant.store, question), question), stream)
     if answered.done is not None:
         if as_json:
             _print_json(answered.as_json())
         elif stream is None:
             print(answered.text)
         if drafted := answered.done.provenance.count(False):
-            _say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
+            say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
     return _exit_code(answered, settings, draft)
 
 
@@ -101,9 +102,9 @@ async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folder
     code = OK
     async with open_assistant(settings, folders, draft=draft) as assistant:
         for prompt in prompts:
-            conversation = _new_conversation(assistant, prompt.turns[0])
+            conversation = new_conversation(assistant.store, prompt.turns[0])
             for turn in prompt.turns:
-                answered = await _answer(assistant, conversation, turn, None)
+                answered = await listen(assistant.reply(conversation, turn))
                 name = {} if prompt.id is None else {"id": prompt.id}
                 _print_json({**name, "prompt": turn, **answered.as_json()})
                 if answered.done is None:
@@ -114,26 +115,30 @@ async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folder
     return code
 
 
-async def _answer(assistant: Assistant, conversation_id: str, question: str, stream: Stream | None) -> Answered:
+async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = None) -> Answered:
+    """One answer to its end; talk on stderr, text to `stream` as it comes."""
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
     trace: list[Paced] = []
-    async with aclosing(assistant.reply(conversation_id, question)) as events:
+    judged: Judged | None = None
+    async with aclosing(answer) as events:
         async for event in events:
             reply.apply(event)
             if stream is not None:
                 stream.apply(event)
             if isinstance(event, ModeChanged) and event.mode != "edge":
-                _say(f"{event.mode}: {event.why}")
+                say(f"{event.mode}: {event.why}")
             elif isinstance(event, Done):
                 done = event
             elif isinstance(event, Failed):
                 failed = event
-                _say(event.message)
+                say(event.message)
             elif isinstance(event, Paced):
                 trace.append(event)
-    return Answered(reply, done, failed, tuple(trace))
+            elif isinstance(event, Judged):
+                judged = event
+    return Answered(reply, done, failed, tuple(trace), judged)
 
 
 def _rounded(value: Any) -> Any:
@@ -143,9 +148,10 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _new_conversation(assistant: Assistant, question: str) -> str:
+def new_conversation(store: Store, question: str) -> str:
+    """Its id; it is named after the question."""
     title = " ".join(question.split())
-    return assistant.store.create_conversation(title[:TITLE_LENGTH]).id
+    return store.create_conversation(title[:TITLE_LENGTH]).id
 
 
 def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
@@ -160,5 +166,5 @@ def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
     print(f"outrider: {sentence}", file=sys.stderr, flush=True)

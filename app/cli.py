@@ -6,19 +6,20 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Annotated, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from app.config import Folders, Settings
+from app.command import FAILED, USAGE, Remote, Token
+from app.command import complain as _complain
+from app.command import fail as _fail
+from app.command import run as _run
+from app.command import settings_with as _settings
+from app.queue_commands import queue_commands, verify
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
 cli = typer.Typer(
@@ -32,9 +33,8 @@ history_commands = typer.Typer(help="List conversations, or search everything th
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
 drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_markup_mode=None, no_args_is_help=True)
 cli.add_typer(drafter_commands, name="drafter")
+cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 
-Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier's address.")]
-Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
     typer.Option("--mode", help="auto: verified while the line holds, drafted where it is faster."),
@@ -93,6 +93,9 @@ def ask(
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="Answer each line; JSON lines out.")
     ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Keep it for the verifier instead; it is sent with the settings of then.")
+    ] = False,
 ) -> None:
     """One answer on stdout."""
     from app.prompts import read_prompts
@@ -108,6 +111,8 @@ def ask(
     )
     if no_draft and settings.mode == "offline":
         _fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
+    if queue and (prompts is not None or json or no_draft):
+        _fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     if prompts is not None:
         if question is not None:
             _fail("Give a question or --prompts, not both.", USAGE)
@@ -118,9 +123,16 @@ def ask(
     question = "\n\n".join(part for part in (question or "", _piped()) if part.strip())
     if not question:
         _fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
+    if queue:
+        from app.later import keep
+
+        raise typer.Exit(keep(question, folders))
     from app.ask import ask as answer
 
     raise typer.Exit(_run(answer(question, settings, folders, as_json=json, draft=not no_draft)))
+
+
+cli.command()(verify)
 
 
 @cli.command()
@@ -352,15 +364,6 @@ def main() -> None:
         raise
 
 
-def _settings(**options: object) -> tuple[Settings, Folders]:
-    """Settings with the command line's own on top. Raises `ConfigError`."""
-    from app.config import Folders, load_settings
-
-    folders = Folders.locate()
-    given = {name: value for name, value in options.items() if value is not None}
-    return load_settings(folders).replaced(given, "the command line"), folders
-
-
 def _asked(prompts: Path | None) -> list[list[str]]:
     """The questions of each conversation of a prompt file, or of all stored ones. Raises `PromptsError`."""
     from app.drafters import stored_questions
@@ -382,22 +385,6 @@ def _piped() -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
-
-
-def _run(work: Coroutine[Any, Any, int]) -> int:
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
-def _complain(sentence: str) -> None:
-    print(f"outrider: {sentence}", file=sys.stderr)
-
-
-def _fail(sentence: str, code: int) -> NoReturn:
-    _complain(sentence)
-    raise typer.Exit(code)
 
 
 if __name__ == "__main__":
