@@ -6,7 +6,29 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from app.events import Event, ModeChanged
-from storage import Store
+from storage import Queued, Store
+
+
+class Outbox(Protocol):
+    """What waits for the target. All but `due` and `send` raise `StorageError`."""
+
+    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
+        """Keeps a prompt until the verifier is there."""
+
+    def enqueue_verification(self, message_id: str) -> Queued:
+        """Has an answer verified when the verifier is there."""
+
+    def queued(self) -> list[Queued]:
+        """What waits, in its order; not what is being sent."""
+
+    def unqueue(self, queued_id: str) -> Queued:
+        """Takes it out, and the conversation along that was begun for it."""
+
+    def due(self) -> AsyncIterator[Queued]:
+        """What is to be sent now, one after another; waits while there is nothing."""
+
+    def send(self, queued: Queued) -> AsyncIterator[Event]:
+        """The events of its answer or verification; none where another program was faster."""
 
 
 class Core(Protocol):
@@ -16,8 +38,15 @@ class Core(Protocol):
     def store(self) -> Store:
         """Conversations and messages; `reply` writes them, the screen reads them and creates conversations."""
 
+    @property
+    def outbox(self) -> Outbox:
+        """What waits for the target."""
+
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         """Stores the question, answers it, stores the answer. The text in the events is already sanitised."""
+
+    def verify(self, message_id: str) -> AsyncIterator[Event]:
+        """Has a stored answer verified; what comes of it is stored beside it."""
 
     def stop(self) -> None:
         """Ends the running reply, which then yields `Done(stopped=True)`; nothing happens where none runs."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.events import Done, Event, Failed, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, ReplyText, Started
 from app.sanitise import sanitise
 from app.tui.blocks import code_blocks
+from app.verification import stored_judgement
 from storage import Message
 
 Outcome = Literal["running", "done", "stopped", "failed"]
@@ -28,6 +29,10 @@ class Turn:
     """The answer ran into the length limit."""
     provenance: tuple[bool, ...] = ()
     """Per token of the finished answer: True where the target verified it."""
+    judged: Judged | None = None
+    """What the target kept of the answer that was drafted before: this one stands in its place, or beside it."""
+    awaiting: bool = False
+    """It is queued to be verified."""
     revision: int = 0
 
     @property
@@ -44,12 +49,26 @@ class Turn:
         return self.provenance.count(False)
 
     @property
+    def verifiable(self) -> bool:
+        """The target has not read all of it yet."""
+        return bool(self.drafted and self.message) and not self.running and self.judged is None
+
+    @property
+    def dropped(self) -> str:
+        """What the answer in whose place it stands had said instead."""
+        return "" if self.judged is None or self.drafted else self.judged.dropped
+
+    @property
     def note(self) -> str:
         """What a reader of the finished answer must know about it; empty where there is nothing to say."""
         parts = []
         if self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
-            parts.append(f"drafted offline, not verified{share}")
+            parts.append(f"drafted offline, not verified{share}" if self.judged is None else "drafted offline")
+            if self.awaiting:
+                parts.append("queued to be verified")
+        if self.judged is not None:
+            parts.append(str(self.judged))
         if self.outcome == "stopped":
             parts.append("stopped")
         if self.cut:
@@ -67,6 +86,8 @@ class Turn:
         self.reply.apply(event)
         if isinstance(event, Started):
             self.message = event.message
+        elif isinstance(event, Judged):
+            self.judged = event
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.reason == "length"
@@ -77,9 +98,32 @@ class Turn:
             self.outcome, self.error = "failed", event.message
         self.revision += 1
 
+    def judge(self, judged: Judged | None) -> None:
+        """The target has read this answer; its own stands beside it."""
+        self.judged, self.awaiting = judged, False
+        self.revision += 1
+
+    def await_verification(self, awaiting: bool) -> None:
+        """It is queued to be verified, or is not any more."""
+        if awaiting != self.awaiting:
+            self.awaiting = awaiting
+            self.revision += 1
+
     @classmethod
-    def of_thread(cls, thread: Iterable[Message]) -> list[Turn]:
-        """Pairs each stored question with its answer. Stored text may come from an import: it is sanitised here."""
+    def of_thread(
+        cls, thread: Iterable[Message], branches: Iterable[Message] = (), awaiting: Container[str] = ()
+    ) -> list[Turn]:
+        """Pairs each stored question with its answer. Stored text may come from an import: it is sanitised here.
+
+        `branches`: all messages of the conversation, to tell what the target kept of a drafted answer. `awaiting`: ids
+        of the answers that are queued to be verified.
+        """
+        messages = {message.id: message for message in branches}
+        judgements: dict[str, Judged] = {}
+        for message in messages.values():
+            original = messages.get(str(message.stats.get("verifies")))
+            if original is not None and (judged := stored_judgement(message, original)) is not None:
+                judgements[message.id] = judgements[original.id] = judged
         turns: list[Turn] = []
         for message in thread:
             if message.role == "user":
@@ -91,4 +135,5 @@ class Turn:
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
                 turn.reply.solid = sanitise(message.text)
+                turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns

@@ -17,12 +17,15 @@ WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),
     ("solid text", "verified by the target"),
     ("bar on the left", "drafted offline, not verified"),
+    ("struck text", "drafted offline, and not kept by the target"),
     ("τ", "tokens gained per round trip"),
     ("rtt", "round trip time of the link"),
 )
 ORDER = (
     "prompt.send",
     "prompt.newline",
+    "prompt.keep",
+    "chat.verify",
     "chat.stop",
     "chat.copy",
     "chat.new",

@@ -10,9 +10,9 @@ from textual.timer import Timer
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
-from app.tui.blocks import closed_length
+from app.tui.blocks import closed_length, split
 from app.tui.turn import Turn
-from app.tui.widgets.tail import Tail, highlighted
+from app.tui.widgets.tail import Tail, highlighted, preview
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
@@ -63,6 +63,7 @@ class Answer(Vertical):
         self._shown = len(stored)
         yield Prose(stored, open_links=False)
         yield Tail()
+        yield Static(classes="dropped", markup=False)
         yield Static(classes="error", markup=False)
         yield Static(classes="note", markup=False)
 
@@ -95,9 +96,13 @@ class Answer(Vertical):
             self._timer.stop()
         self.query_one(Tail).display = False
         self.query_one(Prose).display = bool(self.turn.text)
+        dropped = self.turn.dropped
+        blocks = [preview(dropped, block, len(dropped)) for block in split(dropped)]
+        self.query_one(".dropped", Static).update(Content("\n").join(blocks))
         self.query_one(".error", Static).update(Content(self.turn.error))
         self.query_one(".note", Static).update(Content(self.turn.note))
         self.set_class(bool(self.turn.drafted), "-drafted")
         self.set_class(self.turn.outcome == "stopped", "-stopped")
+        self.set_class(bool(self.turn.dropped), "-judged")
         self.set_class(bool(self.turn.error), "-failed")
         self.set_class(bool(self.turn.note), "-noted")

@@ -14,6 +14,8 @@ from app.sanitise import sanitise
 
 HINT = "enter send · shift+enter new line · f1 keys"
 HINT_RUNNING = "esc stop · f1 keys"
+HINT_OFFLINE = "enter ask the drafter · ctrl+l queue for the verifier · f1 keys"
+HINT_VERIFIABLE = "enter send · ctrl+t verify the drafted answer · f1 keys"
 
 
 class Prompt(TextArea):
@@ -22,6 +24,7 @@ class Prompt(TextArea):
     BINDINGS = [
         Binding("enter", "submit", "Send", id="prompt.send", priority=True),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline", priority=True),
+        Binding("ctrl+l", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
     ]
@@ -31,6 +34,15 @@ class Prompt(TextArea):
         """The person sent a prompt."""
 
         text: str
+
+    @dataclass
+    class Kept(Message):
+        """The person put a prompt off until the verifier is there."""
+
+        text: str
+
+    class Recalled(Message):
+        """The person wants the last prompt back that was put off."""
 
     @dataclass
     class Paged(Message):
@@ -47,6 +59,11 @@ class Prompt(TextArea):
     answering: var[bool] = var(False, toggle_class="-answering")
     """An answer is running: the hint says how to stop it."""
 
+    offline: var[bool] = var(False)
+    """Only the drafter would answer: the hint says how to wait for the verifier."""
+    verifiable: var[bool] = var(False)
+    """There is an answer to verify: the hint says how."""
+
     def __init__(self) -> None:
         super().__init__(placeholder="How do I …?", tab_behavior="focus", highlight_cursor_line=False)
         self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
@@ -55,21 +72,38 @@ class Prompt(TextArea):
         self._recalled: int | None = None
 
     def on_mount(self) -> None:
-        self.border_subtitle = HINT
+        self._hint()
 
-    def watch_answering(self, answering: bool) -> None:
-        self.border_subtitle = HINT_RUNNING if answering else HINT
+    def watch_answering(self) -> None:
+        self._hint()
+
+    def watch_offline(self) -> None:
+        self._hint()
+
+    def watch_verifiable(self) -> None:
+        self._hint()
+
+    def _hint(self) -> None:
+        if self.answering:
+            self.border_subtitle = HINT_RUNNING
+        elif self.offline:
+            self.border_subtitle = HINT_OFFLINE
+        else:
+            self.border_subtitle = HINT_VERIFIABLE if self.verifiable else HINT
 
     def write(self, text: str) -> None:
         """Replaces what is there; the cursor goes to the end."""
         self.text = text
         self.move_cursor(self.document.end)
 
-    # The app runs these two itself, ahead of the letters that wait in this widget's queue when text and Enter come in
+    # The app runs these three itself, ahead of the letters that wait in this widget's queue when text and Enter come in
     # one burst, as from `tmux send-keys`. So each takes its turn in the queue.
 
     def action_submit(self) -> None:
         self.call_later(self._submit)
+
+    def action_keep(self) -> None:
+        self.call_later(self._keep)
 
     def action_newline(self) -> None:
         self.call_later(self.insert, "\n")
@@ -79,6 +113,11 @@ class Prompt(TextArea):
         if text:
             self._recalled = None
             self.post_message(self.Submitted(text))
+
+    def _keep(self) -> None:
+        self._recalled = None
+        text = self.text.strip()
+        self.post_message(self.Kept(text) if text else self.Recalled())
 
     def action_scroll_transcript(self, pages: int) -> None:
         self.post_message(self.Paged(pages))

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from app.tui.turn import Turn
 from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.waiting import Waiting
 
 PAGE = 8
 """Turns that are mounted at once: a few screenfuls. 300 Markdown messages take 5.5 s to mount."""
@@ -49,6 +50,7 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def compose(self) -> Iterator[Widget]:
         yield Older()
+        yield Waiting()
 
     def on_mount(self) -> None:
         self._count_older()
@@ -60,7 +62,7 @@ class Transcript(VerticalScroll, can_focus=True):
         self._first = max(0, len(self.turns) - PAGE)
         with self.app.batch_update():
             await self.query_children("Question, Answer").remove()
-            await self.mount_all(self._widgets(self.turns[self._first :]))
+            await self.mount_all(self._widgets(self.turns[self._first :]), before=self.query_one(Waiting))
             self._count_older()
         self.anchor(False)
         self.call_after_refresh(self._settle)
@@ -68,10 +70,28 @@ class Transcript(VerticalScroll, can_focus=True):
     async def add(self, turn: Turn) -> None:
         """Appends a turn and moves to the end, where its answer will be."""
         self.turns.append(turn)
-        await self.mount_all(self._widgets([turn]))
+        await self.mount_all(self._widgets([turn]), before=self.query_one(Waiting))
         if len(self.turns) - self._first > LIMIT:
             await self._prune()
         self.scroll_end(animate=False)
+
+    async def replace(self, old: Turn, new: Turn) -> None:
+        """Puts another answer in the place of one; nothing happens where that one is not shown."""
+        at = next((at for at, turn in enumerate(self.turns) if turn is old), None)
+        if at is None:
+            return
+        self.turns[at] = new
+        for answer in self.query_children(Answer):
+            if answer.turn is old:
+                await self.mount(Answer(new), after=answer)
+                await answer.remove()
+        if new is self.turns[-1]:
+            self.scroll_end(animate=False)
+
+    async def refresh_notes(self) -> None:
+        """Draws what has changed of finished answers."""
+        for answer in self.query_children(Answer):
+            await answer.flush()
 
     @on(Older.Wanted)
     @work(exclusive=True, group="older")

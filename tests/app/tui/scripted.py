@@ -8,8 +8,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from app.events import Done, Drafted, Event, Failed, ModeChanged, ReplyText, Started, Stats, Verified
-from storage import FinalStatus, Store
+from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
+from storage import FinalStatus, Message, Queued, Store
 
 READY = ModeChanged("edge", "drafting here, verified by shell-guide")
 STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
@@ -32,6 +32,30 @@ def verified(text: str, piece: int = 7) -> list[Event]:
     return events
 
 
+class ScriptedOutbox:
+    """The store's queue; due is what a test says."""
+
+    def __init__(self, core: ScriptedCore) -> None:
+        self._core = core
+        self.enqueue = core.store.enqueue
+        self.enqueue_verification = core.store.enqueue_verification
+        self.queued = core.store.queued
+        self.unqueue = core.store.unqueue
+        self.returned: asyncio.Queue[Queued] = asyncio.Queue()
+
+    async def due(self) -> AsyncIterator[Queued]:
+        while True:
+            yield await self.returned.get()
+
+    async def send(self, queued: Queued) -> AsyncIterator[Event]:
+        if queued.message_id is not None:
+            async for event in self._core.verify(queued.message_id):
+                yield event
+        elif (answer := self._core.store.take(queued.id)) is not None:
+            async for event in self._core.play(answer):
+                yield event
+
+
 class ScriptedCore:
     """Answers the nth prompt by the nth script; saves question and answer as the assistant does."""
 
@@ -43,6 +67,7 @@ class ScriptedCore:
         self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
         self.stops = 0
         self._stopped = asyncio.Event()
+        self.outbox = ScriptedOutbox(self)
 
     def status(self) -> ModeChanged:
         return self.mode
@@ -56,15 +81,26 @@ class ScriptedCore:
         self._stopped.set()
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        self._stopped = asyncio.Event()
         self.prompts.append((conversation_id, prompt))
         thread = self.store.thread(conversation_id)
         question = self.store.add_message(
             conversation_id, "user", prompt, parent_id=thread[-1].id if thread else None, status="done"
         )
         answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
-        yield Started(conversation_id, answer.id)
+        async for event in self.play(answer):
+            yield event
+
+    async def verify(self, message_id: str) -> AsyncIterator[Event]:
+        answer = self.store.add_beside(message_id)
+        assert answer is not None
+        async for event in self.play(answer, message_id):
+            yield event
+
+    async def play(self, answer: Message, verifies: str | None = None) -> AsyncIterator[Event]:
+        self._stopped = asyncio.Event()
+        yield Started(answer.conversation_id, answer.id)
         text = ReplyText()
+        stats: dict[str, int | str] = {}
         for step in self.scripts.pop(0):
             if isinstance(step, asyncio.Event):
                 await self._either(step)
@@ -76,7 +112,10 @@ class ScriptedCore:
             if isinstance(step, Done):
                 status: FinalStatus = "stopped" if step.stopped else "done"
                 shown = text.solid if all(step.provenance) else text.solid + text.ghost
-                self.store.finish(answer.id, step.token_ids, step.provenance, shown, status, {})
+                settles = (verifies or answer.id) if not step.stopped and all(step.provenance) else None
+                self.store.finish(answer.id, step.token_ids, step.provenance, shown, status, stats, settles=settles)
+            elif isinstance(step, Judged):
+                stats = {"verifies": step.message, "kept": step.kept, "of": step.of}
             elif isinstance(step, Failed):
                 self.store.finish(answer.id, (), (), text.solid, "failed", {})
             yield step

@@ -5,15 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from textual.widgets import OptionList, Static
-from textual.widgets.markdown import Markdown
 
 from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
-from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import Answer, Question
-from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
@@ -21,35 +17,10 @@ from app.tui.widgets.welcome import EXAMPLES, Welcome
 from drafter.cost import Cost
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
 
 ANSWER = "Use `ls`:\n\n```sh\nls -la {{path}}\n```\n"
 WARMING = ModeChanged("warming", "starting the bundled verifier")
-
-
-class Window(OutriderApp):
-    """The application with short ways to what it shows."""
-
-    def text(self, selector: str) -> str:
-        return str(self.screen.query_one(selector, Static).content)
-
-    @property
-    def prompt(self) -> Prompt:
-        return self.screen.query_one(Prompt)
-
-    @property
-    def questions(self) -> list[str]:
-        return [str(question.content) for question in self.screen.query(Question)]
-
-    @property
-    def answers(self) -> list[str]:
-        """The text of each answer that is finished and drawn."""
-        answers = self.screen.query(Answer)
-        return [answer.query_one(Markdown).source for answer in answers if not answer.turn.running]
-
-    @property
-    def titles(self) -> list[str]:
-        options = self.screen.query_one(ConversationList).options
-        return [str(option.prompt) for option in options]
 
 
 async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> None:

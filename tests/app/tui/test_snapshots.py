@@ -15,6 +15,7 @@ from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.message import Answer
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.tail import Tail
+from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 
@@ -77,6 +78,35 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=play)
+
+
+def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> None:
+    question = "Unpack a .tar.gz file"
+    conversation = store.create_conversation(question).id
+    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
+    drafted = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    text = "Use `tar`:\n\n```sh\ntar xf {{path/to/archive}}\n```\n"
+    store.finish(drafted.id, range(40), [False] * 40, text, "done", {})
+    verified_answer = store.add_beside(drafted.id)
+    assert verified_answer is not None
+    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
+    store.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
+    app = OutriderApp(ScriptedCore(store, [ask(Drafted("Use `df -h`", 5), finished(5, 5))], mode=OFFLINE))
+
+    async def play(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        assert isinstance(screen, ChatScreen)
+        await screen.open_conversation(conversation)
+        await type_question(pilot, "What is eating my disk?")
+        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-drafted"))
+        await pilot.press("ctrl+t")
+        screen.query_one(Prompt).write("And how do I empty the trash?")
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: screen.query_one(Waiting).display)
+        screen.query_one(Prompt).write("Make it")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(100, 42), run_before=play)
 
 
 def test_help(store: Store, snap_compare: Any) -> None:

@@ -1,0 +1,195 @@
+"""What waits for the verifier, and answers that were drafted without it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
+from app.tui.widgets.message import Answer
+from app.tui.widgets.welcome import Welcome
+from storage import Message, Store
+from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, wait_until
+from tests.app.tui.window import Window
+
+OFFLINE = ModeChanged("offline", "no route")
+DRAFTED = "use tar xf file"
+OWN = "use tar xvf file"
+
+
+def drafted(store: Store, follow_up: bool = False) -> Message:
+    """A stored conversation whose first answer was drafted offline."""
+    conversation = store.create_conversation("drafted")
+    question = store.add_message(conversation.id, "user", "unpack", parent_id=None, status="done")
+    answer = store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="pending")
+    store.finish(answer.id, range(4), [False] * 4, DRAFTED, "done", {})
+    if follow_up:
+        further = store.add_message(conversation.id, "user", "and zip?", parent_id=answer.id, status="done")
+        last = store.add_message(conversation.id, "assistant", "", parent_id=further.id, status="pending")
+        store.finish(last.id, (1,), (True,), "unzip", "done", {})
+    return store.message(answer.id)
+
+
+def verification(answer: Message) -> list[Event]:
+    """What comes of it where the target departs in the middle."""
+    own = [Drafted(DRAFTED, 4), Verified("use tar ", 2, 2), Verified("xvf file", 2, 0)]
+    return [*own, Judged(answer.id, 2, 4, "xf file"), finished(4)]
+
+
+def notes(app: Window) -> list[str]:
+    return [str(answer.query_one(".note").content) for answer in app.screen.query(Answer)]  # type: ignore[attr-defined]
+
+
+async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
+    app = Window(ScriptedCore(store, mode=OFFLINE))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: "ctrl+l queue" in str(app.prompt.border_subtitle))
+        await pilot.press("ctrl+l")
+        assert not store.queued(), "nothing to put off"
+        await pilot.press(*"one", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["one"])
+        assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
+        await pilot.press(*"two", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["one", "two"])
+        assert [queued.text for queued in store.queued()] == ["one", "two"]
+        assert app.text("Waiting > .note") == "queued: sent when the verifier is back"
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
+        await pilot.press("ctrl+u", "ctrl+l")
+        await wait_until(pilot, lambda: app.prompt.text == "one" and app.screen.query_one(Welcome).display)
+        assert store.conversations() == [] and app.chat.conversation is None
+
+
+async def test_what_waits_is_shown_with_its_conversation(store: Store) -> None:
+    answer = drafted(store)
+    store.enqueue(answer.conversation_id, "evil \x1b]0;title\x07one")
+    store.enqueue(store.create_conversation("other").id, "elsewhere")
+    app = Window(ScriptedCore(store, mode=OFFLINE))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(answer.conversation_id)
+        await wait_until(pilot, lambda: app.waiting == ["evil one"])
+        assert app.questions == ["unpack"]
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.waiting == [])
+
+
+async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
+    hold = asyncio.Event()
+    answer = drafted(store)
+    asked: list[Step] = [Verified("un", 1, 0), hold, Verified("zip", 1, 0), finished(2)]
+    core = ScriptedCore(store, [[Verified("here", 1, 0), finished(1)], asked, verification(answer)])
+    core.outbox.enqueue(answer.conversation_id, "and zip?")
+    core.outbox.enqueue_verification(answer.id)
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(None)
+        await pilot.press("a", "enter")  # Another conversation is open, and stays so.
+        await wait_until(pilot, lambda: app.answers == ["here"])
+        ask, verify = store.queued()
+        core.outbox.returned.put_nowait(ask)
+        await wait_until(pilot, lambda: app.prompt.answering)
+        assert app.answers == ["here"]
+        await app.chat.open_conversation(answer.conversation_id)
+        await wait_until(pilot, lambda: app.questions == ["unpack", "and zip?"] and app.waiting == [])
+        hold.set()
+        await wait_until(pilot, lambda: app.answers == [DRAFTED, "unzip"])
+        core.outbox.returned.put_nowait(verify)
+        # Something was said since, so the drafted answer stays in sight.
+        await wait_until(pilot, lambda: "kept 2 of 4" in notes(app)[0])
+        assert app.answers == [DRAFTED, "unzip"] and not store.queued()
+
+
+async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_struck(store: Store) -> None:
+    answer = drafted(store)
+    app = Window(ScriptedCore(store, [verification(answer)]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(answer.conversation_id)
+        await wait_until(pilot, lambda: "ctrl+t verify" in str(app.prompt.border_subtitle))
+        await pilot.press("ctrl+t")
+        await wait_until(pilot, lambda: app.answers == [OWN])
+        for _ in range(2):
+            await wait_until(pilot, lambda: notes(app) == ["the target kept 2 of 4 drafted tokens"])
+            assert app.text("Answer > .dropped") == "xf file"
+            assert not app.screen.query_one(Answer).has_class("-drafted")
+            assert "ctrl+t" not in str(app.prompt.border_subtitle)
+            await app.chat.open_conversation(answer.conversation_id)  # As it is stored.
+            await wait_until(pilot, lambda: app.answers == [OWN])
+        await pilot.press("ctrl+t")
+        assert len(store.messages(answer.conversation_id)) == 3, "there is nothing left to verify"
+
+
+async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(store: Store) -> None:
+    answer = drafted(store)
+    app = Window(ScriptedCore(store, mode=OFFLINE))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(answer.conversation_id)
+        await pilot.press("ctrl+t")
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified · queued to be verified"])
+        assert [queued.message_id for queued in store.queued()] == [answer.id]
+        assert app.waiting == []
+        await pilot.press("ctrl+t")
+        await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified"])
+        assert not store.queued()
+
+
+@pytest.mark.parametrize("end", ["stopped", "failed"])
+async def test_a_verification_that_ends_early_leaves_the_drafted_answer(store: Store, end: str) -> None:
+    answer = drafted(store)
+    failure = Failed("No verifier: no route.", "unavailable")
+    script: list[Step] = [Drafted(DRAFTED, 4), Verified("use", 1, 1), asyncio.Event() if end == "stopped" else failure]
+    app = Window(ScriptedCore(store, [script]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(answer.conversation_id)
+        await pilot.press("ctrl+t")
+        if end == "stopped":
+            await wait_until(pilot, lambda: app.prompt.answering)
+            await pilot.press("ctrl+t", "escape")
+        await wait_until(pilot, lambda: not app.prompt.answering and app.answers == [DRAFTED])
+        assert notes(app) == ["drafted offline, not verified"] and app.prompt.text == ""
+        told = any(failure.message in toast.message for toast in app._notifications)
+        assert told == (end == "failed")
+
+
+async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) -> None:
+    core = ScriptedCore(store, [[Verified("half", 1, 0), asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["a"])
+        core.outbox.returned.put_nowait(store.queued()[0])
+        await wait_until(pilot, lambda: app.prompt.answering and app.waiting == [])
+        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.answers == ["half"] and app.questions == ["a"])
+        with store._read() as database:
+            assert database.execute("SELECT count(*) FROM queue").fetchone() == (0,)
+
+
+async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: Store) -> None:
+    core = ScriptedCore(store)
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["a"])
+        (queued,) = store.queued()
+        other = store.take(queued.id)
+        assert other is not None
+        store.finish(other.id, (1,), (True,), "there", "done", {}, settles=other.id)
+        core.outbox.returned.put_nowait(queued)
+        await wait_until(pilot, lambda: app.answers == ["there"] and app.waiting == [])
+        assert app.questions == ["a"] and not app.prompt.answering
+
+
+async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
+    hold = asyncio.Event()
+    core = ScriptedCore(store, [[Verified("one", 1, 0), hold, finished(1)]], mode=READY)
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("b", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["b"])
+        hold.set()
+        await wait_until(pilot, lambda: app.answers == ["one"])
+        assert app.waiting == ["b"] and app.prompt.text == ""
