@@ -148,6 +148,7 @@ class Reply:
         self._guessed_before = drafting.guessed
         self._ahead = Lookahead(drafting, enabled=draft and settings.ahead and self._draft_sampling() is None)
         self._given = self.answer.verified
+        """Tokens that were verified before it began."""
         self._begun = time.monotonic()
         self._first_token: float | None = None
 
