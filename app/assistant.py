@@ -127,6 +127,16 @@ class Assistant:
             return None
         return Failed(f"No verifier: {self.status().why}.", "unavailable")
 
+    def _cannot_verify(self, answer: Message) -> Failed | None:
+        if problem := self.no_verifier():
+            return problem
+        if self._connection is not None and isinstance(self._connection.verifier, Endpoint):
+            host = self._connection.verifier.client.host
+            return Failed(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
+        if not unverified(answer):
+            return Failed("Every token of that answer is verified already.", "internal")
+        return None
+
     async def settled(self) -> ModeChanged:
         """The mode, once the first connection is made or has failed."""
         self.start()
@@ -175,9 +185,7 @@ class Assistant:
         self._begin()
         try:
             drafted = self.store.message(message_id)
-            problem = self.no_verifier()
-            if problem is None and not unverified(drafted):
-                problem = Failed("Every token of that answer is verified already.", "internal")
+            problem = self._cannot_verify(drafted)
             beside = None if problem else self.store.add_beside(message_id)
         except StorageError as error:
             problem, beside = Failed(str(error), "internal"), None

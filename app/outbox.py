@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
-from app.connection import Connection, Verifier
+from app.connection import Connection, Endpoint, Peer
 from app.events import Event, Failed
 from storage import Queued, StorageError
 
@@ -30,7 +30,7 @@ class Outbox:
         self._store = assistant.store
         self._connection = connection
         self._stirred = asyncio.Event()
-        self._tried: tuple[str, Verifier | None] = "", None
+        self._tried: tuple[str, Peer | None] = "", None
         """What was sent last, and with which verifier."""
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
@@ -69,7 +69,7 @@ class Outbox:
             queued: Queued | None = None
             if verifier is not None and not self._assistant.replying:
                 with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                    queued = self._store.next_queued()
+                    queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
             if queued is not None and not self._was_tried(queued, verifier):
                 yield queued
                 if self._was_tried(queued, verifier):
@@ -107,6 +107,6 @@ class Outbox:
             async for event in events:
                 yield event
 
-    def _was_tried(self, queued: Queued, verifier: Verifier | None) -> bool:
+    def _was_tried(self, queued: Queued, verifier: Peer | None) -> bool:
         # By identity: a verifier that has come back is another one, and worth another try.
         return self._tried[0] == queued.id and self._tried[1] is verifier

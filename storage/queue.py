@@ -73,10 +73,16 @@ class Queue(Database):
         with self._read() as database:
             return [Queued(**row) for row in database.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
 
-    def next_queued(self) -> Queued | None:
-        """What is to be sent first, in a conversation in which no answer is being written."""
+    def next_queued(self, *, verify: bool = True) -> Queued | None:
+        """What is to be sent first, in a conversation in which no answer is being written.
+
+        `verify` False: of the prompts only.
+        """
+        kinds = "" if verify else "AND queue.message_id IS NULL"
         with self._read() as database:
-            rows = database.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} ORDER BY queue.key LIMIT 1")
+            rows = database.query(
+                f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1"
+            )
             return next((Queued(**row) for row in rows), None)
 
     def edit_queued(self, queued_id: str, text: str) -> None:

@@ -217,3 +217,21 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(
         async with working_off(opened) as done:
             await until(lambda: len(done) == 1)
         assert other not in opened.outbox.queued()
+
+
+async def test_a_server_that_verifies_nothing_answers_prompts_and_leaves_the_rest(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+        conversation = opened.store.create_conversation("kept").id
+        alone = await ask(opened, "list files", conversation)
+        verification = opened.outbox.enqueue_verification(alone.message)
+        opened.outbox.enqueue(conversation, "and hidden ones")
+    async with assistant(drafter, database, verifier.url + "/v1") as opened:
+        async with working_off(opened) as done:
+            await until(lambda: len(done) == 1)
+        assert opened.store.thread(conversation)[2].text == "and hidden ones"
+        assert opened.outbox.queued() == [verification]
+        heard = await send(opened, verification)
+        assert heard.failed is not None and "verifies no drafts" in heard.failed.message
+        assert len(opened.store.messages(conversation)) == 4

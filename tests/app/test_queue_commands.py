@@ -112,8 +112,9 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     questions = ["list files", "show disk usage"]
     for question in questions:
         outrider("ask", "--queue", question)
+    monkeypatch.setenv("OUTRIDER_REMOTE", verifier.url)
     # A round for every token or two, so that it is caught in the middle.
-    slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_REMOTE": verifier.url}
+    slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
     command = [sys.executable, "-m", "app.cli", "queue", "send"]
     store = Store.open(home / "data" / "outrider.db")
     try:

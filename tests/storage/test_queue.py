@@ -135,6 +135,15 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
     assert store.next_queued() == waiting
 
 
+def test_a_server_that_cannot_verify_gets_prompts_only(
+    store: Store, conversation: Conversation, finished: Message
+) -> None:
+    verification = store.enqueue_verification(finished.id)
+    prompt = store.enqueue(conversation.id, "and a zip?")
+    assert store.next_queued() == verification
+    assert store.next_queued(verify=False) == prompt
+
+
 def test_what_waits_goes_with_its_conversation(store: Store, conversation: Conversation, finished: Message) -> None:
     store.enqueue(conversation.id, "one")
     store.enqueue_verification(finished.id)
