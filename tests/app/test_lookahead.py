@@ -75,7 +75,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
     down, connections = {}, {}
     for ahead in (True, False):
         (folder := tmp_path / str(ahead)).mkdir()
-        async with far(drafter, folder, verifier, EDGE.replaced({"ahead": ahead}, "test"), 0.4) as (opened, line):
+        async with far(drafter, folder, verifier, EDGE.replaced({"ahead": ahead}, "test"), 0.1) as (opened, line):
             conversation = opened.store.create_conversation("thin").id
             heard = await ask(opened, "list files", conversation)
             assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
@@ -86,7 +86,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
             assert drafting.memory_from >= held - 2, "nothing is missing"
             down[ahead] = line.bytes_down
             connections[ahead] = line.connections
-    assert connections == {True: 2, False: 1}
+    assert connections[False] == 1 <= connections[True] <= 2, "a second line at most, where memory is late"
     assert down[True] < 1.1 * down[False]
 
 
