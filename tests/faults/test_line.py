@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,7 +19,9 @@ from remote import VerifierClient
 from tests.app.conversing import assistant, until_connected, until_mode
 from tests.faults.device import TOKENS, Device, References, whys
 from tests.faults.table import CASES, STREAM_CASES, Case
-from tests.serving import VerifierProcess
+from tests.serving import REPOSITORY, VerifierProcess
+
+WAYS: dict[Verifying, dict[str, Case]] = {"edge": CASES, "hosted": STREAM_CASES}
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +86,9 @@ def strike(proxy: FaultProxy, case: Case) -> None:
         proxy.at(ask, fault)
 
 
-@pytest.mark.parametrize(
-    ("way", "name"), [("edge", name) for name in CASES] + [("hosted", name) for name in STREAM_CASES]
-)
+@pytest.mark.parametrize(("way", "name"), [(way, name) for way, cases in WAYS.items() for name in cases])
 async def test_a_fault_in_the_middle_of_a_reply(device: Behind, way: Verifying, name: str) -> None:
-    case = (CASES if way == "edge" else STREAM_CASES)[name]
+    case = WAYS[way][name]
     strike(device.proxy, case)
     heard = await device.ask("list files", heal=device.proxy.heal)
     assert len(device.proxy.struck) == len(case.faults)
@@ -144,3 +145,10 @@ async def test_where_nothing_else_may_answer_it_ends_in_a_sentence(
     assert kept.status == "failed" and 0 < len(kept.tokens) < TOKENS and all(kept.provenance)
     await device.proxy.heal()
     await device.works_again()
+
+
+def test_every_fault_is_in_the_table_for_people() -> None:
+    page = (REPOSITORY / "docs/faults.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| ([^|]+) \| ((?:edge|hosted)(?:, hosted)?) \|", page, re.MULTILINE))
+    ways = {name: [way for way, cases in WAYS.items() if name in cases] for name in {*CASES, *STREAM_CASES}}
+    assert rows == {name: ", ".join(ways[name]) for name in ways}
