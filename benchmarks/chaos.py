@@ -76,9 +76,9 @@ from storage import Store
 REPLICAS = 3
 READING_SECONDS = 0.02
 """Between two tokens that the device writes alone."""
-FAULT_CHANCE = 0.3
+FAULT_CHANCE = 0.35
 """That a request for tokens meets a fault."""
-OUTAGES, TURNS = (0, 1, 1, 2), (1, 2, 2, 3)
+OUTAGES, TURNS = (1, 1, 2), (1, 2, 2, 3)
 """How many there are in a run, each as likely."""
 OUTAGE_SECONDS = (0.05, 1.5)
 MOST_ASKS = 60
@@ -211,7 +211,7 @@ def draw(seed: int, mode: ChosenMode, replicas: Replicas) -> Mix:
     mix = Mix(0.7 if rng.random() < SAMPLES else 0.0, rng.choice(TURNS))
     # Where the verifier streams, a request is for a whole answer; so what breaks is the middle of it.
     streams = mode == "hosted"
-    span = 4 if streams else 12
+    span = 3 if streams else 6
 
     def bytes_before() -> int:
         return int(10 ** rng.uniform(0, 3.5))

@@ -45,7 +45,7 @@ def test_runs_with_faults_lose_nothing_and_a_wrong_token_is_told(
     out = tmp_path / "out.json"
     options = [f"--target={tiny_pair / 'target'}", f"--moa={tiny_pair / 'drafter'}", "--verifiers=2"]
     options += [f"--prompts={tmp_path / 'prompts.jsonl'}", "--max-tokens=32", f"--json={out}"]
-    assert main([*options, "--runs=3", "--seed=5553", "--mode=edge"]) == 1
+    assert main([*options, "--runs=3", "--seed=2600", "--mode=edge"]) == 1
     written = json.loads(out.read_text())
     assert written["machine"]["cores"] >= 1
     *rows, total = written["rows"]

@@ -200,12 +200,12 @@ async def test_the_network_fails_in_the_middle_of_a_reply(device: Device, cable:
 
     try:
         heard = await device.ask("list files", strike=strike, heal=heal)
+        assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
+        assert [mode for mode, _ in groupby(heard.modes)] == ["edge", "offline", "edge"]
+        assert "did not answer within" in whys(heard)[0]
+        await device.works_again()
     finally:
-        await heal()  # Also where new connections work at once, and it is back before.
-    assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
-    assert [mode for mode, _ in groupby(heard.modes)] == ["edge", "offline", "edge"]
-    assert "did not answer within" in whys(heard)[0]
-    await device.works_again()
+        await heal()  # Also where new connections work at once, and it was back before.
 
 
 async def test_the_name_is_gone_in_the_middle_of_a_reply(
