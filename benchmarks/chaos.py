@@ -20,12 +20,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import os
 import random
-import re
-import signal
 import sys
 import tempfile
 import time
@@ -43,13 +39,11 @@ from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.machine import machine
 from app.prompts import read_prompts
 from app.transcript import conversation_tokens
-from benchmarks.acceptance import DRAFTER, PROMPTS, REPOSITORY, TARGET
+from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
+from benchmarks.fault_proxy import Exchange, Fault, FaultProxy
 from benchmarks.faults import (
     LOGIN,
     REDIRECT,
-    Exchange,
-    Fault,
-    FaultProxy,
     after,
     corrupted,
     cut_after,
@@ -68,12 +62,12 @@ from benchmarks.faults import (
     unsent,
 )
 from benchmarks.nothing_lost import target_alone, violations
+from benchmarks.replicas import REPLICAS, Replicas
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Store
 
-REPLICAS = 3
 READING_SECONDS = 0.02
 """Between two tokens that the device writes alone."""
 FAULT_CHANCE = 0.35
@@ -108,88 +102,6 @@ OUTAGE_KINDS: dict[str, Fault] = {
     "502": page("502 Bad Gateway", "text/html", b"Bad gateway"),
     "503": page("503 Service Unavailable", "text/html", b"In maintenance"),
 }
-
-
-class Replica:
-    """A verifier process of its own, which can be killed and comes back on another port."""
-
-    def __init__(self, target: str, drafter: str) -> None:
-        self._command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
-        self._command += ["--model", target, "--drafter", drafter]
-        self._process: asyncio.subprocess.Process | None = None
-        self.port = 0
-
-    async def start(self) -> None:
-        """Returns when it answers. Raises `RuntimeError` where it does not."""
-        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-        process = self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=nothing, cwd=REPOSITORY
-        )
-        assert process.stdout is not None
-        line = await process.stdout.readline()
-        found = re.search(rb":(\d+)\s*$", line)
-        if found is None:
-            raise RuntimeError(f"a verifier did not start; {' '.join(self._command)} says why")
-        self.port = int(found[1])
-
-    async def kill(self) -> None:
-        """SIGKILL: no goodbye."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
-
-
-class Replicas:
-    """Verifiers; the first of those that run answers."""
-
-    def __init__(self, target: str, drafter: str, count: int = REPLICAS) -> None:
-        self._running: list[Replica] = []
-        self._starting = {Replica(target, drafter): None for _ in range(count)}
-        self._tasks: dict[Replica, asyncio.Task[None]] = {}
-
-    async def __aenter__(self) -> Replicas:
-        try:
-            for replica in list(self._starting):  # One after another: together they would take as long.
-                await self._start(replica)
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        for replica in [*self._running, *self._starting]:
-            await replica.kill()
-
-    @property
-    def ports(self) -> list[int]:
-        """Of those that run."""
-        return [replica.port for replica in self._running]
-
-    async def ready(self) -> None:
-        """Returns when one of them can be killed. Raises `RuntimeError` where one did not start."""
-        while len(self._running) < 2:
-            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
-            for replica, task in list(self._tasks.items()):
-                if task.done():
-                    del self._tasks[replica]
-                    task.result()
-
-    async def restart(self) -> None:
-        """Kill the one that answers; the next one takes its place, and it starts again in the background."""
-        dead = self._running.pop(0)
-        await dead.kill()
-        self._starting[dead] = None
-        self._tasks[dead] = asyncio.create_task(self._start(dead))
-
-    async def _start(self, replica: Replica) -> None:
-        await replica.start()
-        del self._starting[replica]
-        self._running.append(replica)
 
 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
@@ -295,7 +207,8 @@ class Chaos:
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
             conversation = store.create_conversation("chaos").id
             for question in questions[: mix.turns]:
-                heard.append(events := [])
+                events: list[Event] = []
+                heard.append(events)
                 try:
                     await self._listen(assistant, conversation, question, events)
                 except TimeoutError:

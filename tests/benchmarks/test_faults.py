@@ -7,9 +7,8 @@ import re
 
 import pytest
 
+from benchmarks.fault_proxy import Fault, FaultProxy
 from benchmarks.faults import (
-    Fault,
-    FaultProxy,
     after,
     corrupted,
     cut_after,

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from benchmarks.fault_proxy import Exchange, Fault
 from benchmarks.faults import (
     LOGIN,
     REDIRECT,
-    Exchange,
-    Fault,
     after,
     corrupted,
     cut_after,

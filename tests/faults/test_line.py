@@ -13,7 +13,7 @@ import pytest
 
 from app.config import ChosenMode, Settings
 from app.pace import Verifying
-from benchmarks.faults import FaultProxy
+from benchmarks.fault_proxy import FaultProxy
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from tests.app.conversing import assistant, until_connected, until_mode

@@ -23,7 +23,8 @@ from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
 from app.transcript import conversation_tokens
-from benchmarks.faults import Exchange, FaultProxy, refused
+from benchmarks.fault_proxy import Exchange, FaultProxy
+from benchmarks.faults import refused
 from benchmarks.nothing_lost import target_alone
 from drafter.runtime import Drafter
 from remote import VerifierClient

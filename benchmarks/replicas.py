@@ -1,0 +1,96 @@
+"""Verifiers of one pair that stand in for each other: one is killed, another answers, the killed one comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+
+from benchmarks.acceptance import REPOSITORY
+
+REPLICAS = 3
+
+
+class Replica:
+    """A verifier process of its own, which can be killed and comes back on another port."""
+
+    def __init__(self, target: str, drafter: str) -> None:
+        self._command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
+        self._command += ["--model", target, "--drafter", drafter]
+        self._process: asyncio.subprocess.Process | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Returns when it answers. Raises `RuntimeError` where it does not."""
+        pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=pipe, stdout=pipe, stderr=nothing, cwd=REPOSITORY
+        )
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        found = re.search(rb":(\d+)\s*$", line)
+        if found is None:
+            raise RuntimeError(f"a verifier did not start; {' '.join(self._command)} says why")
+        self.port = int(found[1])
+
+    async def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+class Replicas:
+    """Verifiers; the first of those that run answers."""
+
+    def __init__(self, target: str, drafter: str, count: int = REPLICAS) -> None:
+        self._running: list[Replica] = []
+        self._starting = {Replica(target, drafter): None for _ in range(count)}
+        self._tasks: dict[Replica, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Replicas:
+        try:
+            for replica in list(self._starting):  # One after another: together they would take as long.
+                await self._start(replica)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for replica in [*self._running, *self._starting]:
+            await replica.kill()
+
+    @property
+    def ports(self) -> list[int]:
+        """Of those that run."""
+        return [replica.port for replica in self._running]
+
+    async def ready(self) -> None:
+        """Returns when one of them can be killed. Raises `RuntimeError` where one did not start."""
+        while len(self._running) < 2:
+            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            for replica, task in list(self._tasks.items()):
+                if task.done():
+                    del self._tasks[replica]
+                    task.result()
+
+    async def restart(self) -> None:
+        """Kill the one that answers; the next one takes its place, and it starts again in the background."""
+        dead = self._running.pop(0)
+        await dead.kill()
+        self._starting[dead] = None
+        self._tasks[dead] = asyncio.create_task(self._start(dead))
+
+    async def _start(self, replica: Replica) -> None:
+        await replica.start()
+        del self._starting[replica]
+        self._running.append(replica)
