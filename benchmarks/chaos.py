@@ -66,7 +66,7 @@ from benchmarks.replicas import REPLICAS, Replicas
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import Sampling
-from storage import Store
+from storage import Message, Store
 
 READING_SECONDS = 0.02
 """Between two tokens that the device writes alone."""
@@ -164,7 +164,7 @@ def restart(replicas: Replicas, before: int | None) -> Fault:
     async def fault(exchange: Exchange) -> None:
         if before is not None:
             await exchange.relay(before)
-        await replicas.restart()
+        replicas.restart()
         exchange.proxy.verifiers = replicas.ports
         if before is None:
             await exchange.relay()
@@ -195,6 +195,8 @@ class Chaos:
         settings = Settings(mode=self.mode, temperature=mix.temperature, seed=seed, max_tokens=self.max_tokens)
         row: dict[str, Any] = {"seed": seed, "mode": self.mode, "temperature": mix.temperature}
         heard: list[list[Event]] = []
+        threads: list[list[Message]] = []
+        """As stored after each answer."""
         found: list[str] = []
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
@@ -213,11 +215,13 @@ class Chaos:
                     await self._listen(assistant, conversation, question, events)
                 except TimeoutError:
                     found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
-                found += await self._examine(store, conversation, events, settings)
+                threads.append(store.thread(conversation))
             struck = Counter(mix.faults[ask][0] for ask in proxy.struck)
             for task in mix.healing:
                 task.cancel()
             await asyncio.gather(*mix.healing, return_exceptions=True)
+        for events, thread in zip(heard, threads):  # Now that no fault is on its way any more.
+            found += await self._examine(thread, events, settings)
         every = [event for events in heard for event in events]
         done = [token for event in every if isinstance(event, Done) for token in event.provenance]
         return row | {
@@ -242,8 +246,8 @@ class Chaos:
                 elif isinstance(event, Drafted) and alone:
                     await asyncio.sleep(READING_SECONDS)
 
-    async def _examine(self, store: Store, conversation: str, events: Sequence[Event], settings: Settings) -> list[str]:
-        thread, text = store.thread(conversation), self.drafter.text
+    async def _examine(self, thread: Sequence[Message], events: Sequence[Event], settings: Settings) -> list[str]:
+        text = self.drafter.text
         prompt = conversation_tokens(text, thread[:-1])
         sampling = Sampling(temperature=settings.temperature, seed=settings.seed or 0)
         key = (*prompt, sampling.seed if sampling.temperature else -1)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import re
-import signal
 import sys
 
 from benchmarks.acceptance import REPOSITORY
@@ -36,13 +33,16 @@ class Replica:
             raise RuntimeError(f"a verifier did not start; {' '.join(self._command)} says why")
         self.port = int(found[1])
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         """SIGKILL: no goodbye."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-            await process.wait()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def end(self) -> None:
+        """Kill it, and wait until it is gone."""
+        self.kill()
+        if self._process is not None:
+            await self._process.wait()
 
 
 class Replicas:
@@ -67,7 +67,7 @@ class Replicas:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for replica in [*self._running, *self._starting]:
-            await replica.kill()
+            await replica.end()
 
     @property
     def ports(self) -> list[int]:
@@ -83,14 +83,15 @@ class Replicas:
                     del self._tasks[replica]
                     task.result()
 
-    async def restart(self) -> None:
+    def restart(self) -> None:
         """Kill the one that answers; the next one takes its place, and it starts again in the background."""
         dead = self._running.pop(0)
-        await dead.kill()
+        dead.kill()
         self._starting[dead] = None
         self._tasks[dead] = asyncio.create_task(self._start(dead))
 
     async def _start(self, replica: Replica) -> None:
+        await replica.end()
         await replica.start()
         del self._starting[replica]
         self._running.append(replica)
