@@ -19,7 +19,8 @@ mode of a line answers one question more beforehand, which does not count. The v
 `--forward 25` makes each of its forward passes last 25 ms at least (rows then say `paced_ms`), as an 8B target's might,
 and 60 a 70B one's; the drafter stays as it is, and 0 is the bundled target as fast as it runs. Modes take turns, prompt
 by prompt, so that a slow phase of the machine hits all alike. On a line with outages, which come at fixed times, each
-mode instead runs through all prompts on a line that begins with it.
+mode instead has a line that begins with it, and is asked one question of the file after the other until the last outage
+is over.
 
 Every answer is checked against the target's own, and one that differs ends the run. Over lines that lose nothing it has
 to be verified to its end; over the others the app may have to go on alone, or give up, and such tokens and answers are
@@ -33,9 +34,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import itertools
 import json
+import random
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -159,71 +163,102 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 class Run:
-    """The questions, asked of modes over lines. The first question warms up and does not count."""
+    """The plan's questions, the first of which warms up, and all others for rides, asked of modes over lines."""
 
     def __init__(
-        self, journal: Journal, drafters: Drafters, questions: Sequence[str], max_tokens: int, paced_ms: float
+        self,
+        journal: Journal,
+        drafters: Drafters,
+        asked: Sequence[str],
+        questions: Sequence[str],
+        max_tokens: int,
+        paced_ms: float,
     ) -> None:
         self._journal = journal
         self._drafters = drafters
         self._warm_up, *self._questions = questions
+        self._others = random.Random(SEED).sample(asked, len(asked))
         self._max_tokens = max_tokens
         self._paced_ms = paced_ms
-        self._answers: list[tuple[int, ...]] = []
+        self._answers: dict[str, tuple[int, ...]] = {}
+        """The target's own."""
 
     async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[Mode]) -> None:
         """All modes over all lines. Raises `Different`."""
-        text = self._drafters.own.text
-        async with VerifierClient(served.url + REFERENCE) as client:
-            for question in self._questions:
-                self._answers.append((await plainly(client, text, question, self._max_tokens)).tokens)
         for profile in profiles:
             left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
-            if profile.outages:
-                for mode in left:
-                    await self._through(served, profile, [mode])
-            else:
-                await self._through(served, profile, left)
+            if not profile.outages:
+                await self._in_turns(served, profile, left)
+                continue
+            for mode in left:
+                if not self._journal.samples(self._key(profile, mode)):
+                    await self._ride(served, profile, mode)
+                self._finish(profile, mode)
 
     def _key(self, profile: LinkProfile, mode: Mode) -> Key:
         return Key(profile.name, mode.name, self._paced_ms)
 
-    async def _through(self, served: Served, profile: LinkProfile, modes: Sequence[Mode]) -> None:
-        """All questions, modes taking turns, on lines that begin now."""
-        missing = {mode.name: set(self._left(profile, mode)) for mode in modes}
-        kept: dict[str, dict[int, Sample]] = {mode.name: {} for mode in modes}
+    async def _in_turns(self, served: Served, profile: LinkProfile, modes: Sequence[Mode]) -> None:
+        """The questions, asked of one mode after the other."""
+        missing = {
+            mode.name: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
+            for mode in modes
+        }
         async with Counted(served.url) as counted, Lines() as lines:
             cells: dict[str, Cell] = {}
             for mode in modes:
                 if missing[mode.name]:
-                    emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
-                    cells[mode.name] = await lines.cell(mode, emulator, self._drafters, self._max_tokens)
+                    cells[mode.name] = await self._cell(lines, served, profile, mode)
                     await counted.ask(cells[mode.name], mode.path, self._warm_up)
             for number, question in enumerate(self._questions):
-                said = []
+                samples = {}
                 for mode in modes:
                     if number in missing[mode.name]:
                         sample = await counted.ask(cells[mode.name], mode.path, question)
-                        check(profile, mode.name, sample, self._answers[number])
-                        kept[mode.name][number] = sample
-                        if not profile.outages:
-                            self._keep(profile, mode, kept)
-                        said.append(f"{mode.name} {len(sample.tokens) / sample.seconds:.1f}/s")
-                place = f"{profile.name}, {self._paced_ms:g} ms, prompt {number + 1} of {len(self._questions)}"
-                print(f"{place}: {', '.join(said)}", file=sys.stderr, flush=True)
+                        await self._check(served, profile, mode, question, sample)
+                        self._journal.add(self._key(profile, mode), {number: sample})
+                        samples[mode.name] = sample
+                self._say(profile, f"prompt {number + 1} of {len(self._questions)}", samples)
         for mode in modes:
-            self._keep(profile, mode, kept)
-            samples = self._journal.samples(self._key(profile, mode))
-            self._journal.finish(row(self._key(profile, mode), [samples[number] for number in sorted(samples)]))
-            print(json.dumps(self._journal.rows[-1]), flush=True)
+            self._finish(profile, mode)
 
-    def _left(self, profile: LinkProfile, mode: Mode) -> set[int]:
-        return set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
+    async def _ride(self, served: Served, profile: LinkProfile, mode: Mode) -> None:
+        """Questions on a line that begins now, until it has had all its outages."""
+        samples: dict[int, Sample] = {}
+        ends = sum(profile.outages[-1])
+        asked = itertools.cycle(self._others)
+        async with Counted(served.url) as counted, Lines() as lines:
+            begun = time.monotonic()
+            cell = await self._cell(lines, served, profile, mode)
+            await counted.ask(cell, mode.path, self._warm_up)
+            while (gone := time.monotonic() - begun) < ends or not samples:
+                question = next(asked)
+                sample = samples[len(samples)] = await counted.ask(cell, mode.path, question)
+                self._say(profile, f"second {gone:.0f} of {ends:g}", {mode.name: sample})
+        for question, sample in zip(itertools.cycle(self._others), samples.values()):
+            await self._check(served, profile, mode, question, sample)
+        self._journal.add(self._key(profile, mode), samples)
 
-    def _keep(self, profile: LinkProfile, mode: Mode, kept: dict[str, dict[int, Sample]]) -> None:
-        if kept[mode.name]:
-            self._journal.add(self._key(profile, mode), kept[mode.name])
-            kept[mode.name] = {}
+    async def _cell(self, lines: Lines, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
+        emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
+        return await lines.cell(mode, emulator, self._drafters, self._max_tokens)
+
+    async def _check(self, served: Served, profile: LinkProfile, mode: Mode, question: str, sample: Sample) -> None:
+        if question not in self._answers:
+            async with VerifierClient(served.url + REFERENCE) as client:
+                answer = await plainly(client, self._drafters.own.text, question, self._max_tokens)
+            self._answers[question] = answer.tokens
+        check(profile, mode.name, sample, self._answers[question])
+
+    def _say(self, profile: LinkProfile, place: str, samples: Mapping[str, Sample]) -> None:
+        said = ", ".join(f"{mode} {len(sample.tokens) / sample.seconds:.1f}/s" for mode, sample in samples.items())
+        print(f"{profile.name}, {self._paced_ms:g} ms, {place}: {said}", file=sys.stderr, flush=True)
+
+    def _finish(self, profile: LinkProfile, mode: Mode) -> None:
+        key = self._key(profile, mode)
+        samples = self._journal.samples(key)
+        self._journal.finish(row(key, [samples[number] for number in sorted(samples)]))
+        print(json.dumps(self._journal.rows[-1]), flush=True)
 
 
 def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tuple[Drafters, list[Mode]]:
@@ -262,7 +297,7 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
             continue
         eagle = arguments.eagle if "eagle" in drafters.others else None
         async with Served(arguments.target, arguments.drafter, eagle, paced_ms) as served:
-            run = Run(journal, drafters, questions, arguments.max_tokens, paced_ms)
+            run = Run(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
             await run.over(served, profiles, modes)
     return journal.rows
 
