@@ -18,6 +18,9 @@ from remote.protocol import Sampling
 WINDOW = 16
 """Tokens before new ones in whose company these are checked: some decoders treat a first word unlike others."""
 
+LONGEST_TOKEN = 16
+"""Characters; bounds an answer whose tokens cannot be counted."""
+
 
 class Diverged(Exception):
     """Asked again, the server says something else than it has said; the two cannot be joined."""
@@ -115,6 +118,7 @@ class Telling:
         piece, self._pending = self._pending, ""
         tokens = None if answer.beyond else spell(self._text, answer.tokens[: answer.verified], piece)
         if tokens is None:
+            self.full = len(answer.said(answer.verified)) + len(piece) > LONGEST_TOKEN * self._most
             return answer.spill(piece)
         if (room := self._most - answer.verified) < len(tokens):
             tokens = tokens[:room]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.answer import INCOMPLETE, Answer
+from app.answer import Answer
 from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Endpoint, Fixed
@@ -152,16 +152,17 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
 async def test_an_answer_is_no_longer_than_wanted_and_ends_in_a_whole_character(
     drafter: Drafter, database: Path
 ) -> None:
-    server = ChatServer([Script(["list ", "🦀🦀🦀" * 9, " more"])])
-    settings = Settings(max_tokens=8)
-    async with (
-        server.listening() as port,
-        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
-    ):
-        heard = await ask(opened, QUESTION)
-    said = whole(heard, drafter.text, database)
-    assert heard.done is not None and heard.done.reason == "length" and len(heard.done.token_ids) <= 8
-    assert said.startswith("list 🦀") and INCOMPLETE not in said
+    server, cuts = ChatServer([Script(["list ", "🦀🦀🦀" * 9, " more"])]), set()
+    async with server.listening() as port:
+        for most in range(7, 13):  # Four tokens a crab, so most of these fall into one.
+            settings = Settings(max_tokens=most)
+            async with assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened:
+                heard = await ask(opened, QUESTION)
+            said = whole(heard, drafter.text, database)
+            assert heard.done is not None and heard.done.reason == "length" and len(heard.done.token_ids) <= most
+            assert said.startswith("list 🦀") and ("list " + "🦀" * 27).startswith(said)
+            cuts.add(most - len(heard.done.token_ids))
+    assert cuts == {0, 1, 2, 3}
 
 
 async def test_stopping_hangs_up_and_keeps_what_came(drafter: Drafter, database: Path) -> None:
@@ -325,13 +326,22 @@ async def test_text_that_the_vocabulary_cannot_spell_is_kept_and_only_the_server
     (folder / TOKENIZER).write_text(json.dumps(tokenizer))
     write_config(folder, msgspec.structs.replace(read_config(folder), tokenizer=_digest(folder / TOKENIZER)))
     lower = Drafter.load(folder)
-    server = ChatServer([Script(["you can use ", "TAR", " -x"], cut=True), Script(["f NAME", "."])], owner="vllm")
+    server = ChatServer(
+        [
+            Script(["you can use ", "TAR", " -x"], cut=True),
+            Script(["f NAME", "."]),
+            Script(["ON AND ON "] * 1000, hold=True),
+        ],
+        owner="vllm",
+    )
     async with (
         server.listening() as port,
         assistant(lower, tmp_path / "outrider.db", f"http://127.0.0.1:{port}") as opened,
     ):
         heard, _ = await talk(opened)
         stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        endless, _ = await talk(opened)
+    assert endless.done is not None and endless.done.reason == "length" and len(endless.text) < 1000
     assert heard.text == stored.text == "you can use TAR -xf NAME."
     assert heard.done is not None and heard.done.token_ids == () == stored.tokens
     assert "offline" not in heard.modes and server.asked[1]["continue_final_message"]
@@ -412,6 +422,15 @@ def test_text_is_spelt_to_the_letter_piece_by_piece(pieces: list[str]) -> None:
         tokens += spelt
         assert TEXT.decode(tokens).endswith(piece)
     assert TEXT.decode(tokens) == "".join(pieces)
+
+
+def test_a_divergence_is_noticed_at_its_first_letter() -> None:
+    answer = Answer(TEXT)
+    answer.verify(TEXT.encode("one two"), 0)
+    telling = Telling(ENDPOINTS[False], [("user", "x")], answer, TEXT, 1000)
+    assert telling.take("one ") == []
+    with pytest.raises(Diverged):
+        telling.take("th")
 
 
 def test_white_space_that_a_server_gives_otherwise_after_a_cut_loses_nothing() -> None:
