@@ -22,10 +22,11 @@ from app.drafting import Drafting
 from app.events import Done, Event, Failed, Judged, Mode, ModeChanged, Started, Stats
 from app.outbox import Outbox
 from app.pace import MODES, Verifying
-from app.reply import Line, NoAnswer, Reply
+from app.reply import Reply
 from app.retrieval import Retrieval
 from app.transcript import conversation_messages, conversation_tokens
 from app.verification import judge, unverified, verified_length
+from app.writing import Line, NoAnswer, Writing
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
@@ -269,7 +270,7 @@ class Assistant:
             begun = Answer(self._drafter.text, verifies.tokens, verified_length(verifies))
             settings = settings.replaced({"max_tokens": max(settings.max_tokens, len(verifies.tokens))}, "the answer")
         seed = settings.seed if settings.seed is not None else secrets.randbits(32)
-        return Reply(
+        writing = Writing(
             tokens,
             messages=conversation_messages(thread),
             text=self._drafter.text,
@@ -278,10 +279,10 @@ class Assistant:
             drafting=drafting,
             memory_digest=self._drafter.memory_digest,
             line=line,
-            connection=self._connection,
             draft=self._draft,
             begun=begun,
         )
+        return Reply(writing, self._connection, alone=verifies is None)
 
     def _finish(
         self, message_id: str, reply: Reply | None, status: FinalStatus, about: StoredStats, settles: str | None
