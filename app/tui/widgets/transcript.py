@@ -91,7 +91,8 @@ class Transcript(VerticalScroll, can_focus=True):
     async def refresh_notes(self) -> None:
         """Draws what has changed of finished answers."""
         for answer in self.query_children(Answer):
-            await answer.flush()
+            if answer.is_mounted:  # Else it draws everything as soon as it is.
+                await answer.flush()
 
     @on(Older.Wanted)
     @work(exclusive=True, group="older")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual.widgets import Static
 
 from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
 from app.tui.widgets.message import Answer
@@ -38,7 +39,7 @@ def verification(answer: Message) -> list[Event]:
 
 
 def notes(app: Window) -> list[str]:
-    return [str(answer.query_one(".note").content) for answer in app.screen.query(Answer)]  # type: ignore[attr-defined]
+    return [str(note.content) for note in app.screen.query("Answer > .note").results(Static)]
 
 
 async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
@@ -96,8 +97,9 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == [DRAFTED, "unzip"])
         core.outbox.returned.put_nowait(verify)
         # Something was said since, so the drafted answer stays in sight.
-        await wait_until(pilot, lambda: "kept 2 of 4" in notes(app)[0])
-        assert app.answers == [DRAFTED, "unzip"] and not store.queued()
+        await wait_until(pilot, lambda: any("kept 2 of 4" in note for note in notes(app)))
+        await wait_until(pilot, lambda: app.answers == [DRAFTED, "unzip"])
+        assert not store.queued()
 
 
 async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_struck(store: Store) -> None:

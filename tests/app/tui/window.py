@@ -29,7 +29,7 @@ class Window(OutriderApp):
     def answers(self) -> list[str]:
         """The text of each answer that is finished and drawn."""
         answers = self.screen.query(Answer)
-        return [answer.query_one(Markdown).source for answer in answers if not answer.turn.running]
+        return [text.source for answer in answers if not answer.turn.running for text in answer.query(Markdown)]
 
     @property
     def titles(self) -> list[str]:
