@@ -67,7 +67,9 @@ def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
 ) -> None:
     for pace in ("measured", "fixed"):
         monkeypatch.setenv("OUTRIDER_PACE", pace)
-        asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "24", "--json")
+        asked = outrider(
+            "ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "24", "--json"
+        )
         answer = json.loads(asked.out)
         trace = answer["trace"]
         assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
