@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier's address.")]
+Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier, or OpenAI-compatible server.")]
 Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
 
 
