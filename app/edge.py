@@ -33,6 +33,8 @@ class Edge:
         """Drafter calls for the round that goes on, where they are known."""
         self._cost: Cost | None = None
         """By which its tree was made."""
+        self._cost_ahead: Cost | None = None
+        """By which trees are made ahead of its verdict."""
         self._last: tuple[float, Paced] | None = None
         """When the last round began, and what became of it."""
 
@@ -105,7 +107,7 @@ class Edge:
             return DraftTree.empty()
         await writing.drafting.follow(writing.tokens)
         if adopts:
-            tree = await writing.drafting.adopt()
+            self._cost, tree = self._cost_ahead, await writing.drafting.adopt()
         else:
             pace = self._pace(writing.left, costs.cost)
             self._cost = pace.cost
@@ -140,6 +142,7 @@ class Edge:
         def pace(new: int) -> Pace:
             return self._pace(left - new, cost)
 
+        self._cost_ahead = pace(0).cost
         level, shared = 0.0 if cost is None else cost.level, self._verifier.client.local
         writing.ahead.sent(self._connection.adoption, pace, writing.stop_tokens, level, shared=shared)
 
