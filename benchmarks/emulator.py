@@ -35,6 +35,8 @@ SEGMENT = 1448
 LEAST_TIMEOUT = 0.2
 """Seconds: Linux's least retransmission time-out."""
 LONGEST_TIMEOUT = 120.0
+TICK = 0.001
+"""Seconds: the event loop sleeps whole milliseconds, rounded up."""
 BACKLOG = 256 * 1024
 """Bytes on their way in one direction of a connection, beyond which the sender has to wait."""
 
@@ -201,7 +203,7 @@ class Emulator:
         async def deliver() -> None:
             while True:
                 arrival, data = await way.get()
-                await asyncio.sleep(arrival - (loop.time() - self._begun))
+                await asyncio.sleep(arrival - (loop.time() - self._begun) - TICK / 2)
                 if not data:
                     writer.write_eof()
                     return
