@@ -63,9 +63,7 @@ def _fixed(depth: int, breadth: int, nodes: int) -> dict[str, object]:
 
 CHAINS = (2, 4, 8, 16)
 TREES = ((8, 8, 60), (16, 8, 60), (32, 8, 128))
-AS_EAGLE: dict[str, object] = {"mode": "edge"} | {
-    name: False for name in ("second_stage", "ahead") if name in Settings.__struct_fields__
-}
+AS_EAGLE = {"mode": "edge", "second_stage": False, "ahead": False}
 """Without what the baseline cannot do."""
 MODES = {
     mode.name: mode

@@ -133,6 +133,9 @@ class FeatureDrafter:
 class FeatureContext:
     """In the place of `drafter.context.DraftContext`."""
 
+    ready = None
+    """No draft is made ahead."""
+
     def __init__(self, baseline: Baseline, form: FeatureFormat) -> None:
         self.taken: tuple[int, float] | None = None
         self._context = baseline.context()
