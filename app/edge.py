@@ -20,6 +20,8 @@ from remote import RoundReply
 
 SAMPLED_DEPTH, SAMPLED_NODES = 8, 60
 """Of a sampled tree whose size nobody chose: what pays on lines of some 100 ms."""
+LONGEST_READ = 256
+"""Tokens of a prompt up to which the time of its round tells of others: longer ones are run in pieces."""
 MEMORY_SECONDS = 0.25
 """Longest wait for the last round's memory before the next draft."""
 
@@ -59,7 +61,8 @@ class Edge:
             for step in writing.answer.guess(self.guesses(tree)):
                 yield step
             committed = writing.committed
-            unseen = len(committed) > writing.line.sent
+            unseen = max(0, len(committed) - writing.line.sent)
+            warm = connection.server_seconds is not None  # A verifier's very first forward takes longer than others.
             deadline = writing.deadline(connection, committed)
             if not adopts:
                 await drafting.hear_out(MEMORY_LIMIT_SECONDS)
@@ -75,9 +78,9 @@ class Edge:
             usual = not unseen and reply.exchanges == 1
             writing.ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
             connection.served(reply)
-            if usual:
-                connection.costs.judged(len(tree), reply.verdict.server_seconds)
-            else:
+            if reply.exchanges == 1 and warm and unseen <= LONGEST_READ:
+                connection.costs.judged(max(0, unseen - 1) + len(tree), reply.verdict.server_seconds)
+            if not usual:
                 asked = None
             alone = bool(writing.answer.suffix)
             steps = self._take(tree, reply)

@@ -97,7 +97,7 @@ class Paced:
     """
 
     levels: int
-    """Drafter calls here; 0: nothing was drafted, or more tokens were run first than those of one round."""
+    """Drafter calls here, without one that read a prompt; 0: nothing was drafted, or only by that one."""
     nodes: int
     expected: float | None
     """Tokens that the drafter expected of it, bonus included; None where it says nothing."""

@@ -47,7 +47,9 @@ class DraftContext:
         """Committed tokens, and those generated offline."""
         self.second_stage = second_stage
         self.taken: tuple[int, float] | None = None
-        """Drafter calls and seconds of the last draft; None where it ran more tokens than those of one round first."""
+        """Drafter calls and seconds of the last draft, without the one that read a prompt; None: it took no other."""
+        self.read = 0
+        """Tokens of a prompt that the last draft read first; 0: it went on from the round before."""
         self._step = step
         self._calls = 0
         self._vocabulary = vocabulary
@@ -164,6 +166,8 @@ class DraftContext:
         begun, waiting, before = time.perf_counter(), len(self.tokens) - self._cached, self._calls
         self._forget_ahead()
         first = self._run_tokens()
+        if waiting > ROUND:
+            begun, before = time.perf_counter(), self._calls
         # A guess in a sampled tree would be there for its value, which exactness forbids.
         guess = [] if self.second_stage is None or sampling is not None else self.second_stage.guess(pace.deepest)
         proposed = [first]
@@ -179,7 +183,9 @@ class DraftContext:
             tree = grow_sampled(first, expand, pace, sampling, len(self.tokens), acceptance)
         if self.second_stage is not None:
             self.second_stage.keep(Drafted.of(tree).follow(guess).size)
-        self.taken = (self._calls - before, time.perf_counter() - begun) if waiting <= ROUND else None
+        calls = self._calls - before
+        self.taken = (calls, time.perf_counter() - begun) if calls else None
+        self.read = waiting if waiting > ROUND else 0
         return tree
 
     # ---- drafting ahead ----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ trees and no network.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class CostMeter:
         self._level += (SMOOTHING if self._level else 1.0) * (taken - self._level)
 
     def judged(self, nodes: int, seconds: float) -> None:
-        """The verifier took so long for a draft of so many nodes."""
+        """The verifier took so long for a draft of so many nodes; a prompt's tokens, run with it, count as nodes."""
         if self._sums[0] and self._level:
             base, node = self._verifier()
             seconds = min(seconds, PAUSE * (base + nodes * node))
@@ -84,7 +84,7 @@ class CostMeter:
     def cost(self) -> Cost | None:
         """As rounds have been lately."""
         if not self._sums[0] or not self._level:
-            return self.first
+            return replace(self.first, level=self._level) if self.first is not None and self._level else self.first
         base, node = self._verifier()
         if self._wait is not None:
             base += self._wait

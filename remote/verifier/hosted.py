@@ -20,6 +20,8 @@ from remote.verifier.engine import Engine, UnfitDrafter
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Of its trees, which are as large as pays."""
+LONGEST_READ = 256
+"""Tokens of a prompt up to which the time of its round tells of others: longer ones are run in pieces."""
 
 
 class OwnDrafter:
@@ -75,8 +77,8 @@ class OwnDrafts:
     def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool) -> None:
         """The verdict on the last draft is there."""
         self._own.calibrations[greedy].learn(tree, accepted, bonus)
-        if self._context.taken is not None:  # Else the prompt was run as well.
-            self._own.costs.judged(len(tree), time.monotonic() - self._asked)
+        if self._context.read <= LONGEST_READ:
+            self._own.costs.judged(self._context.read + len(tree), time.monotonic() - self._asked)
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, as it goes over the wire."""

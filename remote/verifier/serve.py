@@ -36,6 +36,8 @@ from remote.verifier.security import SecurityError, check_binding
 log = logging.getLogger(__name__)
 
 MAX_NODES = 256
+KEEP_ALIVE_SECONDS = 90
+"""More than a device keeps an idle connection, so that it never sends into one that is just closed."""
 MAX_TOKENS = 32_768
 BODY_SLACK = 64 << 10
 CACHE_SHARE = 0.25
@@ -225,6 +227,7 @@ def serve(
             ssl_certfile=tls_cert,
             ssl_keyfile=tls_key,
             timeout_graceful_shutdown=5,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         config.load()
         name = f"[{host}]" if ":" in host else host

@@ -79,7 +79,7 @@ def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
         assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
         assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
         assert [one["cost"] is None for one in trace] == [pace == "fixed"] * len(trace)
-        assert trace[0]["levels"] == 0 < trace[1]["levels"], "the opening round runs the prompt as well"
+        assert all(one["levels"] > 0 for one in trace)
 
 
 def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier: VerifierProcess) -> None:

@@ -137,15 +137,15 @@ def test_following_equals_beginning_anew(tiny, other, same):
         same_tree(context.draft(BUSH), tiny.context(other).draft(BUSH))
 
 
-def test_it_says_how_many_calls_a_draft_took_unless_it_ran_more_than_a_round(tiny):
+def test_it_says_how_many_calls_a_draft_took_beside_the_one_that_read_a_prompt(tiny):
     context, calls = watched(tiny, tiny.tokens(0, 12))
     tree = context.draft(CHAIN)
-    assert context.taken is None, "the prompt was among them"
+    assert (context.taken[0], context.read) == (len(calls) - 1, 12)
     context.commit([*tree.tokens[:2].tolist(), 3])
     calls.clear()
     context.draft(BUSH)
     levels, seconds = context.taken
-    assert levels == len(calls) and seconds > 0
+    assert (levels, context.read) == (len(calls), 0) and seconds > 0
     # Memory of all but the last token: where the target's last layers are inferred, the root does not run with others.
     context.commit([3])
     memory = tiny.memory(0, len(context.tokens) - 1)

@@ -111,3 +111,10 @@ def test_the_line_counts_as_first_guessed_until_it_was_waited_for():
 def test_rates_count_the_bonus_token():
     rates = Cost(0.1, 0.01, 0.001).rates(np.array([0.5, 0.25]), levels=2)
     np.testing.assert_allclose(rates, [1 / 0.12, 1.5 / 0.121, 1.75 / 0.122])
+
+
+def test_what_a_call_takes_is_known_before_any_verdict() -> None:
+    first = Cost(round=0.1, level=0.003, node=0.0003)
+    meter = CostMeter(first)
+    meter.drafted(4, 0.04)
+    assert meter.cost == Cost(round=0.1, level=0.01, node=0.0003)
