@@ -37,8 +37,8 @@ class Edge:
         """By which its tree was made."""
         self._cost_ahead: Cost | None = None
         """By which trees are made ahead of its verdict."""
-        self._last: tuple[float, Paced] | None = None
-        """When the last round began, and what became of it."""
+        self._last: Paced | None = None
+        """What became of the last round."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Raises `RemoteError`."""
@@ -46,6 +46,7 @@ class Edge:
         session = writing.line.with_verifier(self._verifier)
         asked: float | None = None
         """When the last round went up, if it was one like the others: no prompt to run, nothing to send again."""
+        since, opening = time.monotonic(), not writing.answer.tokens
         while writing.reason is None:
             adopts = writing.ahead.choose(connection.adoption)
             if not adopts:
@@ -91,7 +92,12 @@ class Edge:
             for step in steps:
                 yield step
             paced = self._paced(tree, reply, drafted - begun, adopts)
-            self._last = begun, paced
+            self._last = paced
+            now = time.monotonic()
+            if reply.exchanges == 1 and warm and not alone:
+                seconds = now - since - paced.rtt_seconds
+                connection.modes.edge(paced.gained, seconds, paced.server_seconds, opening=opening)
+            since, opening = now, False
             yield paced
             yield writing.stats(connection)
             if alone and writing.mode(connection) != "edge":
@@ -153,11 +159,10 @@ class Edge:
         """The next round begins: the last one is over, its memory included."""
         if self._last is None:
             return
-        connection, (started, paced) = self._connection, self._last
+        connection, paced = self._connection, self._last
         if isinstance(judged := self._writing.traffic[-1], RoundReply) and not adopts:
             connection.link.received(*judged.streamed)
         connection.costs.waited(begun - asked - paced.server_seconds)
-        connection.modes.edge(paced.gained, begun - started - paced.rtt_seconds, paced.server_seconds)
 
     def _take(self, tree: DraftTree, reply: RoundReply) -> list[Shown]:
         """Put a verdict into the answer."""

@@ -47,6 +47,7 @@ class Hosted:
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
             draft=writing.draft,
         )
+        asked, first, warm = time.monotonic(), not writing.answer.tokens, connection.server_seconds is not None
         asking = asyncio.create_task(opening)
         try:
             for step in await self._meanwhile(asking):
@@ -69,11 +70,14 @@ class Hosted:
                 else:
                     now = time.monotonic()
                     seconds = 0.0 if before is None else now - before
-                    if before is None:
-                        connection.streams(stream, frame.server_seconds)
-                    else:
+                    if before is not None:
                         connection.modes.hosted(len(frame.tokens) // 4, seconds)
                         connection.waited(seconds)
+                    else:
+                        connection.streams(stream, frame.server_seconds)
+                        if warm and stream.exchanges == 1:
+                            beside = now - asked - (stream.rtt_seconds or 0.0)
+                            connection.modes.hosted(len(frame.tokens) // 4, beside, opening=first)
                     before = now
                     for step in self._progress(frame):
                         yield step

@@ -1,8 +1,10 @@
-"""Which mode is the faster one on this line: by what rounds have brought in each, and by the round trip.
+"""Which mode is the faster one on this line: by what rounds have taken in each, and by the round trip.
 
-`edge`: drafted here, verified there; each round waits for the line. `hosted`: the verifier drafts by itself, and the
-line carries what it gives. A mode that has not been tried yet is judged by the other: an edge round is a hosted one
-and a round trip, or the other way round. Pure arithmetic over numbers that the caller measured: no clock.
+`edge`: drafted here, verified there; each round waits for the line. `hosted`: the verifier drafts by itself, and only
+the first round of an answer waits for the line. How many tokens a round brings depends on what is said far more than
+on who drafts, so modes are compared by what a round takes; what one brings counts for a mode of its own only slowly. A
+mode that has not been tried is judged by the other: an edge round is a hosted one and a round trip, or the other way
+round. Pure arithmetic over numbers that the caller measured: no clock.
 """
 
 from __future__ import annotations
@@ -14,14 +16,25 @@ Verifying = Literal["edge", "hosted"]
 MODES: tuple[Verifying, ...] = ("edge", "hosted")
 
 KEPT = 0.95
-"""Share of its weight that a round keeps at the next one: some 20 rounds count."""
+"""Share of its weight that a round keeps at the next one of its mode: some 20 rounds count."""
+LONG = 0.99
+"""Likewise where tokens are counted: some 100 do."""
+PRIOR = 50.0
+"""Rounds for which a mode is taken to bring as many tokens a round as all."""
+PAUSE = 3.0
+"""A round that took this many times the mean counts as no more: the machine or the line was elsewhere."""
 BETTER = 1.05
 """So many times as fast is worth another mode at the next answer."""
+FIRST_BETTER = 1.1
 SWITCH = {"edge": 1.15, "hosted": 1.3}
 """And in the middle of one, out of this mode: what a stream has on its way is lost where it is left."""
+UNTRIED = 2.0
+"""Likewise for a mode of which nothing is known."""
 WORTH_TRYING = 0.85
-"""A mode that may be so many times as fast as the best one is tried, and now and then tried again."""
-RETRIED = 6
+"""A mode that may be so many times as fast as the other is tried,"""
+WORTH_ANOTHER = 0.93
+"""and tried again now and then where it was found to be."""
+RETRIED = 8
 """Answers between two trials of the slower one."""
 FIRST_TAU = 4.0
 FIRST_SECONDS = 0.05
@@ -33,20 +46,22 @@ class _Rounds:
     """Rounds of one mode, the newest ones counting most."""
 
     count: float = 0.0
-    tokens: float = 0.0
     seconds: float = 0.0
     server: float = 0.0
+    long_count: float = 0.0
+    long_tokens: float = 0.0
+    long_openings: float = 0.0
+    """Those that opened an answer."""
 
-    def add(self, tokens: int, seconds: float, server: float) -> None:
+    def add(self, tokens: int, seconds: float, server: float, opening: bool) -> None:
+        if self.count:
+            seconds = min(seconds, PAUSE * self.seconds / self.count)
         self.count = KEPT * self.count + 1
-        self.tokens = KEPT * self.tokens + tokens
         self.seconds = KEPT * self.seconds + seconds
         self.server = KEPT * self.server + server
-
-    @property
-    def mean(self) -> tuple[float, float, float]:
-        """Tokens, seconds and the verifier's own seconds of a round."""
-        return self.tokens / self.count, self.seconds / self.count, self.server / self.count
+        self.long_count = LONG * self.long_count + 1
+        self.long_tokens = LONG * self.long_tokens + tokens
+        self.long_openings = LONG * self.long_openings + opening
 
 
 class ModeMeter:
@@ -66,13 +81,16 @@ class ModeMeter:
         """Answers since the mode was chosen last."""
         self._begun = False
 
-    def edge(self, tokens: int, seconds: float, server_seconds: float) -> None:
-        """A round with a draft from here took so long without the round trip, and at the verifier."""
-        self._rounds["edge"].add(tokens, max(seconds, server_seconds), server_seconds)
+    def edge(self, tokens: int, seconds: float, server_seconds: float, *, opening: bool = False) -> None:
+        """A round that was drafted here took so long without the round trip, and at the verifier.
 
-    def hosted(self, tokens: int, seconds: float) -> None:
-        """In a stream the next so many tokens came so long after those before."""
-        self._rounds["hosted"].add(tokens, seconds, seconds)
+        `opening`: it was the first of its answer.
+        """
+        self._rounds["edge"].add(tokens, max(seconds, server_seconds), server_seconds, opening)
+
+    def hosted(self, tokens: int, seconds: float, *, opening: bool = False) -> None:
+        """A round of a stream took so long without the round trip."""
+        self._rounds["hosted"].add(tokens, seconds, seconds, opening)
 
     def known(self, mode: Verifying) -> bool:
         """Whether the mode has been tried."""
@@ -80,28 +98,34 @@ class ModeMeter:
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
         """Tokens a second that each mode gives, or may give where it has not been tried."""
-        if self.known("edge"):
-            tau, seconds, server = self._rounds["edge"].mean
-        elif self.known("hosted"):
-            tau, seconds, server = self._rounds["hosted"].mean
-        else:
-            tau, seconds, server = FIRST_TAU, FIRST_SECONDS, FIRST_SECONDS / 2
-        rates: dict[Verifying, float] = {"edge": tau / (seconds + rtt_seconds)}
-        if self.known("hosted"):
-            tau, seconds, _ = self._rounds["hosted"].mean
-            rates["hosted"] = tau / max(seconds, 1e-6)
-        else:
-            rates["hosted"] = tau / seconds if self.drafts else 1 / server
+        both = self._rounds.values()
+        count = sum(each.long_count for each in both)
+        tau = sum(each.long_tokens for each in both) / count if count else FIRST_TAU
+        opening = sum(each.long_openings for each in both) / count if count else 0.0
+        measured = {mode: each for mode, each in self._rounds.items() if each.count}
+        rates: dict[Verifying, float] = {}
+        for mode in MODES:
+            known = measured.get(mode) or next(iter(measured.values()), None)
+            seconds, server = FIRST_SECONDS, FIRST_SECONDS / 2
+            if known is not None:
+                seconds, server = known.seconds / known.count, known.server / known.count
+            own, gained, trips = self._rounds[mode], tau, 1.0 if mode == "edge" else opening
+            if mode == "hosted" and mode not in measured and not self.drafts:
+                seconds, gained, trips = server, 1.0, opening / tau
+            elif own.count:
+                gained = (PRIOR * tau + own.long_tokens) / (PRIOR + own.long_count)
+            rates[mode] = gained / max(seconds + trips * rtt_seconds, 1e-6)
         return rates
 
     def choose(self, rtt_seconds: float) -> Verifying:
         """The mode of the next answer."""
         rates = self.rates(rtt_seconds)
-        best, other = self._order(rates, BETTER if self._begun else 1 + 2 * (BETTER - 1))
+        best, other = self._order(rates, BETTER if self._begun else FIRST_BETTER)
         if other is not None:
             self._answers[other] += 1
+            worth = WORTH_ANOTHER if self.known(other) else WORTH_TRYING
             due = not self.known(other) or self._answers[other] > RETRIED
-            if self._begun and due and rates[other] >= WORTH_TRYING * rates[best]:
+            if self._begun and due and rates[other] >= worth * rates[best]:
                 best = other
         self._answers[best] = 0
         self.mode, self._begun = best, True
@@ -109,7 +133,8 @@ class ModeMeter:
 
     def review(self, rtt_seconds: float) -> Verifying:
         """The mode that the answer on its way had better go on in."""
-        self.mode, _ = self._order(self.rates(rtt_seconds), SWITCH[self.mode])
+        both = all(self.known(mode) for mode in MODES)
+        self.mode, _ = self._order(self.rates(rtt_seconds), SWITCH[self.mode] if both else UNTRIED)
         return self.mode
 
     def why(self, rtt_seconds: float) -> str:
