@@ -53,6 +53,9 @@ class Answered:
             "seconds": round(stats.seconds, 4),
             "first_token_seconds": None if stats.first_token_seconds is None else round(stats.first_token_seconds, 4),
             "rtt_ms": None if stats.rtt_ms is None else round(stats.rtt_ms, 3),
+            "line": stats.line,
+            "up_bytes_per_second": _whole(stats.up_bytes_per_second),
+            "down_bytes_per_second": _whole(stats.down_bytes_per_second),
             "bytes_up": stats.bytes_up,
             "bytes_down": stats.bytes_down,
             "trace": [_rounded(asdict(paced)) for paced in self.trace],
@@ -139,6 +142,10 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
             elif isinstance(event, Judged):
                 judged = event
     return Answered(reply, done, failed, tuple(trace), judged)
+
+
+def _whole(rate: float | None) -> int | None:
+    return None if rate is None else round(rate)
 
 
 def _rounded(value: Any) -> Any:

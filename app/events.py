@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from drafter.cost import Cost
+from remote.link import State
 
 Mode = Literal["edge", "hosted", "offline", "warming"]
 """Where tokens come from now: drafted here and verified there, drafted and verified there, drafted here alone; or a
@@ -76,6 +77,11 @@ class Stats:
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
+    line: State | None = None
+    """How the line to the verifier is; None where there is none."""
+    up_bytes_per_second: float | None = None
+    down_bytes_per_second: float | None = None
+    """What it carries, as far as it is known."""
     bytes_up: int = 0
     bytes_down: int = 0
 

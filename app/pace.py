@@ -21,6 +21,8 @@ LONG = 0.99
 """Likewise where tokens are counted: some 100 do."""
 PRIOR = 50.0
 """Rounds for which a mode is taken to bring as many tokens a round as all."""
+TRIED = 8.0
+"""Rounds after which a mode is known. Until then those it lacks are taken to be as the other mode's would be there."""
 PAUSE = 3.0
 """A round that took this many times the mean counts as no more: the machine or the line was elsewhere."""
 BETTER = 1.05
@@ -93,8 +95,8 @@ class ModeMeter:
         self._rounds["hosted"].add(tokens, seconds, seconds, opening)
 
     def known(self, mode: Verifying) -> bool:
-        """Whether the mode has been tried."""
-        return self._rounds[mode].count > 0
+        """Whether the mode has been tried enough."""
+        return self._rounds[mode].count >= TRIED
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
         """Tokens a second that each mode gives, or may give where it has not been tried."""
@@ -102,20 +104,27 @@ class ModeMeter:
         count = sum(each.long_count for each in both)
         tau = sum(each.long_tokens for each in both) / count if count else FIRST_TAU
         opening = sum(each.long_openings for each in both) / count if count else 0.0
-        measured = {mode: each for mode, each in self._rounds.items() if each.count}
         rates: dict[Verifying, float] = {}
         for mode in MODES:
-            known = measured.get(mode) or next(iter(measured.values()), None)
-            seconds, server = FIRST_SECONDS, FIRST_SECONDS / 2
-            if known is not None:
-                seconds, server = known.seconds / known.count, known.server / known.count
-            own, gained, trips = self._rounds[mode], tau, 1.0 if mode == "edge" else opening
-            if mode == "hosted" and mode not in measured and not self.drafts:
-                seconds, gained, trips = server, 1.0, opening / tau
-            elif own.count:
-                gained = (PRIOR * tau + own.long_tokens) / (PRIOR + own.long_count)
+            other: Verifying = "hosted" if mode == "edge" else "edge"
+            gained, trips = tau, 1.0 if mode == "edge" else opening
+            expected, server = self._expected(other)
+            if mode == "hosted" and not self.drafts:
+                expected, gained, trips = server, 1.0, opening / tau
+            own = self._rounds[mode]
+            if own.count:
+                gained = (PRIOR * gained + own.long_tokens) / (PRIOR + own.long_count)
+            lacking = max(0.0, TRIED - own.count) if self._rounds[other].count or not own.count else 0.0
+            seconds = (lacking * expected + own.seconds) / (lacking + own.count)
             rates[mode] = gained / max(seconds + trips * rtt_seconds, 1e-6)
         return rates
+
+    def _expected(self, mode: Verifying) -> tuple[float, float]:
+        """Seconds of a round beside the line, and at the verifier, as far as this mode tells."""
+        rounds = self._rounds[mode]
+        if not rounds.count:
+            return FIRST_SECONDS, FIRST_SECONDS / 2
+        return rounds.seconds / rounds.count, rounds.server / rounds.count
 
     def choose(self, rtt_seconds: float) -> Verifying:
         """The mode of the next answer."""

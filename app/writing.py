@@ -135,7 +135,8 @@ class Writing:
         return DraftSampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
 
     def stats(self, connection: Connection | None) -> Stats:
-        rtt = None if connection is None else connection.link.rtt_seconds
+        link = None if connection is None else connection.link
+        rtt = None if link is None else link.rtt_seconds
         return Stats(
             rounds=self.rounds,
             verified=self.answer.verified - self._given,
@@ -148,6 +149,9 @@ class Writing:
             seconds=time.monotonic() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
+            line=None if link is None else link.state,
+            up_bytes_per_second=None if link is None else link.up_bytes_per_second,
+            down_bytes_per_second=None if link is None else link.down_bytes_per_second,
             bytes_up=sum(exchange.bytes_up for exchange in self.traffic),
             bytes_down=sum(exchange.bytes_down for exchange in self.traffic),
         )

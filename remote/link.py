@@ -39,7 +39,8 @@ class Link:
     """A running picture of one device's line to its verifier.
 
     Round trips are smoothed as TCP does it (RFC 6298): gain 1/8 for the mean, 1/4 for the mean deviation, deadline at
-    four deviations over the mean, doubled with each failure in a row.
+    four deviations over the mean, doubled with each failure in a row. The first eight count alike: there are few where
+    streams are long, and the very first one may have met a verifier that was just starting.
 
     A bandwidth is the median rate of the last few large transfers: a busy verifier makes one look slower than the line
     is, and packets that were held up and come together make it look faster.
@@ -49,6 +50,7 @@ class Link:
         self._rng = rng or random.Random()
         self._mean: float | None = None
         self._deviation = 0.0
+        self._count = 1
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._failures = 0
         self._probes = 0
@@ -71,7 +73,8 @@ class Link:
             self._mean, self._deviation = rtt, rtt / 2
         else:
             self._deviation += (abs(rtt - self._mean) - self._deviation) / 4
-            self._mean += (rtt - self._mean) / 8
+            self._count += 1
+            self._mean += (rtt - self._mean) / min(self._count, 8)
         self._request = self._request if large else bytes_up
         self._recent.append(True)
         self._failures = self._probes = 0

@@ -263,7 +263,8 @@ class Progress(Struct, frozen=True):
     finished: bool
     """The last committed token is a stop token, or the session is full."""
     server_seconds: Annotated[float, Meta(ge=0, le=86_400)]
-    """Of drafting and verifying, without waiting for other sessions."""
+    """Of drafting and verifying, without waiting for other sessions; of the first one from the request's last byte on,
+    waiting included."""
 
 
 class Conflict(Struct, frozen=True):

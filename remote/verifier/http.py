@@ -33,6 +33,7 @@ from remote.protocol import (
     Error,
     ErrorCode,
     Frame,
+    Progress,
     ProtocolError,
     Round,
     Stream,
@@ -169,9 +170,12 @@ class Service:
             yield encode_frame(frame)
 
     async def streams(self, request: Request) -> Response:
-        message = decode(await _read(request, self._card.limits.max_body_bytes), Stream)
-        frames = self.sessions.stream(message)
+        body = await _read(request, self._card.limits.max_body_bytes)
+        arrived = time.monotonic()
+        frames = self.sessions.stream(decode(body, Stream))
         first = await self.queued(lambda: next(frames, None))
+        if isinstance(first, Progress):
+            first = msgspec.structs.replace(first, server_seconds=time.monotonic() - arrived)
         return StreamingResponse(self._streamed(first, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def _streamed(self, frame: Frame | None, frames: Iterator[Frame | None]) -> AsyncIterator[bytes]:

@@ -53,10 +53,12 @@ def test_rates_follow_the_line_at_once() -> None:
 def test_a_mode_that_may_be_as_fast_is_tried_and_then_the_better_one_taken() -> None:
     fresh = meter(drafts=True)
     assert fresh.choose(0.001) == "edge"
-    for _ in range(5):
+    for _ in range(12):
         fresh.edge(*EDGE)
     assert fresh.choose(0.001) == "hosted", "nobody knows how fast it is"
-    for _ in range(5):
+    fresh.hosted(8, 0.100)
+    assert fresh.choose(0.001) == "hosted", "one round says little"
+    for _ in range(12):
         fresh.hosted(8, 0.100)
     assert [fresh.choose(0.001) for _ in range(3 * RETRIED)] == ["edge"] * 3 * RETRIED
 

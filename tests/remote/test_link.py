@@ -43,8 +43,15 @@ def test_smoothing_follows_rfc_6298() -> None:
     assert link.rtt_seconds == pytest.approx(0.1)
     assert link.jitter_seconds == pytest.approx(0.05)
     link.observe(0.2, 0.0, 0, 0)
-    assert link.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)
     assert link.jitter_seconds == pytest.approx(3 / 4 * 0.05 + 1 / 4 * 0.1)
+    settled = observed(*[0.1] * 8)
+    settled.observe(0.2, 0.0, 0, 0)
+    assert settled.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)
+
+
+def test_a_first_round_trip_that_was_none_is_soon_forgotten() -> None:
+    link = observed(2.0, 0.1, 0.1, 0.1)
+    assert link.rtt_seconds == pytest.approx(2.3 / 4)
 
 
 @settings(deadline=None, max_examples=40)

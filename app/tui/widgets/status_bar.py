@@ -34,9 +34,10 @@ class StatusBar(Horizontal):
 
 def figures(stats: Stats) -> Content:
     """Round trip, tau, speed and tokens, as far as they are known."""
-    parts: list[tuple[str, str, str]] = []
+    parts: list[tuple[str, str | Content, str]] = []
     if stats.rtt_ms is not None:
-        parts.append(("rtt ", f"{stats.rtt_ms:.0f}", " ms"))
+        rtt = Content.styled(f"{stats.rtt_ms:.0f}", "$warning" if stats.line == "degraded" else "")
+        parts.append(("rtt ", rtt, " ms"))
     if stats.rounds:
         parts.append(("τ ", f"{stats.tau:.2f}", ""))
     if stats.tokens_per_second:
