@@ -31,6 +31,10 @@ class Hosted:
         self._writing, self._connection, self._verifier = writing, connection, verifier
         self.begun = False
         """Something has come of it."""
+        self._opening = self._warm = False
+        """It begins its answer; and the verifier has run something before."""
+        self._asked = self._before = 0.0
+        """When it was asked for, and when its last words came."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Raises `RemoteError`."""
@@ -47,19 +51,20 @@ class Hosted:
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
             draft=writing.draft,
         )
-        asked, first, warm = time.monotonic(), not writing.answer.tokens, connection.server_seconds is not None
+        self._opening, self._warm = not writing.answer.tokens, connection.server_seconds is not None
+        self._asked, stream = time.monotonic(), None
         asking = asyncio.create_task(opening)
         try:
             for step in await self._meanwhile(asking):
                 yield step
             stream = await writing.unless_stopped(asking)
         finally:
-            asking.cancel()
+            if stream is None:
+                await _let_go(asking)
         if stream is None:
             writing.reason = "stopped"
             return
         writing.traffic.append(stream)
-        before: float | None = None
         try:
             while writing.reason is None:
                 frame = await writing.unless_stopped(_next(stream))
@@ -68,17 +73,7 @@ class Hosted:
                 elif isinstance(frame, Memory):
                     drafting.receive(writing.tokens, frame)
                 else:
-                    now = time.monotonic()
-                    seconds = 0.0 if before is None else now - before
-                    if before is not None:
-                        connection.modes.hosted(len(frame.tokens) // 4, seconds)
-                        connection.waited(seconds)
-                    else:
-                        connection.streams(stream, frame.server_seconds)
-                        if warm and stream.exchanges == 1:
-                            beside = now - asked - (stream.rtt_seconds or 0.0)
-                            connection.modes.hosted(len(frame.tokens) // 4, beside, opening=first)
-                    before = now
+                    seconds = self._learn(stream, frame)
                     for step in self._progress(frame):
                         yield step
                     yield _paced(frame, seconds)
@@ -106,6 +101,20 @@ class Hosted:
         finally:
             drafting.cancel()
 
+    def _learn(self, stream: HostedStream, progress: Progress) -> float:
+        """What a round of the stream says of verifier and line; seconds since the one before it, if there was one."""
+        connection, now, gained = self._connection, time.monotonic(), len(progress.tokens) // 4
+        before, self._before = self._before, now
+        if self.begun:
+            connection.modes.hosted(gained, now - before)
+            connection.waited(now - before)
+            return now - before
+        connection.streams(stream, progress.server_seconds)
+        if self._warm and stream.exchanges == 1:
+            beside = now - self._asked - (stream.rtt_seconds or 0.0)
+            connection.modes.hosted(gained, beside, opening=self._opening)
+        return 0.0
+
     def _progress(self, progress: Progress) -> list[Shown]:
         """Put what a round of the stream gave into the answer."""
         writing = self._writing
@@ -129,6 +138,14 @@ def _paced(progress: Progress, seconds: float) -> Paced:
         rtt_seconds=max(0.0, seconds - progress.server_seconds),
         mode="hosted",
     )
+
+
+async def _let_go(asking: asyncio.Task[HostedStream]) -> None:
+    """Nobody wants the stream any more, whether it has begun or not."""
+    asking.cancel()
+    (opened,) = await asyncio.gather(asking, return_exceptions=True)
+    if isinstance(opened, HostedStream):
+        await opened.aclose()
 
 
 async def _next(stream: HostedStream) -> Memory | Progress | None:

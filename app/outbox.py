@@ -61,26 +61,35 @@ class Outbox:
     async def due(self) -> AsyncGenerator[Queued, None]:
         """What is to be sent now, one after another, as often as the verifier is there and no reply runs.
 
-        Whoever reads this passes each on to `send`. What fails is due again when a verifier has come back.
+        Whoever reads this passes each on to `send`. What fails is due again when a verifier has come back, and that is
+        looked for every second while something waits.
         """
         self._assistant.start()
-        while (connection := self._connection) is not None:
-            stirred, verifier = self._stirred, connection.verifier
-            queued: Queued | None = None
-            if verifier is not None and not self._assistant.replying:
-                with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                    queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
-            if queued is not None and not self._was_tried(queued, verifier):
-                yield queued
-                if self._was_tried(queued, verifier):
-                    continue
-            waits = [asyncio.create_task(wait) for wait in (stirred.wait(), connection.changed())]
-            try:
-                await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-                await asyncio.gather(*waits, return_exceptions=True)
+        with contextlib.ExitStack() as wanted:
+            eager = False
+            while (connection := self._connection) is not None:
+                stirred, verifier = self._stirred, connection.verifier
+                queued: Queued | None = None
+                if not self._assistant.replying:
+                    with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
+                        queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
+                if eager and (queued is None or verifier is not None):
+                    wanted.close()
+                    eager = False
+                elif not eager and queued is not None and verifier is None:
+                    wanted.enter_context(connection.wanted())
+                    eager = True
+                if queued is not None and verifier is not None and not self._was_tried(queued, verifier):
+                    yield queued
+                    if self._was_tried(queued, verifier):
+                        continue
+                waits = [asyncio.create_task(wait) for wait in (stirred.wait(), connection.changed())]
+                try:
+                    await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
+                    await asyncio.gather(*waits, return_exceptions=True)
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Have it answered or verified, with the events of `Assistant.reply` or `verify`; none if somebody was faster.

@@ -130,6 +130,21 @@ async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(
         assert [message.text for message in opened.store.thread(conversation)][::2] == ["list files", "and hidden ones"]
 
 
+async def test_while_something_waits_the_verifier_is_looked_for_every_second(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, NOBODY) as opened:
+        await opened.settled()
+        connection = opened._connection
+        assert connection is not None
+        async with working_off(opened):
+            await asyncio.sleep(0.05)
+            assert connection._waiting == 0
+            queued = opened.outbox.enqueue(opened.store.create_conversation("kept").id, "list files")
+            await until(lambda: connection._waiting == 1)
+            opened.outbox.unqueue(queued.id)
+            opened.outbox.stir()
+            await until(lambda: connection._waiting == 0)
+
+
 async def test_sent_without_a_verifier_it_stays_queued(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, NOBODY) as opened:
         await opened.settled()
