@@ -7,10 +7,12 @@ how the two change. `ReplyText` replays them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from drafter.cost import Cost
-from remote.link import State
+
+if TYPE_CHECKING:
+    from remote.link import State
 
 Mode = Literal["edge", "hosted", "offline", "warming"]
 """Where tokens come from now: drafted here and verified there, drafted and verified there, drafted here alone; or a

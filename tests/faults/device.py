@@ -69,7 +69,8 @@ class Device:
         if prompt not in self.references:
             stops = self.text.stop_tokens
             self.references[prompt] = await target_alone(self.around, prompt, Sampling(), TOKENS, stops)
-        assert violations(heard.events, thread[-1], self.references[prompt], self.text) == []
+        found = violations(heard.events, thread[-1], self.references[prompt], self.text)
+        assert not found, found
 
     async def works_again(self) -> None:
         """The next answer is verified from its first word to its last."""

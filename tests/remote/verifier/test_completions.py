@@ -214,7 +214,7 @@ async def test_errors_have_openais_shape(client: httpx.AsyncClient, name: str) -
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (status, code)
     assert words in error["message"] and error["type"] == "invalid_request_error" and error["param"] is None
-    assert await counter(client, "sessions") == before
+    assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
 
 
 async def test_paths_methods_and_tokens_too(target: Target, engine: Engine) -> None:
