@@ -7,7 +7,7 @@ import time
 from remote.client import VerifierClient
 from remote.completions import CompletionsClient
 from remote.errors import Refused, RemoteError, Stranger
-from remote.openai import Model
+from remote.openai import OWNER, Model
 from remote.protocol import Card
 
 SHORTEST = 0.05
@@ -32,7 +32,7 @@ async def detect(
             raise
         stranger = error
     try:
-        return await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)))
+        models = await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)))
     except (Stranger, Refused) as error:
         if isinstance(error, Refused) and error.code != "not_found":
             raise
@@ -40,3 +40,6 @@ async def detect(
             f"{endpoint.host} is neither an Outrider verifier nor an OpenAI-compatible server, or not at this address; "
             f"as a verifier: {stranger}"
         ) from None
+    if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
+        raise stranger  # A verifier, whose card somebody else answered for: a login page that is gone by now.
+    return models

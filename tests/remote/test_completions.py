@@ -20,7 +20,7 @@ from remote import (
     VerifierClient,
     detect,
 )
-from remote.openai import Model
+from remote.openai import OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
 from tests.serving import VerifierProcess
@@ -389,6 +389,14 @@ async def test_an_openai_compatible_server_is_known_by_its_models(stranger: byte
     async with by_path({b"/v1/models": LISTED}, stranger) as port:
         [model] = await found(f"http://127.0.0.1:{port}")
         assert isinstance(model, Model) and (model.id, model.continues) == ("a/b", False)
+
+
+async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server() -> None:
+    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % OWNER.encode()
+    ours = http(listed, content_type="application/json")
+    async with by_path({b"/v1/models": ours, b"/v1/card": http(PAGE, content_type="text/html")}, NOT_FOUND) as port:
+        with pytest.raises(Stranger, match="login page"):
+            await found(f"http://127.0.0.1:{port}")
 
 
 async def test_who_is_neither_is_told_in_a_sentence() -> None:
