@@ -257,7 +257,7 @@ async def test_a_failing_target_is_an_error_before_or_amid_an_answer(target: Tar
 async def test_sessions_are_dropped_behind_every_answer(client: httpx.AsyncClient) -> None:
     before = await counter(client, "sessions")
     await asyncio.gather(*(whole(client) for _ in range(3)), *(streamed(client) for _ in range(3)))
-    assert await counter(client, "sessions") == before
+    assert await counter(client, "sessions") <= before, "fewer, where those of others had to make room"
 
 
 @pytest.mark.parametrize("stream", [True, False])
