@@ -47,6 +47,9 @@ class Transcript(VerticalScroll, can_focus=True):
         self._first = 0
         """Index of the first mounted turn."""
         self._busy = False
+        self._reading: tuple[Widget, int] | None = None
+        """The turn at the top of the view while older ones come in above it, and its distance from the top."""
+        self._returning = False
 
     def compose(self) -> Iterator[Widget]:
         yield Older()
@@ -58,6 +61,7 @@ class Transcript(VerticalScroll, can_focus=True):
     async def show(self, turns: Sequence[Turn]) -> None:
         """Replaces everything by the last page of `turns`."""
         self._busy = True
+        self._reading = None
         self.turns = list(turns)
         self._first = max(0, len(self.turns) - PAGE)
         with self.app.batch_update():
@@ -101,16 +105,18 @@ class Transcript(VerticalScroll, can_focus=True):
         if self._busy or not self._first:
             return
         self._busy = True
-        below = self.max_scroll_y - self.scroll_y
+        self._reading = self._at_top()
         first = max(0, self._first - PAGE)
         older = self.turns[first : self._first]
         self._first = first
         await self.mount_all(self._widgets(older), after=self.query_one(Older))
         self._count_older()
-        self.call_after_refresh(self._return_to, below)
+        self.call_after_refresh(self._settle)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        if not self._returning:
+            self._reading = None
         if new_value <= 0 < old_value and self._first and not self._busy:
             self.load_older()
 
@@ -119,13 +125,29 @@ class Transcript(VerticalScroll, can_focus=True):
         overflows = size.height > self.size.height
         if overflows != self.is_anchored:
             self.anchor(overflows)
+        if self._reading is not None:
+            self.call_after_refresh(self._return)
 
     def on_resize(self) -> None:
         self.watch_virtual_size(self.virtual_size)
 
-    def _return_to(self, below: float) -> None:
-        self.scroll_to(y=self.max_scroll_y - below, animate=False)
-        self.call_after_refresh(self._settle)
+    def _at_top(self) -> tuple[Widget, int] | None:
+        for widget in self.query_children("Question, Answer"):
+            region = widget.virtual_region
+            if region.bottom > self.scroll_y:
+                return widget, region.y - round(self.scroll_y)
+        return None
+
+    def _return(self) -> None:
+        """Moves back to what was being read. Markdown takes several layouts to find its height, and each calls this."""
+        if self._reading is None:
+            return
+        widget, distance = self._reading
+        self._returning = True
+        try:
+            self.scroll_to(y=widget.virtual_region.y - distance, animate=False, immediate=True)
+        finally:
+            self._returning = False
 
     def _settle(self) -> None:
         self._busy = False

@@ -4,7 +4,7 @@ from textual.app import App, ComposeResult
 
 from app.events import Verified
 from app.tui.turn import Turn
-from app.tui.widgets.message import Question
+from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.transcript import LIMIT, PAGE, Older, Transcript
 from tests.app.tui.scripted import finished, wait_until
 
@@ -44,11 +44,18 @@ async def test_only_the_last_turns_are_mounted_and_older_ones_come_on_scrolling_
         assert app.query_one(Older).display
         app.transcript.scroll_home(animate=False)
         await wait_until(pilot, lambda: len(app.questions) == PAGE + 3)
-        await wait_until(pilot, lambda: app.transcript.scroll_y > 0)
         assert app.questions[0] == "question 0"
-        assert not app.query_one(Older).display
-        reading = app.transcript.query(Question)[3]
-        assert abs(reading.region.y - app.transcript.region.y) <= 2, "the line that was read has moved"
+        await wait_until(pilot, lambda: not app.query_one(Older).display)
+        oldest, reading = app.query(Answer).first(), app.query(Question)[3]
+        await wait_until(pilot, lambda: oldest.region.height > 4)  # Its Markdown is laid out.
+        await wait_until(pilot, lambda: abs(reading.region.y - app.transcript.region.y) <= 2)
+        app.transcript.scroll_relative(y=-3, animate=False)
+        await wait_until(pilot, lambda: 2 < reading.region.y - app.transcript.region.y <= 5)
+        turn = Turn("now")
+        await app.transcript.mount(Answer(turn))
+        turn.apply(Verified("one line\n\nand another\n\n", 2, 0))
+        await wait_until(pilot, lambda: app.query(Answer).last().region.height > 2)
+        assert 2 < reading.region.y - app.transcript.region.y <= 5, "the person scrolled, and was taken back"
 
 
 async def test_a_click_on_the_line_loads_older_turns() -> None:
