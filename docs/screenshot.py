@@ -58,7 +58,7 @@ async def picture(out: Path) -> None:
     address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with tempfile.TemporaryDirectory() as home:
         folders = Folders.locate({"OUTRIDER_HOME": home})
-        async with open_assistant(Settings(remote=address), folders) as assistant:
+        async with open_assistant(Settings(remote=address, mode="edge"), folders) as assistant:
             app = OutriderApp(assistant)
             async with app.run_test(size=(112, 32)) as pilot:
                 screen = app.screen
