@@ -1,0 +1,145 @@
+"""Prompts are sent and answers come in: one at a time, whichever conversation is open meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from textual import on, work
+from textual.binding import Binding
+
+from app.events import Done, Event, Failed, ModeChanged, Paced, Started, Stats
+from app.sanitise import sanitise
+from app.tui.screens.opened import OpenConversation, Running
+from app.tui.turn import Turn
+from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.status_bar import StatusBar
+from app.tui.widgets.transcript import Transcript
+from storage import NotFound, StorageError
+
+
+class Answering(OpenConversation):
+    """Holds the one running turn, so that an answer goes on while another conversation is open."""
+
+    BINDINGS = [
+        Binding("ctrl+t", "verify", "Verify the drafted answer, now or later", id="chat.verify", priority=True),
+        Binding("escape", "stop", "Stop the answer, keep its text", id="chat.stop"),
+    ]
+
+    @on(Prompt.Submitted)
+    async def send(self, event: Prompt.Submitted) -> None:
+        await self.ask(event.text)
+
+    async def ask(self, question: str) -> None:
+        """Sends a prompt in the open conversation, or keeps it in the prompt where that is impossible now."""
+        prompt = self.query_one(Prompt)
+        if self.live:
+            self.say_busy()
+            return
+        try:
+            conversation = self.begin_conversation(question)
+        except StorageError as error:
+            self.complain(error)
+            prompt.write(question)
+            return
+        prompt.write("")
+        running = Running(conversation, Turn(question))
+        await self.show_running(running)
+        self.follow(running, self.core.reply(conversation, question))
+
+    def action_stop(self) -> None:
+        if self.live and self.live.queued:
+            try:
+                self.core.outbox.unqueue(self.live.queued)  # Or it would be tried again.
+            except NotFound:
+                pass  # It is answered already.
+            except StorageError as error:
+                self.complain(error)
+        self.core.stop()
+
+    async def action_verify(self) -> None:
+        """Has the last drafted answer verified: now, or where the verifier is not there, when it is back."""
+        turns = self.query_one(Transcript).turns
+        turn = next((turn for turn in reversed(turns) if turn.verifiable), None)
+        if turn is None or self.conversation is None:
+            self.notify("No answer here waits to be verified.")
+        elif turn.awaiting or self.core.status().mode in ("offline", "warming"):
+            try:
+                if turn.awaiting:
+                    for queued in self.waiting():
+                        if queued.message_id == turn.message:
+                            self.core.outbox.unqueue(queued.id)
+                else:
+                    self.core.outbox.enqueue_verification(turn.message)
+            except StorageError as error:
+                self.complain(error)
+            await self.show_waiting()
+        elif self.live:
+            self.say_busy()
+        else:
+            running = Running(self.conversation, Turn(turn.question), turn.message)
+            await self.show_running(running)
+            self.follow(running, self.core.verify(turn.message))
+
+    async def show_running(self, running: Running) -> None:
+        """From now on this one is the running answer; shows it where its conversation is open."""
+        prompt, transcript, turn = self.query_one(Prompt), self.query_one(Transcript), running.turn
+        self.live = running
+        prompt.answering = True
+        if running.conversation != self.conversation:
+            return
+        old = next((old for old in transcript.turns if running.verifies and old.message == running.verifies), None)
+        if old is not None:
+            await transcript.replace(old, turn)
+        else:
+            prompt.earlier.append(turn.question)
+            await transcript.add(turn)
+        self.need_title()
+
+    @work(group="reply")
+    async def follow(self, running: Running, answer: AsyncIterator[Event]) -> None:
+        """Listens to an answer while the window goes on."""
+        await self.listen(running, answer)
+
+    async def listen(self, running: Running, answer: AsyncIterator[Event]) -> None:
+        """Feeds one reply's events into its turn; the widgets draw it in their own time."""
+        status, prompt, rounds = self.query_one(StatusBar), self.query_one(Prompt), self.query_one(Rounds)
+        turn = running.turn
+        try:
+            async for event in answer:
+                turn.apply(event)
+                if isinstance(event, Started):
+                    await self.show_waiting()
+                elif isinstance(event, ModeChanged):
+                    self.show_mode(event)
+                elif isinstance(event, Stats):
+                    status.show_stats(event)
+                elif isinstance(event, Paced):
+                    rounds.add(event)
+                elif isinstance(event, Done):
+                    status.show_stats(event.stats)
+        except Exception as error:  # The window must outlive whatever a reply dies of; the person gets to read it.
+            self.log.error(error)
+            turn.apply(Failed(sanitise(f"The answer failed: {error}. Send the question again."), "internal"))
+        finally:
+            self.live = None
+            prompt.answering = False
+        if turn.running:
+            turn.apply(Failed("The answer ended early. Send the question again.", "internal"))
+        await self._settle(running)
+        self.list_conversations()
+
+    async def _settle(self, running: Running) -> None:
+        """What is shown becomes what is stored, where that is not so by itself."""
+        turn, prompt = running.turn, self.query_one(Prompt)
+        here = self.conversation == running.conversation
+        if not running.verifies and not running.queued:
+            if turn.outcome == "failed" and not prompt.text and here:
+                prompt.write(turn.question)
+        elif turn.error:
+            self.notify(turn.error, severity="warning", markup=False)
+        if here and (running.verifies or running.queued):
+            last = self.query_one(Transcript).turns[-1:]
+            if turn.outcome != "done" or not (last and last[0] is turn):
+                await self.open_conversation(self.conversation)
+        await self.show_waiting()

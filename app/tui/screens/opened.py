@@ -1,0 +1,130 @@
+"""The conversation that is open: what of it is stored and what of it runs, as the widgets of the chat screen show it.
+
+`ChatScreen` is made of classes that each add one idea to this one: `Answering`, `Queueing`, and whatever else is done
+with a conversation. They are screens, not plain mixins, because Textual collects bindings and handlers of nodes only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static
+
+from app.events import ModeChanged
+from app.sanitise import sanitise
+from app.tui.core import Core
+from app.tui.turn import Turn
+from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.status_bar import StatusBar
+from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.waiting import Waiting
+from storage import Queued, StorageError
+
+TITLE_LENGTH = 60
+
+
+@dataclass
+class Running:
+    """The one answer that is being written."""
+
+    conversation: str
+    turn: Turn
+    verifies: str = ""
+    """Id of the drafted answer in whose place it is shown, if it verifies one."""
+    queued: str = ""
+    """Its id in the queue, if it comes from there."""
+
+
+class OpenConversation(Screen[None]):
+    """Knows which conversation is open and which answer runs, and shows both as they are."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self.core = core
+        self.conversation: str | None = None
+        """Id of the open conversation; None until the first prompt of a new one is sent."""
+        self.live: Running | None = None
+
+    async def open_conversation(self, conversation_id: str | None) -> None:
+        """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation."""
+        turns: list[Turn] = []
+        title = ""
+        if conversation_id is not None:
+            try:
+                store = self.core.store
+                title = store.conversation(conversation_id).title
+                turns = Turn.of_thread(store.thread(conversation_id), store.messages(conversation_id))
+            except StorageError as error:
+                self.complain(error)
+                return
+        self.conversation = conversation_id
+        if self.live and self.live.conversation == conversation_id:
+            live, verifies = self.live.turn, self.live.verifies
+            at = next((at for at, turn in enumerate(turns) if verifies and turn.message == verifies), len(turns))
+            if at == len(turns) and turns and turns[-1].message in ("", live.message):
+                at -= 1  # As stored: the question, and the answer as far as its last checkpoint.
+            turns[at : at + 1] = [live]
+        self.query_one(Prompt).earlier = [turn.question for turn in turns if turn.question]
+        self.show_conversation(title)
+        await self.query_one(Transcript).show(turns)
+        await self.show_waiting()
+        self.need_title()
+
+    def begin_conversation(self, prompt: str) -> str:
+        """The open conversation, or where there is none a new one, named after its first prompt.
+
+        Raises `StorageError`.
+        """
+        if self.conversation is None:
+            title = " ".join(prompt.split())
+            title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
+            self.conversation = self.core.store.create_conversation(title).id
+            self.show_conversation(title)
+        return self.conversation
+
+    def waiting(self) -> list[Queued]:
+        """What waits of the open conversation. Raises `StorageError`."""
+        return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.conversation]
+
+    async def show_waiting(self) -> None:
+        """Shows the prompts that wait, marks the answers that do, and says which key is of use."""
+        transcript = self.query_one(Transcript)
+        try:
+            waiting = self.waiting()
+        except StorageError as error:
+            self.complain(error)
+            return
+        answers = {queued.message_id for queued in waiting}
+        for turn in transcript.turns:
+            turn.await_verification(turn.message in answers)
+        await transcript.refresh_notes()
+        await self.query_one(Waiting).show([queued.text for queued in waiting if queued.kind == "ask"])
+        self.query_one(Prompt).verifiable = any(turn.verifiable for turn in transcript.turns[-1:])
+
+    def show_conversation(self, title: str) -> None:
+        self.set_class(self.conversation is None, "-new")
+        self.query_one("#title", Static).update(Content(" ".join(sanitise(title).split())))
+        self.list_conversations()
+
+    def need_title(self) -> None:
+        # The title is the first question, which stands right below it as long as it is the only one.
+        self.set_class(len(self.query_one(Transcript).turns) > 1, "-titled")
+
+    def list_conversations(self) -> None:
+        try:
+            self.query_one(ConversationList).show(self.core.store.conversations(), self.conversation)
+        except StorageError as error:
+            self.complain(error)
+
+    def show_mode(self, mode: ModeChanged) -> None:
+        self.query_one(StatusBar).show_mode(mode)
+        self.query_one(Prompt).offline = mode.mode == "offline"
+
+    def say_busy(self) -> None:
+        self.notify("An answer is still running; Esc stops it.", severity="warning")
+
+    def complain(self, error: StorageError) -> None:
+        self.notify(sanitise(str(error)), title="Storage", severity="error", markup=False)
