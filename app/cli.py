@@ -18,6 +18,7 @@ from app.command import complain as _complain
 from app.command import fail as _fail
 from app.command import run as _run
 from app.command import settings_with as _settings
+from app.key_commands import keys
 from app.queue_commands import queue_commands, verify
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
@@ -68,7 +69,7 @@ def chat(remote: Remote = None, token: Token = None, mode: Mode = None) -> None:
         from app.tui.app import OutriderApp
 
         async with open_assistant(settings, folders) as assistant:
-            screen = OutriderApp(assistant)
+            screen = OutriderApp(assistant, settings.keys)
             await screen.run_async()
             return screen.return_code or 0
 
@@ -133,6 +134,7 @@ def ask(
 
 
 cli.command()(verify)
+cli.command()(keys)
 
 
 @cli.command()

@@ -82,6 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     extra `server`."""
     target: str = str(BUNDLED_TARGET)
     """Folder or name of the model that the bundled verifier runs."""
+    keys: dict[str, str | dict[str, str]] = {}
+    """Keys of the screen by the names that `outrider keys` lists, such as `chat.new = "f5,ctrl+n"`."""
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with `changes`, checked. Raises `ConfigError`, which names `source`."""

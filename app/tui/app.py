@@ -1,39 +1,90 @@
-"""The Textual application: themes, and the chat screen on top of a core."""
+"""The Textual application: themes, keys, the command palette, and the chat screen on top of a core."""
 
 from __future__ import annotations
 
-from textual.app import App
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.screen import Screen
 
 from app.tui.core import Core
+from app.tui.keys import checked
+from app.tui.remembered import Remembered
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.theme import DARK, LIGHT
 
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+
+# The palette's own modules are read when it is opened for the first time.
+
+
+def _actions() -> type[Provider]:
+    from app.tui.commands import Actions
+
+    return Actions
+
+
+def _themes() -> type[Provider]:
+    from app.tui.commands import Themes
+
+    return Themes
+
 
 class OutriderApp(App[None]):
-    """Opens at once; whatever is not ready yet shows in the badge of the status bar."""
+    """Opens at once; whatever is not ready yet shows in the badge of the status bar.
+
+    `keys`: remapped keys by id, as in the settings file. Raises `ConfigError` for what they get wrong.
+    """
 
     TITLE = "Outrider"
     BINDINGS = [
         Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
         Binding("f1", "show_help", "Help", id="app.help", priority=True),
-        Binding("f2", "toggle_theme", "Light or dark", id="app.theme"),
+        Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
+        Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
     ]
+    COMMANDS = App.COMMANDS | {_actions, _themes}
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, keys: Mapping[str, str | Mapping[str, str]] | None = None) -> None:
+        mapped = checked(keys or {})
         super().__init__()
         self.core = core
+        self.set_keymap(mapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
-        self.theme = DARK.name
+        self._file = core.store.path.with_name("screen.json")
+        self.remembered = Remembered.load(self._file)
+        known = self.remembered.theme in self.available_themes
+        self.theme = self.remembered.theme if known else DARK.name
 
     def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda theme: self.remember(theme=theme.name))
         self.push_screen(ChatScreen(self.core))
+
+    def remember(self, **changes: str | bool) -> None:
+        """Keeps how the screen looks for the next start."""
+        for name, value in changes.items():
+            setattr(self.remembered, name, value)
+        try:
+            self.remembered.save(self._file)
+        except OSError as error:  # The database lies in the same folder, and complains of what matters.
+            self.log.warning(error)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What Textual itself offers and no action of ours does."""
+        yield SystemCommand("Theme", "Choose one of all themes", self.action_change_theme)
+        yield SystemCommand(
+            "Screenshot", "Save this screen as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
+        )
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(self.screen.focused))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name

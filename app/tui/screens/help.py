@@ -1,4 +1,4 @@
-"""The keys and the words of the screen, over the conversation."""
+"""The keys and the words of the screen, over the conversation: first the keys of the part that has the focus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.widgets.prompt import Prompt
+from app.tui.keys import Room, actions, rooms
 
 WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),
@@ -21,51 +21,37 @@ WORDS = (
     ("τ", "tokens gained per round trip"),
     ("rtt", "round trip time of the link"),
 )
-ORDER = (
-    "prompt.send",
-    "prompt.newline",
-    "prompt.keep",
-    "chat.verify",
-    "chat.stop",
-    "chat.copy",
-    "chat.new",
-    "chat.list",
-    "chat.rounds",
-    "prompt.page_up",
-    "prompt.page_down",
-    "app.theme",
-    "app.help",
-    "app.quit",
-)
-"""Ids of the bindings, most wanted first."""
-RECALL = ("↑, ↓", "Earlier questions, while the prompt is empty")
 
 
 class HelpScreen(ModalScreen[None]):
-    """Lists the bindings of the app, the chat screen and the prompt as they are mapped now."""
+    """Lists the keys as they are mapped now. `focused`: what has the focus below."""
 
     CSS_PATH = "help.tcss"
     BINDINGS = [Binding("escape,f1,question_mark,q", "dismiss", "Close", id="help.close")]
 
+    def __init__(self, focused: Widget | None) -> None:
+        super().__init__()
+        self._focused = focused
+
     def compose(self) -> ComposeResult:
+        found = actions(self.app._keymap)
         with VerticalScroll() as panel:
             panel.border_title = "Help"
             panel.border_subtitle = "esc close"
-            yield from table("Keys", self._keys())
+            for room in self._rooms():
+                here = [action for action in found if action.room == room.title]
+                rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
+                yield from table(room.title, rows)
             yield from table("Words", WORDS)
 
-    def _keys(self) -> list[tuple[str, str]]:
-        below = self.app.screen_stack[-2]
-        keys: dict[str, list[str]] = {}
-        names: dict[str, str] = {}
-        for node in (below.query_one(Prompt), below, self.app):
-            bindings = node._bindings.copy()
-            bindings.apply_keymap(self.app._keymap)
-            for _, binding in bindings:
-                if binding.id in ORDER:
-                    keys.setdefault(binding.id, []).append(self.app.get_key_display(binding))
-                    names[binding.id] = binding.description
-        return [(", ".join(keys[name]), names[name]) for name in ORDER if name in keys] + [RECALL]
+    def _rooms(self) -> list[Room]:
+        """Those that hear a key now, the nearest first, then the others."""
+        nodes = [] if self._focused is None else self._focused.ancestors_with_self
+        near = [room for room in rooms() if any(isinstance(node, room.node) for node in nodes)]
+        return near + [room for room in rooms() if room not in near]
+
+    def _shown(self, key: str) -> str:
+        return self.app.get_key_display(Binding(key, ""))
 
 
 def table(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[Widget]:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 
 from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
 from app.tui.screens.chat import ChatScreen
-from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.status_bar import StatusBar
@@ -171,19 +170,6 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
         await screen.open_conversation(conversation)
         assert screen.conversation is None
         await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
-
-
-async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
-    app = Window(ScriptedCore(store))
-    app.set_keymap({"chat.new": "ctrl+t"})
-    async with app.run_test(size=(100, 40)) as pilot:
-        await pilot.press("question_mark")
-        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        rows = [str(static.content) for static in app.screen.query(Static)]
-        assert rows[rows.index("New conversation") - 1] == "^t"
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
-        assert app.prompt.text == ""
 
 
 async def test_page_up_scrolls_the_transcript_from_the_prompt(store: Store) -> None:

@@ -1,0 +1,32 @@
+"""What the screen keeps from one start to the next: the theme, and whether the panel was open.
+
+A file beside the database, for the program alone; what a person writes is the settings file, which is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Remembered(msgspec.Struct, kw_only=True):
+    """Each field as it was left; the defaults are those of a first start."""
+
+    theme: str = ""
+    panel: bool = False
+
+    @classmethod
+    def load(cls, path: Path) -> Remembered:
+        """What cannot be read, or is not ours, counts as a first start."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return cls()
+
+    def save(self, path: Path) -> None:
+        """Raises `OSError`."""
+        fresh = path.with_name(f"{path.name}.new")
+        fresh.write_bytes(msgspec.json.encode(self))
+        os.replace(fresh, path)
