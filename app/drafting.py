@@ -250,7 +250,7 @@ class Drafting:
 
     def _restore(self) -> None:
         """Remember what storage has of these tokens: each chunk there names its prefix by a digest."""
-        others = [other.id for other in self._store.conversations()[:2] if other.id != self._conversation_id]
+        others = [other.id for other in self._store.recent_conversations(2) if other.id != self._conversation_id]
         for conversation_id in (self._conversation_id, *others):
             for start, count, data in self._store.load_memory(conversation_id, self._drafter.memory_digest):
                 known = start + count <= len(self._digests) and self._digests.at(start + count) == data[:DIGEST_BYTES]

@@ -76,7 +76,7 @@ async def verify_last(conversation_id: str | None, settings: Settings, folders: 
     async with open_assistant(settings, folders) as assistant:
         store = assistant.store
         if conversation_id is None:
-            conversation_id = next((conversation.id for conversation in store.conversations()), "")
+            conversation_id = next((conversation.id for conversation in store.recent_conversations(1)), "")
         thread = store.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:

@@ -1,8 +1,9 @@
 """Conversations and their messages: saved before anything is sent, and never overwritten.
 
-Editing, regenerating and branching add a message beside the old one and move the conversation's tip. The text of an
-answer that is being written goes to the side table `partials` once a round, and into its message, which is indexed for
-search, once at the end: a checkpoint must not pay for the index each time.
+Editing, regenerating and branching add a message beside the old one and move the conversation's tip; which of them
+are seen is told in `storage/branches.py`. The text of an answer that is being written goes to the side table
+`partials` once a round, and into its message, which is indexed for search, once at the end: a checkpoint must not pay
+for the index each time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sqlite_utils
 
 from storage.database import AlreadyFinished, Database, NotFound
 from storage.messages import (
+    SELECT_CONVERSATIONS,
     SELECT_MESSAGES,
     Conversation,
     FinalStatus,
@@ -24,14 +26,13 @@ from storage.messages import (
     Role,
     Stats,
     Status,
+    conversation_from,
     message_from,
     pack_provenance,
     pack_tokens,
     unpack_tokens,
     well_formed,
 )
-
-SELECT_CONVERSATIONS = "SELECT id, title, tip_id, created, updated FROM conversations"
 
 
 class Conversations(Database):
@@ -48,10 +49,20 @@ class Conversations(Database):
         return conversation
 
     def conversations(self) -> list[Conversation]:
-        """All of them, the one that was last written to first."""
+        """All of them, pinned ones first, then the one that was last written to."""
         with self._read() as database:
-            rows = database.query(f"{SELECT_CONVERSATIONS} ORDER BY updated DESC, key DESC")
-            return [Conversation(**row) for row in rows]
+            rows = database.query(
+                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY pinned DESC, updated DESC, key DESC"
+            )
+            return [conversation_from(row) for row in rows]
+
+    def recent_conversations(self, most: int) -> list[Conversation]:
+        """Those that were last written to, the last one first, whichever are pinned."""
+        with self._read() as database:
+            rows = database.query(
+                f"{SELECT_CONVERSATIONS} WHERE deleted IS NULL ORDER BY updated DESC, key DESC LIMIT ?", (most,)
+            )
+            return [conversation_from(row) for row in rows]
 
     def conversation(self, conversation_id: str) -> Conversation:
         """Raises `NotFound`."""
@@ -64,11 +75,11 @@ class Conversations(Database):
             find_conversation(database, conversation_id)
             database.execute("UPDATE conversations SET title = ? WHERE id = ?", (well_formed(title), conversation_id))
 
-    def delete(self, conversation_id: str) -> None:
-        """Removes the conversation with all its branches and memory. Raises `NotFound`."""
+    def pin(self, conversation_id: str, pinned: bool) -> None:
+        """Keeps it before the others, or not any more. Raises `NotFound`."""
         with self._write() as database:
             find_conversation(database, conversation_id)
-            database.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,))
+            database.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
     # ---- messages -----------------------------------------------------------------------------------------------
 
@@ -88,6 +99,37 @@ class Conversations(Database):
                 database, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner
             )
 
+    def ask(self, conversation_id: str, text: str, *, parent_id: str | None) -> Message:
+        """Stores a question after `parent_id`, and a pending answer to it, which is returned and is now the tip.
+
+        Raises `NotFound`.
+        """
+        with self._write() as database:
+            find_conversation(database, conversation_id)
+            if parent_id is not None:
+                find_message(database, parent_id, conversation_id)
+            return insert_question(database, conversation_id, text, parent_id=parent_id, owner=self._owner.claim())
+
+    def resume(self, message_id: str) -> Message:
+        """A pending answer beside one that was cut off, and beginning with all of it; it is now the tip.
+
+        Its statistics say which one it `resumes`. Raises `NotFound`.
+        """
+        with self._write() as database:
+            cut = find_message(database, message_id)
+            resumed = insert_message(
+                database,
+                cut.conversation_id,
+                cut.role,
+                "",
+                parent_id=cut.parent_id,
+                status="pending",
+                owner=self._owner.claim(),
+                stats={"resumes": message_id},
+            )
+            _save_partial(database, resumed.id, cut.tokens, cut.provenance, cut.text)
+            return find_message(database, resumed.id)
+
     def message(self, message_id: str) -> Message:
         """Raises `NotFound`."""
         with self._read() as database:
@@ -98,7 +140,10 @@ class Conversations(Database):
         with self._read() as database:
             find_conversation(database, conversation_id)
             rows = database.query(
-                f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? ORDER BY messages.key", (conversation_id,)
+                f"""
+                {SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key
+                """,
+                (conversation_id,),
             )
             return [message_from(row) for row in rows]
 
@@ -109,7 +154,7 @@ class Conversations(Database):
             rows = database.execute(
                 """
                 SELECT tokens FROM messages
-                WHERE role = 'assistant' AND owner IS NULL AND tokens != x'' ORDER BY key DESC
+                WHERE role = 'assistant' AND owner IS NULL AND tokens != x'' AND deleted IS NULL ORDER BY key DESC
                 """
             )
             while most > 0 and (row := rows.fetchone()) is not None:
@@ -118,41 +163,18 @@ class Conversations(Database):
             rows.close()
         return answers
 
-    def thread(self, conversation_id: str) -> list[Message]:
-        """The shown branch, from its first message to the conversation's tip. Raises `NotFound`."""
-        with self._read() as database:
-            return _branch(database, find_conversation(database, conversation_id).tip_id)
-
-    def branch(self, message_id: str) -> list[Message]:
-        """From the first message of a branch to this one, whichever branch is shown. Raises `NotFound`."""
-        with self._read() as database:
-            return _branch(database, find_message(database, message_id).id)
-
-    def set_tip(self, conversation_id: str, message_id: str) -> None:
-        """Shows the branch that ends with this message. Raises `NotFound`."""
-        with self._write() as database:
-            find_message(database, message_id, conversation_id)
-            database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message_id, conversation_id))
-
     # ---- an answer while it is written --------------------------------------------------------------------------
 
     def checkpoint(self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str) -> None:
         """Saves the whole answer so far, once a round; what a crash can lose is what came after.
 
-        Raises `NotFound` where the conversation was deleted meanwhile, `AlreadyFinished`.
+        One that was deleted meanwhile is still saved. Raises `NotFound` where the conversation was erased,
+        `AlreadyFinished`.
         """
-        partial = (message_id, well_formed(text), pack_tokens(tokens), pack_provenance(provenance))
         with self._write() as database:
             if _unfinished(database, message_id) == "pending":
                 database.execute("UPDATE messages SET status = 'streaming' WHERE id = ?", (message_id,))
-            database.execute(
-                """
-                INSERT INTO partials (message_id, text, tokens, provenance) VALUES (?, ?, ?, ?)
-                ON CONFLICT (message_id) DO UPDATE
-                SET text = excluded.text, tokens = excluded.tokens, provenance = excluded.provenance
-                """,
-                partial,
-            )
+            _save_partial(database, message_id, tokens, provenance, text)
 
     def finish(
         self,
@@ -168,7 +190,7 @@ class Conversations(Database):
         """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`.
 
         `settles`: the answer, this one or one beside it, that nothing waits for any more; it leaves the queue. Where it
-        is the conversation's tip and this one is done, this one takes its place.
+        is the conversation's tip and this one is done, this one takes its place, unless it was deleted.
         """
         packed = (pack_tokens(tokens), pack_provenance(provenance), msgspec.json.encode(stats).decode())
         with self._write() as database:
@@ -177,7 +199,13 @@ class Conversations(Database):
             if settles is not None:
                 database.execute("DELETE FROM queue WHERE message_id = ?", (settles,))
                 if status == "done":
-                    database.execute("UPDATE conversations SET tip_id = ? WHERE tip_id = ?", (message_id, settles))
+                    database.execute(
+                        """
+                        UPDATE conversations SET tip_id = messages.id FROM messages
+                        WHERE tip_id = ? AND messages.id = ? AND messages.deleted IS NULL
+                        """,
+                        (settles, message_id),
+                    )
 
     def recover(self) -> list[Message]:
         """Ends as 'stopped' every message that a dead process left unfinished, with what its last checkpoint held.
@@ -194,7 +222,24 @@ class Conversations(Database):
             for message_id in orphans:
                 row = next(database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
                 _settle(database, message_id, row["text"], row["tokens"], row["provenance"], row["stats"], "stopped")
-            return [find_message(database, message_id) for message_id in orphans]
+            return [
+                message_from(row)
+                for message_id in orphans
+                for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,))
+            ]
+
+
+def _save_partial(
+    database: sqlite_utils.Database, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str
+) -> None:
+    database.execute(
+        """
+        INSERT INTO partials (message_id, text, tokens, provenance) VALUES (?, ?, ?, ?)
+        ON CONFLICT (message_id) DO UPDATE
+        SET text = excluded.text, tokens = excluded.tokens, provenance = excluded.provenance
+        """,
+        (message_id, well_formed(text), pack_tokens(tokens), pack_provenance(provenance)),
+    )
 
 
 def _settle(
@@ -228,16 +273,27 @@ def insert_message(
     parent_id: str | None,
     status: Status,
     owner: str | None,
+    stats: Stats | None = None,
     tip: bool = True,
 ) -> Message:
     """A new message inside the caller's transaction; `tip`: the shown branch ends with it from now on."""
     message_id, created = new_id(), now()
     database.execute(
         """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, owner, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, owner, stats, created)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
-        (message_id, conversation_id, parent_id, role, well_formed(text), status, owner, created),
+        (
+            message_id,
+            conversation_id,
+            parent_id,
+            role,
+            well_formed(text),
+            status,
+            owner,
+            msgspec.json.encode(stats or {}).decode(),
+            created,
+        ),
     )
     database.execute(
         "UPDATE conversations SET tip_id = CASE WHEN ? THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
@@ -246,33 +302,30 @@ def insert_message(
     return find_message(database, message_id)
 
 
-def _branch(database: sqlite_utils.Database, tip_id: str | None) -> list[Message]:
-    rows = database.query(
-        f"""
-        WITH RECURSIVE branch (id, height) AS (
-            VALUES (?, 0)
-            UNION ALL
-            SELECT parent_id, height + 1 FROM branch JOIN messages USING (id)
-        )
-        {SELECT_MESSAGES} JOIN branch ON branch.id = messages.id ORDER BY branch.height DESC
-        """,
-        (tip_id,),
+def insert_question(
+    database: sqlite_utils.Database, conversation_id: str, text: str, *, parent_id: str | None, owner: str
+) -> Message:
+    """A question and its pending answer, which is returned, inside the caller's transaction."""
+    question = insert_message(database, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
+    return insert_message(
+        database, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner
     )
-    return [message_from(row) for row in rows]
 
 
 def find_conversation(database: sqlite_utils.Database, conversation_id: str) -> Conversation:
-    for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ?", (conversation_id,)):
-        return Conversation(**row)
+    """One that is not in the bin. Raises `NotFound`."""
+    for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
+        return conversation_from(row)
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
 def find_message(database: sqlite_utils.Database, message_id: str, conversation_id: str | None = None) -> Message:
-    for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)):
+    """One that was not deleted. Raises `NotFound`."""
+    for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
             return message_from(row)
     where = "" if conversation_id is None else f" in conversation {conversation_id}"
-    raise NotFound(f"There is no message {message_id}{where}; its conversation may have been deleted.")
+    raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
 
 
 def _unfinished(database: sqlite_utils.Database, message_id: str) -> Status:

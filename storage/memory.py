@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite_utils
 
-from storage.database import Database, NotFound
+from storage.conversations import find_conversation
+from storage.database import Database
 
 
 class Memories(Database):
@@ -21,8 +22,7 @@ class Memories(Database):
         `digest` names the memory format. Raises `NotFound` where there is no such conversation.
         """
         with self._write() as database:
-            if not database.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone():
-                raise NotFound(f"There is no conversation {conversation_id} to keep memory for; it may be deleted.")
+            find_conversation(database, conversation_id)
             (key,) = database.execute(
                 """
                 INSERT INTO memories (conversation_id, digest, used) VALUES (?, ?, 0)

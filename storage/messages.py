@@ -30,6 +30,8 @@ class Conversation:
     created: str
     updated: str
     """When its last message was added or finished."""
+    pinned: bool = False
+    """It stands before the others."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ class Message:
     """UTC, ISO 8601."""
 
 
+CONVERSATION_COLUMNS = """
+    conversations.id, conversations.title, conversations.tip_id, conversations.created, conversations.updated,
+    conversations.pinned
+"""
+SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
+"""Those in the bin, too."""
 MESSAGE_COLUMNS = """
     messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
     messages.created,
@@ -59,6 +67,14 @@ MESSAGE_COLUMNS = """
     coalesce(partials.provenance, messages.provenance) AS provenance
 """
 SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages LEFT JOIN partials ON partials.message_id = messages.id"
+"""Deleted ones, too."""
+
+
+def conversation_from(row: Mapping[str, Any]) -> Conversation:
+    """A `Conversation` from a row of `CONVERSATION_COLUMNS`."""
+    return Conversation(
+        row["id"], row["title"], row["tip_id"], row["created"], row["updated"], pinned=bool(row["pinned"])
+    )
 
 
 def message_from(row: Mapping[str, Any]) -> Message:

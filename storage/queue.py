@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import sqlite_utils
 
-from storage.conversations import find_conversation, find_message, insert_message, new_id, now
+from storage.conversations import find_conversation, find_message, insert_message, insert_question, new_id, now
 from storage.database import Database, NotFound
 from storage.messages import Message, well_formed
 
@@ -21,16 +21,19 @@ SELECT_QUEUED = """
     SELECT queue.id, queue.conversation_id, queue.message_id, coalesce(queue.text, question.text, '') AS text,
         queue.created
     FROM queue
+    JOIN conversations ON conversations.id = queue.conversation_id
     LEFT JOIN messages AS answer ON answer.id = queue.message_id
     LEFT JOIN messages AS question ON question.id = answer.parent_id
     LEFT JOIN messages AS beside ON beside.id = queue.answer_id
 """
-WAITING = "answer.owner IS NULL AND beside.owner IS NULL"
+"""What was deleted, too."""
+IN_VIEW = "conversations.deleted IS NULL AND answer.deleted IS NULL"
+"""It was not deleted; what is restored waits again."""
+WAITING = f"{IN_VIEW} AND answer.owner IS NULL AND beside.owner IS NULL"
 """Nobody is at work on it."""
 TIP_FINISHED = """
     NOT EXISTS (
-        SELECT 1 FROM conversations JOIN messages AS tip ON tip.id = conversations.tip_id
-        WHERE conversations.id = queue.conversation_id AND tip.owner IS NOT NULL
+        SELECT 1 FROM messages AS tip WHERE tip.id = conversations.tip_id AND tip.owner IS NOT NULL
     )
 """
 
@@ -99,7 +102,8 @@ class Queue(Database):
             database.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
             database.execute(
                 """
-                DELETE FROM conversations WHERE id = ? AND tip_id IS NULL
+                DELETE FROM conversations WHERE id = ?
+                AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = conversations.id)
                 AND NOT EXISTS (SELECT 1 FROM queue WHERE conversation_id = conversations.id)
                 """,
                 (queued.conversation_id,),
@@ -117,18 +121,14 @@ class Queue(Database):
             if row is None:
                 return None
             conversation = find_conversation(database, row["conversation_id"])
-            owner = self._owner.claim()
-            question = insert_message(
-                database, conversation.id, "user", row["text"], parent_id=conversation.tip_id, status="done", owner=None
-            )
-            answer = insert_message(
-                database, conversation.id, "assistant", "", parent_id=question.id, status="pending", owner=owner
+            answer = insert_question(
+                database, conversation.id, row["text"], parent_id=conversation.tip_id, owner=self._owner.claim()
             )
             database.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
             return answer
 
     def add_beside(self, message_id: str) -> Message | None:
-        """A pending answer beside a finished one, which stays the conversation's tip.
+        """A pending answer beside a finished one, which stays the conversation's tip; its statistics say which.
 
         None where somebody is at work on either already. Raises `NotFound`.
         """
@@ -152,6 +152,7 @@ class Queue(Database):
                 parent_id=message.parent_id,
                 status="pending",
                 owner=self._owner.claim(),
+                stats={"verifies": message_id},
                 tip=False,
             )
             database.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
@@ -171,6 +172,6 @@ def _insert(
 
 
 def _row(database: sqlite_utils.Database, queued_id: str) -> Mapping[str, Any]:
-    for row in database.query(f"{SELECT_QUEUED} WHERE queue.id = ?", (queued_id,)):
+    for row in database.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,)):
         return row
     raise NotFound(f"There is no {queued_id} in the queue; `outrider queue` lists what waits.")

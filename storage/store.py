@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
+from storage.bin import Bin
+from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.memory import Memories
 from storage.queue import Queue
 from storage.search import Search
 
 
-class Store(Conversations, Queue, Memories, Search):
+class Store(Conversations, Branches, Bin, Queue, Memories, Search):
     """Everything that is kept on the device, in one SQLite file that several processes may open at once.
 
     Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.
@@ -19,10 +21,12 @@ class Store(Conversations, Queue, Memories, Search):
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Opens or creates the database, brings its tables up to date, and ends what a crash left unfinished."""
+        """Opens or creates the database, brings its tables up to date, ends what a crash left unfinished, and empties
+        the bin of what is old."""
         store = cls(path)
         try:
             store.recover()
+            store.purge()
         except BaseException:
             store.close()
             raise

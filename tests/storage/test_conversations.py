@@ -134,12 +134,12 @@ def test_parent_and_tip_lie_in_the_same_conversation(store: Store, question: Mes
         database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.id, other.id))
 
 
-def test_deleting_leaves_nothing_behind(store: Store, conversation: Conversation, answer: Message) -> None:
+def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation, answer: Message) -> None:
     other = store.create_conversation("kept")
     kept = store.add_message(other.id, "user", "tarball", parent_id=None, status="done")
     store.checkpoint(answer.id, [5], [True], "tar")
     store.save_memory(conversation.id, b"format", 0, 1, b"data")
-    store.delete(conversation.id)
+    store.erase(conversation.id)
     assert [found.id for found in store.conversations()] == [other.id]
     assert [hit.message.id for hit in store.search("tarball")] == [kept.id]
     assert store.load_memory(conversation.id, b"format") == []

@@ -1,0 +1,190 @@
+"""Versions of a message, which of them is shown, and what a copy of a branch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from storage import Conversation, Message, NotFound, Store
+from storage.messages import Role
+
+
+@pytest.fixture
+def add(store: Store, conversation: Conversation) -> Callable[..., str]:
+    """Stores a finished message, user's or (below a user's) assistant's; its id."""
+
+    def add(text: str, parent: str | None = None, role: Role | None = None) -> str:
+        below = parent is not None and store.message(parent).role == "user"
+        role = role or ("assistant" if below else "user")
+        return store.add_message(conversation.id, role, text, parent_id=parent, status="done").id
+
+    return add
+
+
+def said(store: Store, conversation: Conversation) -> list[str]:
+    return [message.text for message in store.thread(conversation.id)]
+
+
+def ids(messages: list[Message]) -> list[str]:
+    return [message.id for message in messages]
+
+
+def test_versions_are_counted_on_the_shown_branch_only(
+    store: Store, conversation: Conversation, add: Callable[..., str]
+) -> None:
+    question = add("question")
+    first, second, third = (add(text, question) for text in ("first", "second", "third"))
+    assert store.versions(conversation.id) == {third: (3, 3)}
+    follow = add("follow", second)
+    other = add("other", second)
+    assert store.versions(conversation.id) == {second: (2, 3), other: (2, 2)}
+    assert ids(store.siblings(third)) == [first, second, third]
+    assert ids(store.siblings(follow)) == [follow, other]
+    edited = add("edited question")
+    assert ids(store.siblings(question)) == [question, edited]
+    assert store.versions(conversation.id) == {edited: (2, 2)}
+    assert store.versions(store.create_conversation().id) == {}
+
+
+def test_only_messages_of_the_same_role_are_versions(store: Store, add: Callable[..., str]) -> None:
+    question = add("question")
+    answer, note = add("answer", question), add("a second question", question, "user")
+    assert ids(store.siblings(answer)) == [answer] and ids(store.siblings(note)) == [note]
+
+
+def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, add: Callable[..., str]) -> None:
+    question = add("question")
+    first = add("first", question)
+    add("early", first)
+    late = add("late", first)
+    add("second", question)
+    store.show(first)
+    assert said(store, conversation) == ["question", "first", "late"]
+    again = add("again", late)
+    store.show(question)
+    assert said(store, conversation)[-1] == "again"
+    store.show(again)
+    assert said(store, conversation)[-1] == "again"
+
+
+def test_a_try_that_came_to_nothing_is_no_version(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
+    failed = store.add_beside(answer.id)
+    assert failed is not None and failed.stats == {"verifies": answer.id}
+    store.finish(failed.id, [], [], "", "failed", {"verifies": answer.id})
+    stopped = store.add_beside(answer.id)
+    assert stopped is not None
+    store.checkpoint(stopped.id, [5], [True], "tar")
+    assert ids(store.siblings(answer.id)) == [answer.id], "nor is one that is not done yet"
+    store.finish(stopped.id, [5], [True], "tar", "stopped", {"verifies": answer.id})
+    empty = store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="failed")
+    assert store.versions(conversation.id) == {empty.id: (2, 2)}, "it is what is shown"
+    store.show(question.id)
+    assert store.thread(conversation.id)[-1].id == answer.id
+    assert store.versions(conversation.id) == {}
+    store.show(empty.id)
+    later = store.add_message(conversation.id, "user", "go on", parent_id=empty.id, status="done")
+    store.show(answer.id)
+    assert store.versions(conversation.id) == {answer.id: (1, 2)}, "something was said after it"
+    store.show(empty.id)
+    assert store.thread(conversation.id)[-1].id == later.id
+    done = store.add_beside(answer.id)
+    assert done is not None
+    store.finish(done.id, [5], [True], "tar", "done", {"verifies": answer.id})
+    assert ids(store.siblings(answer.id)) == [answer.id, empty.id, done.id]
+
+
+def test_an_answer_that_is_written_is_a_version_once_it_says_something(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.add_message(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    assert store.versions(conversation.id) == {}
+    store.checkpoint(answer.id, [5], [True], "tar")
+    assert list(store.versions(conversation.id).values()) == [(2, 2)]
+
+
+def test_a_resumed_answer_begins_with_what_there_was(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.finish(answer.id, [5, 6], [True, False], "tar x", "stopped", {})
+    cut = store.message(answer.id)
+    resumed = store.resume(answer.id)
+    assert (resumed.text, resumed.tokens, resumed.provenance) == (cut.text, cut.tokens, cut.provenance)
+    assert (resumed.status, resumed.stats) == ("pending", {"resumes": answer.id})
+    assert store.thread(conversation.id) == [question, resumed]
+    store.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {"resumes": answer.id})
+    assert store.versions(conversation.id) == {resumed.id: (2, 2)}, "it is shown"
+    store.show(answer.id)
+    assert store.versions(conversation.id) == {}, "it holds nothing more"
+    longer = store.resume(answer.id)
+    store.finish(longer.id, [5, 6, 7], [True, False, True], "tar xf", "failed", {"resumes": answer.id})
+    store.show(answer.id)
+    assert store.versions(conversation.id) == {answer.id: (1, 2)}
+    assert store.message(answer.id) == cut
+
+
+def test_a_question_and_its_answer_are_stored_together(store: Store, conversation: Conversation) -> None:
+    answer = store.ask(conversation.id, "one", parent_id=None)
+    assert (answer.role, answer.status, store.branch(answer.id)[0].text) == ("assistant", "pending", "one")
+    with pytest.raises(NotFound, match="c0ffee"):
+        store.ask(conversation.id, "two", parent_id="c0ffee")
+    other = store.create_conversation()
+    with pytest.raises(NotFound, match=answer.id):
+        store.ask(other.id, "two", parent_id=answer.id)
+    assert said(store, conversation) == ["one", ""] and store.messages(other.id) == []
+
+
+def test_a_copy_holds_the_branch_and_shares_nothing(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 2})
+    other = store.add_message(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    further = store.ask(conversation.id, "and a zip?", parent_id=answer.id)
+    store.checkpoint(further.id, [7], [True], "unz")
+    store.pin(conversation.id, True)
+    copy = store.duplicate(conversation.id, further.id)
+    assert (copy.title, copy.pinned) == (conversation.title, False) and store.recent_conversations(1) == [copy]
+    originals, copies = store.branch(further.id), store.thread(copy.id)
+    for original, copied in zip(originals, copies, strict=True):
+        for name in ("role", "text", "tokens", "provenance", "stats", "created"):
+            assert getattr(original, name) == getattr(copied, name)
+        assert copied.conversation_id == copy.id and original.id != copied.id
+    assert [message.status for message in copies] == ["done", "done", "done", "stopped"]
+    assert store.messages(copy.id) == copies and [hit.message.id for hit in store.search("unz")] == [copies[-1].id]
+
+    store.erase(conversation.id)
+    assert store.thread(copy.id) == copies
+    with pytest.raises(NotFound, match=other.id):
+        store.duplicate(copy.id, other.id)
+    assert len(store.duplicate(copy.id, copies[0].id).id) == 16
+
+
+def test_what_is_not_there_is_named(store: Store, conversation: Conversation) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: store.pin("c0ffee", True),
+        lambda: store.erase("c0ffee"),
+        lambda: store.restore("c0ffee"),
+        lambda: store.delete_message("c0ffee"),
+        lambda: store.restore_message("c0ffee"),
+        lambda: store.siblings("c0ffee"),
+        lambda: store.versions("c0ffee"),
+        lambda: store.show("c0ffee"),
+        lambda: store.resume("c0ffee"),
+        lambda: store.duplicate("c0ffee", "c0ffee"),
+        lambda: store.duplicate(conversation.id, "c0ffee"),
+    ]
+    for call in calls:
+        with pytest.raises(NotFound, match="c0ffee"):
+            call()
+
+
+def test_pinned_conversations_come_first(store: Store) -> None:
+    first, second, third = (store.create_conversation(title).id for title in ("first", "second", "third"))
+    store.pin(first, True)
+    assert [(one.id, one.pinned) for one in store.conversations()] == [(first, True), (third, False), (second, False)]
+    assert [one.id for one in store.recent_conversations(2)] == [third, second]
+    store.pin(first, False)
+    assert [one.id for one in store.conversations()] == [third, second, first]
