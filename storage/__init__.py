@@ -13,13 +13,14 @@ from storage.database import (
 )
 from storage.messages import Conversation, FinalStatus, Message, Role, Stats, Status
 from storage.queue import Queued
-from storage.search import Hit
+from storage.search import Found, Hit
 from storage.store import Store
 
 __all__ = [
     "AlreadyFinished",
     "Conversation",
     "FinalStatus",
+    "Found",
     "Hit",
     "Message",
     "NewerDatabase",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from storage import Store
+from storage import Store, search
 
 
 @pytest.fixture
@@ -88,3 +88,45 @@ def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
             assert message.id in [hit.message.id for hit in store.search(word, limit=1000)]
 
         check()
+
+
+def test_conversations_are_found_by_title_or_by_what_was_said(store: Store) -> None:
+    titled, said, both = (store.create_conversation(title).id for title in ("unpack archives", "other", "archives"))
+    for conversation, text in ((said, "archives, archives!"), (both, "an archive of words"), (both, "archived")):
+        store.add_message(conversation, "user", text, parent_id=None, status="done")
+    found = store.find("archive")
+    assert {one.conversation.id for one in found} == {titled, said, both} and len(found) == 3
+    assert found[-1].conversation == store.conversation(said), "a title counts more"
+    by_id = {one.conversation.id: one for one in found}
+    assert by_id[titled].snippet == "unpack archives" and by_id[titled].message_id is None
+    assert by_id[both].snippet == "archived"
+    assert store.message(by_id[both].message_id or "").text == "archived", "the message that matches best"
+    assert [one.conversation.id for one in store.find("arch", limit=1)] == [found[0].conversation.id]
+    assert store.find("unpack words") == [], "all words in one place"
+
+
+def test_titles_are_found_as_they_are_now(store: Store) -> None:
+    conversation = store.create_conversation("before")
+    store.rename(conversation.id, "afterwards")
+    assert store.find("before") == []
+    assert [one.conversation.title for one in store.find("af")] == ["afterwards"]
+
+
+def test_every_branch_is_found_but_no_half_answer(store: Store) -> None:
+    conversation = store.create_conversation("title")
+    first = store.add_message(conversation.id, "user", "needle", parent_id=None, status="done")
+    store.add_message(conversation.id, "user", "hay", parent_id=None, status="done")
+    assert [one.message_id for one in store.find("need")] == [first.id]
+    answer = store.ask(conversation.id, "and then?", parent_id=first.id)
+    store.checkpoint(answer.id, [1], [True], "haystack")
+    assert store.find("haystack") == []
+
+
+def test_a_word_that_is_everywhere_finds_the_newest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "NEWEST_MATCHES", search.NEWEST_MATCHES.replace(str(search.WEIGHED), "5"))
+    conversations = [store.create_conversation("title").id for _ in range(10)]
+    for at, conversation in enumerate(conversations):
+        store.add_message(conversation, "user", f"common {at}", parent_id=None, status="done")
+    assert {one.conversation.id for one in store.find("common")} == set(conversations[5:])
+    assert [one.conversation.id for one in store.find("common 2")] == [conversations[2]], "few matches: all of them"
+    assert len(store.search("common")) == 5
