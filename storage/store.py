@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
+from storage.asked import Asked
 from storage.bin import Bin
 from storage.branches import Branches
 from storage.conversations import Conversations
@@ -13,7 +14,7 @@ from storage.queue import Queue
 from storage.search import Search
 
 
-class Store(Conversations, Branches, Bin, Queue, Memories, Search):
+class Store(Conversations, Branches, Bin, Queue, Memories, Search, Asked):
     """Everything that is kept on the device, in one SQLite file that several processes may open at once.
 
     Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.

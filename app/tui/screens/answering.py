@@ -26,6 +26,13 @@ class Answering(OpenConversation):
         Binding("escape", "stop", "Stop the answer, keep its text", id="chat.stop"),
     ]
 
+    @on(Prompt.Cancelled)
+    def cancel(self) -> None:
+        if self.live:
+            self.action_stop()
+        else:
+            self.notify("Ctrl+Q quits.")
+
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
         await self.ask(event.text)
@@ -40,9 +47,11 @@ class Answering(OpenConversation):
             conversation = self.begin_conversation(question)
         except StorageError as error:
             self.complain(error)
-            prompt.write(question)
+            prompt.put(question)
             return
-        prompt.write("")
+        if prompt.full_text.strip() == question:
+            prompt.write("")
+        prompt.keep_in_reach(question)
         running = Running(conversation, Turn(question))
         await self.show_running(running)
         self.follow(running, self.core.reply(conversation, question))
@@ -92,7 +101,6 @@ class Answering(OpenConversation):
         if old is not None:
             await transcript.replace(old, turn)
         else:
-            prompt.earlier.append(turn.question)
             await transcript.add(turn)
         self.need_title()
 
@@ -109,6 +117,8 @@ class Answering(OpenConversation):
             async for event in answer:
                 turn.apply(event)
                 if isinstance(event, Started):
+                    self.keep_unsent()
+                    self.forget_unsent()  # Only now is the question stored.
                     await self.show_waiting()
                 elif isinstance(event, ModeChanged):
                     self.show_mode(event)

@@ -56,6 +56,7 @@ class ChatScreen(Queueing):
         yield StatusBar()
 
     def on_mount(self) -> None:
+        self.begin_composing()
         self.show_mode(self.core.status())
         self._watch_mode()
         self.work_off()
@@ -63,6 +64,7 @@ class ChatScreen(Queueing):
         self.query_one(Prompt).focus()
 
     def on_unmount(self) -> None:
+        self.end_composing()
         self.core.stop()
 
     def on_resize(self, event: events.Resize) -> None:

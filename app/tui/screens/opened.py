@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from app.events import ModeChanged
 from app.sanitise import sanitise
 from app.tui.core import Core
+from app.tui.screens.composing import Composing
 from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.prompt import Prompt
@@ -38,14 +38,11 @@ class Running:
     """Its id in the queue, if it comes from there."""
 
 
-class OpenConversation(Screen[None]):
+class OpenConversation(Composing):
     """Knows which conversation is open and which answer runs, and shows both as they are."""
 
     def __init__(self, core: Core) -> None:
-        super().__init__()
-        self.core = core
-        self.conversation: str | None = None
-        """Id of the open conversation; None until the first prompt of a new one is sent."""
+        super().__init__(core)
         self.live: Running | None = None
 
     async def open_conversation(self, conversation_id: str | None) -> None:
@@ -60,14 +57,16 @@ class OpenConversation(Screen[None]):
             except StorageError as error:
                 self.complain(error)
                 return
-        self.conversation = conversation_id
+        if conversation_id != self.conversation:
+            self.keep_unsent()
+            self.conversation = conversation_id
+            self.take_unsent()
         if self.live and self.live.conversation == conversation_id:
             live, verifies = self.live.turn, self.live.verifies
             at = next((at for at, turn in enumerate(turns) if verifies and turn.message == verifies), len(turns))
             if at == len(turns) and turns and turns[-1].message in ("", live.message):
                 at -= 1  # As stored: the question, and the answer as far as its last checkpoint.
             turns[at : at + 1] = [live]
-        self.query_one(Prompt).earlier = [turn.question for turn in turns if turn.question]
         self.show_conversation(title)
         await self.query_one(Transcript).show(turns)
         await self.show_waiting()
@@ -125,6 +124,3 @@ class OpenConversation(Screen[None]):
 
     def say_busy(self) -> None:
         self.notify("An answer is still running; Esc stops it.", severity="warning")
-
-    def complain(self, error: StorageError) -> None:
-        self.notify(sanitise(str(error)), title="Storage", severity="error", markup=False)

@@ -24,7 +24,11 @@ class Queueing(Answering):
         except StorageError as error:
             self.complain(error)
             return
-        self.query_one(Prompt).write("")
+        prompt = self.query_one(Prompt)
+        prompt.write("")
+        prompt.keep_in_reach(event.text)
+        self.keep_unsent()
+        self.forget_unsent()
         await self.show_waiting()
         self.query_one(Transcript).scroll_end(animate=False)
 
@@ -36,9 +40,11 @@ class Queueing(Answering):
             if not here:
                 self.notify("Nothing is queued here.")
                 return
-            self.query_one(Prompt).write(sanitise(self.core.outbox.unqueue(here[-1].id).text))
+            text = self.core.outbox.unqueue(here[-1].id).text
             if here[-1].conversation_id not in (one.id for one in self.core.store.conversations()):
                 await self.open_conversation(None)  # It was begun for this prompt.
+            self.query_one(Prompt).put(sanitise(text))
+            self.keep_unsent()
         except StorageError as error:
             self.complain(error)
         await self.show_waiting()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import var
-from textual.widgets import TextArea
 
 from app.sanitise import sanitise
+from app.tui.widgets.folding import Folding
 
 HINT = "enter send · shift+enter new line · f1 keys"
 HINT_RUNNING = "esc stop · f1 keys"
@@ -18,13 +19,17 @@ HINT_OFFLINE = "enter ask the drafter · ctrl+l queue for the verifier · f1 key
 HINT_VERIFIABLE = "enter send · ctrl+t verify the drafted answer · f1 keys"
 
 
-class Prompt(TextArea):
-    """A few lines that grow with the text. Up and Down recall earlier prompts while nothing else is typed."""
+class Prompt(Folding):
+    """A few lines that grow with the text. Up in the first line recalls earlier prompts, Down in the last goes back."""
 
     BINDINGS = [
         Binding("enter", "submit", "Send", id="prompt.send", priority=True),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline", priority=True),
+        Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
+        Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
+        Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
         Binding("ctrl+l", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
+        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop", id="prompt.cancel"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
     ]
@@ -56,6 +61,12 @@ class Prompt(TextArea):
     class HelpWanted(Message):
         """A question mark in an empty prompt."""
 
+    class EditorWanted(Message):
+        """The person wants to write in an editor of their own."""
+
+    class Cancelled(Message):
+        """Ctrl+C where there is nothing to copy or to clear."""
+
     answering: var[bool] = var(False, toggle_class="-answering")
     """An answer is running: the hint says how to stop it."""
 
@@ -65,11 +76,13 @@ class Prompt(TextArea):
     """There is an answer to verify: the hint says how."""
 
     def __init__(self) -> None:
-        super().__init__(placeholder="How do I …?", tab_behavior="focus", highlight_cursor_line=False)
+        super().__init__("How do I …?")
         self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
         self.earlier: list[str] = []
         """Earlier prompts, oldest first."""
         self._recalled: int | None = None
+        self._typed = ""
+        """What was there before the first one was recalled."""
 
     def on_mount(self) -> None:
         self._hint()
@@ -96,6 +109,22 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def put(self, text: str) -> None:
+        """The same, but what was there can be recalled."""
+        self.keep_in_reach(self.full_text)
+        self.write(text)
+
+    def keep_in_reach(self, text: str) -> None:
+        """From now on it is the last of the earlier prompts."""
+        if text.strip() and self.earlier[-1:] != [text]:
+            self.earlier.append(text)
+        self._recalled = None
+
+    def remember(self, prompts: Iterable[str]) -> None:
+        """Prompts from before this start, oldest first."""
+        self.earlier[:0] = map(sanitise, prompts)
+        self._recalled = None
+
     # The app runs these three itself, ahead of the letters that wait in this widget's queue when text and Enter come in
     # one burst, as from `tmux send-keys`. So each takes its turn in the queue.
 
@@ -109,43 +138,69 @@ class Prompt(TextArea):
         self.call_later(self.insert, "\n")
 
     def _submit(self) -> None:
-        text = self.text.strip()
+        text = self.full_text.strip()
         if text:
             self._recalled = None
             self.post_message(self.Submitted(text))
 
     def _keep(self) -> None:
         self._recalled = None
-        text = self.text.strip()
+        text = self.full_text.strip()
         self.post_message(self.Kept(text) if text else self.Recalled())
+
+    def action_edit(self) -> None:
+        self.post_message(self.EditorWanted())
+
+    def action_cancel(self) -> None:
+        if self.selected_text:
+            self.action_copy()
+        elif self.screen.get_selected_text():
+            self.screen.action_copy_text()
+        elif self.text:
+            self.put("")
+        else:
+            self.post_message(self.Cancelled())
 
     def action_scroll_transcript(self, pages: int) -> None:
         self.post_message(self.Paged(pages))
 
     def action_cursor_up(self, select: bool = False) -> None:
-        if select or not self._recall(-1):
+        first = self.wrapped_document.location_to_offset(self.cursor_location).y == 0
+        if select or not ((first or self._unchanged) and self._recall(-1)):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        if select or not self._recall(1):
+        last = self.wrapped_document.location_to_offset(self.cursor_location).y == self.wrapped_document.height - 1
+        if select or not ((last or self._unchanged) and self._recall(1)):
             super().action_cursor_down(select)
 
+    @property
+    def _unchanged(self) -> bool:
+        """What is there was recalled, and the cursor was not moved since."""
+        at = self._recalled
+        here = at is not None and at < len(self.earlier) and self.text == self.earlier[at]
+        return here and self.cursor_location == self.document.end
+
     def _recall(self, step: int) -> bool:
-        """Moves through `earlier`; False where the person has typed something of their own."""
+        """Moves through `earlier`; False where there is nothing further in that direction."""
         at = self._recalled
         if at is None or at >= len(self.earlier) or self.text != self.earlier[at]:
-            if self.text:
+            if step > 0:
                 return False
-            at = len(self.earlier)
+            if at is not None:
+                self.keep_in_reach(self._typed)  # What is there now is typed, too, and takes its place.
+            at, self._typed = len(self.earlier), self.full_text
         at += step
         if at >= len(self.earlier):
             self._recalled = None
-            self.write("")
+            self.write(self._typed)
         elif at >= 0:
             self._recalled = at
             self.write(self.earlier[at])
         elif not self.text:
             self.post_message(self.Left())
+        else:
+            return False
         return True
 
     async def _on_key(self, event: events.Key) -> None:
@@ -153,10 +208,3 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             self.post_message(self.HelpWanted())
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        # What is pasted is drawn, so it must be as clean as an answer. TextArea's own handler would run after this one.
-        event.stop()
-        event.prevent_default()
-        text = sanitise(event.text.replace("\r\n", "\n").replace("\r", "\n"))
-        await super()._on_paste(events.Paste(text))

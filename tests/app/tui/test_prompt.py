@@ -4,6 +4,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.message import Message
+from textual.pilot import Pilot
 
 from app.tui.widgets.prompt import Prompt
 from tests.app.tui.scripted import wait_until
@@ -23,6 +24,9 @@ class Host(App[None]):
         self.said.append(event)
 
     def on_prompt_help_wanted(self, event: Prompt.HelpWanted) -> None:
+        self.said.append(event)
+
+    def on_prompt_cancelled(self, event: Prompt.Cancelled) -> None:
         self.said.append(event)
 
     def on_prompt_left(self, event: Prompt.Left) -> None:
@@ -55,27 +59,127 @@ async def test_a_new_line_does_not_send(key: str) -> None:
         assert not app.said
 
 
-async def test_a_long_paste_arrives_once_and_clean() -> None:
-    app = Host()
-    async with app.run_test() as pilot:
-        lines = [f"line {number}" for number in range(400)]
-        app.query_one(Prompt).post_message(events.Paste("\r\n".join(lines) + "\x1b]52;c;aGk=\x07\x1b[2J"))
-        await wait_until(pilot, lambda: bool(app.query_one(Prompt).text))
-        assert app.query_one(Prompt).text == "\n".join(lines)
+PASTED = "\n".join(f"line {number}" for number in range(400))
+MARK = "⟦pasted 400 lines⟧"
 
 
-async def test_up_and_down_recall_while_nothing_else_is_typed() -> None:
+async def paste(app: Host, pilot: Pilot[None], text: str) -> None:
+    before = app.query_one(Prompt).text
+    app.query_one(Prompt).post_message(events.Paste(text))
+    await wait_until(pilot, lambda: app.query_one(Prompt).text != before)
+
+
+async def test_a_long_paste_is_folded_and_sent_whole_and_clean() -> None:
     app = Host()
     async with app.run_test() as pilot:
         prompt = app.query_one(Prompt)
-        prompt.earlier = ["one", "two"]
+        await pilot.press(*"see ")
+        await paste(app, pilot, PASTED.replace("\n", "\r\n") + "\x1b]52;c;aGk=\x07\x1b[2J")
+        assert prompt.text == f"see {MARK}" and prompt.full_text == f"see {PASTED}"
+        await pilot.press(*"?", "enter")
+        await wait_until(pilot, lambda: bool(app.said))
+        assert [message.text for message in app.said if isinstance(message, Prompt.Submitted)] == [f"see {PASTED}?"]
+
+
+@pytest.mark.parametrize("text", ["short", "\n".join("twenty lines" for _ in range(20))])
+async def test_a_short_paste_stays_as_it_is(text: str) -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        await paste(app, pilot, text)
+        assert app.query_one(Prompt).text == text
+
+
+async def test_a_mark_goes_and_comes_back_as_one() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        prompt = app.query_one(Prompt)
+        await paste(app, pilot, PASTED)
+        await paste(app, pilot, PASTED)
+        second = "⟦pasted 400 lines · 2⟧"
+        assert prompt.text == MARK + second
+        for key in ("backspace", "ctrl+w"):
+            await pilot.press(key)
+            assert prompt.text == MARK, key
+            await pilot.press("ctrl+z")
+            assert prompt.full_text == PASTED + PASTED, key
+            prompt.move_cursor(prompt.document.end)
+        await pilot.press("left", "x")
+        assert prompt.text == f"{MARK}x{second}"
+        await pilot.press("left", "left", "delete")
+        assert prompt.full_text == f"x{PASTED}"
+        prompt.insert("y", (0, 5))
+        prompt.delete((0, 0), (0, 7))
+        assert prompt.full_text in ("y", "") and "⟦" not in prompt.text
+
+
+@pytest.mark.parametrize("how", ["key", "click"])
+async def test_a_mark_is_unfolded(how: str) -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        prompt = app.query_one(Prompt)
+        await pilot.press(*"a ")
+        await paste(app, pilot, PASTED)
+        await pilot.press(*" b")
+        if how == "key":
+            await pilot.press("ctrl+o")
+        else:
+            await pilot.click(Prompt, offset=(8, 1))
+        await wait_until(pilot, lambda: prompt.text == f"a {PASTED} b")
+        await pilot.press("ctrl+o")
+        assert prompt.text == f"a {PASTED} b"
+
+
+async def test_what_looks_like_a_mark_is_only_text() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        await paste(app, pilot, MARK)
+        await paste(app, pilot, f"{MARK}\n" * 30)
+        assert app.query_one(Prompt).full_text == MARK + f"{MARK}\n" * 30
+
+
+async def test_up_and_down_recall_and_what_was_typed_comes_back() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        prompt = app.query_one(Prompt)
+        prompt.remember(["one", "two\nlines\x1b[2J"])
         seen = []
         for key in ("up", "up", "up", "down", "down", "down"):
             await pilot.press(key)
             seen.append(prompt.text)
-        assert seen == ["two", "one", "one", "two", "", ""]
-        await pilot.press("x", "up")
-        assert prompt.text == "x"
+        assert seen == ["two\nlines", "one", "one", "two\nlines", "", ""]
+        await pilot.press("x", "ctrl+j", "y", "up")
+        assert prompt.text == "x\ny", "the cursor has a line to go up to"
+        await pilot.press("up")
+        assert prompt.text == "two\nlines"
+        await pilot.press("down")
+        assert prompt.text == "x\ny"
+
+
+async def test_a_recalled_prompt_that_was_changed_is_not_lost() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        prompt = app.query_one(Prompt)
+        prompt.remember(["one"])
+        await pilot.press("m", "y", "up", "!", "up")
+        seen = [prompt.text]
+        for key in ("up", "down", "down"):
+            await pilot.press(key)
+            seen.append(prompt.text)
+        assert seen == ["my", "one", "my", "one!"]
+
+
+async def test_control_c_clears_and_then_asks_to_stop() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        prompt = app.query_one(Prompt)
+        await pilot.press("a", "b", "shift+left", "ctrl+c")
+        assert app.clipboard == "b" and prompt.text == "ab"
+        await pilot.press("right", "ctrl+c")
+        assert prompt.text == "" and not app.said
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: any(isinstance(one, Prompt.Cancelled) for one in app.said))
+        await pilot.press("up")
+        assert prompt.text == "ab"
 
 
 async def test_up_with_nothing_to_recall_leaves_the_prompt() -> None:

@@ -1,0 +1,119 @@
+"""A text area in which a long paste is one mark that can be unfolded; what it stands for is always the whole text."""
+
+from __future__ import annotations
+
+import re
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding
+from textual.document._document import EditResult, Location
+from textual.document._edit import Edit
+from textual.widgets import TextArea
+
+from app.sanitise import sanitise
+
+FOLDED_LINES, FOLDED_CHARACTERS = 20, 2000
+"""A paste that is longer in either is folded: the prompt grows to 12 lines at most."""
+MARK = re.compile("⟦pasted [^⟧]*⟧")
+
+
+class Folding(TextArea):
+    """No edit ever takes a part of a mark: it is deleted, cut and moved over as if it were one character.
+
+    A mark keeps its text for as long as the text area has not been given another, so that undo brings both back.
+    """
+
+    BINDINGS = [Binding("ctrl+o", "unfold", "Show what was pasted", id="prompt.unfold", priority=True)]
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, tab_behavior="focus", highlight_cursor_line=False)
+        self._folded: dict[str, str] = {}
+
+    @property
+    def full_text(self) -> str:
+        """What was typed and pasted, without marks."""
+        return self._unfolded(self.text)
+
+    @property
+    def selected_text(self) -> str:
+        return self._unfolded(super().selected_text)
+
+    def load_text(self, text: str) -> None:
+        self._folded.clear()
+        super().load_text(text)
+
+    def _unfolded(self, text: str) -> str:
+        return MARK.sub(lambda mark: self._folded.get(mark[0], mark[0]), text)
+
+    def _mark(self, text: str) -> str:
+        """A new mark for a text."""
+        lines = text.count("\n") + 1
+        size = f"{lines} lines" if lines > 1 else f"{len(text):,} characters"
+        number, mark = 1, f"⟦pasted {size}⟧"
+        while mark in self._folded or mark in self.text:
+            number += 1
+            mark = f"⟦pasted {size} · {number}⟧"
+        self._folded[mark] = text
+        return mark
+
+    def _spans(self, line: int) -> list[tuple[int, int]]:
+        """Where the marks of a line begin and end."""
+        if not self._folded:
+            return []
+        return [mark.span() for mark in MARK.finditer(self.document.get_line(line)) if mark[0] in self._folded]
+
+    def _outside(self, location: Location, *, after: bool) -> Location:
+        """The location itself, or the end (or start) of the mark that it lies in."""
+        row, column = location
+        for start, end in self._spans(row):
+            if start < column < end:
+                return row, end if after else start
+        return location
+
+    def edit(self, edit: Edit) -> EditResult:
+        if self._folded:
+            empty = edit.top == edit.bottom
+            top, bottom = self._outside(edit.top, after=empty), self._outside(edit.bottom, after=True)
+            edit = Edit(edit.text, top, bottom, edit.maintain_selection_offset)
+        return super().edit(edit)
+
+    def get_cursor_left_location(self) -> Location:
+        return self._outside(super().get_cursor_left_location(), after=False)
+
+    def get_cursor_right_location(self) -> Location:
+        return self._outside(super().get_cursor_right_location(), after=True)
+
+    def get_line(self, line_index: int) -> Text:
+        line = super().get_line(line_index)
+        for start, end in self._spans(line_index):
+            line.stylize("italic underline", start, end)
+        return line
+
+    def action_unfold(self) -> None:
+        """Puts the text in the place of the mark at the cursor, or of the last one."""
+        row, column = self.cursor_location
+        here = [(row, span) for span in self._spans(row) if span[0] <= column <= span[1]]
+        rows = range(self.document.line_count if self._folded else 0)
+        marks = here or [(row, span) for row in rows for span in self._spans(row)]
+        if marks:
+            self._unfold(*marks[-1])
+
+    def _unfold(self, row: int, span: tuple[int, int]) -> None:
+        start, end = (row, span[0]), (row, span[1])
+        self.replace(self._folded[self.get_text_range(start, end)], start, end)
+
+    def on_click(self, event: events.Click) -> None:
+        row, column = self.get_target_document_location(event)
+        for start, end in self._spans(row):
+            if start <= column < end:
+                self._unfold(row, (start, end))
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        # What is pasted is drawn, so it must be as clean as an answer. TextArea's own handler would run after this one.
+        event.stop()
+        event.prevent_default()
+        text = sanitise(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:
+            text = self._mark(text)
+        await super()._on_paste(events.Paste(text))

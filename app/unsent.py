@@ -1,0 +1,71 @@
+"""What was typed and not sent yet, one small file for each conversation, so that a kill takes none of it.
+
+Files and not the database: a text that changes with each pause in typing is nobody else's business, and worth no
+transaction. A text without a conversation belongs to the window in which it is typed; when that one has died, to the
+next that opens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from storage.owner import Owner
+
+NAME = re.compile(r"[0-9a-z_-]{1,64}")
+"""An id that is safe as the name of a file; one that came with an import may hold anything."""
+NEW = "new-"
+
+
+class Unsent:
+    """`database`: the file beside which the folder of the texts lies. Every call raises `OSError` where it fails."""
+
+    def __init__(self, database: Path) -> None:
+        self._folder = database.absolute().with_name("unsent")
+        self._owner = Owner(self._folder / "unsent")
+
+    def read(self, conversation_id: str | None) -> str:
+        """The text that waits in this conversation, or in this window; empty where there is none."""
+        path = self._path(conversation_id)
+        if conversation_id is None and not path.exists():
+            self._inherit(path)
+        try:
+            return path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def write(self, conversation_id: str | None, text: str) -> None:
+        """Keeps the text in the place of the one before; an empty one leaves no file."""
+        path = self._path(conversation_id)
+        if not text:
+            path.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if conversation_id is None:
+            self._owner.claim()
+        fresh = path.with_name(f"{path.name}.{self._owner.name}")
+        fresh.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        os.replace(fresh, path)
+
+    def close(self) -> None:
+        """What was typed without a conversation is for the next window."""
+        self._owner.release()
+
+    def _path(self, conversation_id: str | None) -> Path:
+        if conversation_id is None:
+            return self._folder / f"{NEW}{self._owner.name}"
+        if NAME.fullmatch(conversation_id) is None:
+            conversation_id = hashlib.sha256(conversation_id.encode("utf-8", "replace")).hexdigest()
+        return self._folder / f"in-{conversation_id}"
+
+    def _inherit(self, path: Path) -> None:
+        """Takes over the last text of a window that is gone."""
+        if not self._folder.is_dir():
+            return
+        self._owner.claim()
+        living = self._owner.living()
+        left = [old for old in self._folder.glob(f"{NEW}*") if old.name.removeprefix(NEW) not in living]
+        for old in sorted(left, key=lambda old: old.stat().st_mtime)[-1:]:
+            os.replace(old, path)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.unsent import Unsent
+
+
+def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
+    unsent = Unsent(tmp_path / "outrider.db")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == ""
+        unsent.write(conversation, f"in {conversation!r}\n")
+    for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
+        assert unsent.read(conversation) == f"in {conversation!r}\n"
+        unsent.write(conversation, "")
+        assert unsent.read(conversation) == ""
+    unsent.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"unsent"}
+
+
+def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(tmp_path: Path) -> None:
+    first, second = Unsent(tmp_path / "outrider.db"), Unsent(tmp_path / "outrider.db")
+    first.write(None, "first")
+    assert second.read(None) == "", "the first window still has it"
+    second.write(None, "second")
+    assert (first.read(None), second.read(None)) == ("first", "second")
+    first.close()
+    third = Unsent(tmp_path / "outrider.db")
+    assert third.read(None) == "first"
+    third.write(None, "")
+    second.close()
+    assert third.read(None) == "second"
+    third.close()
+    assert [path.name for path in (tmp_path / "unsent").iterdir() if "owner" in path.name] == []
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "unsent").write_text("in the way")
+    with pytest.raises(OSError):
+        Unsent(tmp_path / "outrider.db").write("one", "text")
