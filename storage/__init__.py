@@ -11,6 +11,7 @@ from storage.database import (
     StorageFull,
     StorageReadOnly,
 )
+from storage.importing import Put, Whole
 from storage.messages import Conversation, FinalStatus, Message, Role, Stats, Status
 from storage.queue import Queued
 from storage.search import Found, Hit
@@ -26,6 +27,7 @@ __all__ = [
     "NewerDatabase",
     "NotADatabase",
     "NotFound",
+    "Put",
     "Queued",
     "Role",
     "Stats",
@@ -36,4 +38,5 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "Store",
+    "Whole",
 ]

@@ -1,0 +1,119 @@
+"""Stores as hypothesis draws them: trees of branches, whatever text, answers of every kind, things that wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from storage import Store
+
+TEXT = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=30),  # NUL and other control characters included.
+    st.text(max_size=10),  # Lone surrogates too, of which storage makes question marks.
+    st.sampled_from(["", "\x1b]52;c;aGk=\x07", "```\nnever closed", "<!-- </script>", "\u202eevil", "a\r\nb\tc\x85"]),
+)
+TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=12)
+STATS = st.dictionaries(
+    st.sampled_from(["rounds", "tau", "mode", "rtt_ms"]),
+    st.one_of(
+        st.none(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), st.just("edge")
+    ),
+    max_size=3,
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message of a drawn conversation; `parent` counts back from it, beyond the first: none."""
+
+    parent: int
+    role: str
+    text: str
+    tokens: list[tuple[int, bool]]
+    status: str
+    stats: dict[str, Any]
+    verifies: bool
+    waits: bool
+
+
+@dataclass(frozen=True)
+class Talk:
+    title: str
+    said: list[Said]
+    tip: int
+    prompts: list[str]
+    pinned: bool
+
+
+SAID = st.builds(
+    Said,
+    parent=st.integers(0, 4),
+    role=st.sampled_from(["user", "assistant", "assistant", "system"]),
+    text=TEXT,
+    tokens=TOKENS,
+    status=st.sampled_from(["done", "stopped", "failed"]),
+    stats=STATS,
+    verifies=st.booleans(),
+    waits=st.booleans(),
+)
+TALKS = st.lists(
+    st.builds(
+        Talk,
+        title=TEXT,
+        said=st.lists(SAID, max_size=8),
+        tip=st.integers(0, 7),
+        prompts=st.lists(TEXT, max_size=2),
+        pinned=st.booleans(),
+    ),
+    max_size=3,
+)
+
+
+def fill(store: Store, talks: list[Talk]) -> list[str]:
+    """Writes them through the store's own methods; the ids of the conversations, in that order."""
+    return [_fill(store, talk) for talk in talks]
+
+
+def _fill(store: Store, talk: Talk) -> str:
+    conversation = store.create_conversation(talk.title).id
+    ids: list[str] = []
+    for at, said in enumerate(talk.said):
+        parent = ids[at - said.parent] if 0 < said.parent <= at else None
+        if said.role == "assistant":
+            message = store.add_message(conversation, "assistant", "", parent_id=parent, status="pending")
+            stats = {**said.stats, "verifies": ids[-1]} if said.verifies and ids else said.stats
+            tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
+            store.finish(message.id, tokens, provenance, said.text, said.status, stats)  # type: ignore[arg-type]
+            if said.waits:
+                store.enqueue_verification(message.id)
+        else:
+            message = store.add_message(
+                conversation,
+                said.role,  # type: ignore[arg-type]
+                said.text,
+                parent_id=parent,
+                status="done",
+            )
+        ids.append(message.id)
+    if ids:
+        store.set_tip(conversation, ids[talk.tip % len(ids)])
+    store.pin(conversation, talk.pinned)
+    for prompt in talk.prompts:
+        store.enqueue(conversation, prompt)
+    return conversation
+
+
+def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    """All that an export keeps, table by table and in order, as it lies in the database."""
+    columns = {
+        "conversations": "id, title, tip_id, created, updated, pinned",
+        "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created",
+        "queue": "id, conversation_id, text, message_id, created",
+    }
+    with store._read() as database:
+        return {
+            table: database.execute(f"SELECT {names} FROM {table} ORDER BY key").fetchall()
+            for table, names in columns.items()
+        }
