@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.archive_commands import export, import_
 from app.command import FAILED, USAGE, Remote, Token
 from app.command import complain as _complain
 from app.command import fail as _fail
@@ -135,6 +136,8 @@ def ask(
 
 cli.command()(verify)
 cli.command()(keys)
+cli.command()(export)
+cli.command("import")(import_)
 
 
 @cli.command()

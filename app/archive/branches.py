@@ -1,0 +1,87 @@
+"""A tree of messages as a person reads it: the branch that is shown, then each of the others from where it parts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from storage import Message, Whole
+
+
+class Numbered(NamedTuple):
+    number: int
+    """From 1, through the whole conversation."""
+    message: Message
+
+
+@dataclass(frozen=True)
+class Branch:
+    after: int | None
+    """The number of the message that it goes on from; None: it begins the conversation anew."""
+    messages: tuple[Numbered, ...]
+
+
+def branches(whole: Whole, *, every: bool) -> Iterator[Branch]:
+    """The shown branch first, even if it is empty; with `every`, all others too, the oldest first."""
+    parents = {message.id: message for message in whole.messages}
+    children: dict[str | None, list[Message]] = {}
+    for message in whole.messages:
+        children.setdefault(message.parent_id, []).append(message)
+    shown: list[Message] = []
+    at = whole.conversation.tip_id
+    while at is not None:
+        shown.append(parents[at])
+        at = parents[at].parent_id
+    numbers: dict[str | None, int] = {}
+    yield _numbered(None, shown[::-1], numbers)
+    if not every:
+        return
+    forks = deque([None, *(message.id for message in shown[::-1])])
+    while forks:
+        at = forks.popleft()
+        for child in children.get(at, []):
+            if child.id not in numbers:
+                line = [child]
+                while following := children.get(line[-1].id):
+                    line.append(following[0])
+                yield _numbered(numbers.get(at), line, numbers)
+                forks.extend(message.id for message in line)
+
+
+def _numbered(after: int | None, messages: list[Message], numbers: dict[str | None, int]) -> Branch:
+    numbered = []
+    for message in messages:
+        numbers[message.id] = len(numbers) + 1
+        numbered.append(Numbered(numbers[message.id], message))
+    return Branch(after, tuple(numbered))
+
+
+def names(message: Message) -> str:
+    """Who speaks."""
+    return {"user": "You", "assistant": "Assistant", "system": "System prompt"}[message.role]
+
+
+def when(time: str) -> str:
+    """A stored time, to the minute."""
+    return f"{time[:16].replace('T', ' ')} UTC"
+
+
+def remark(message: Message) -> str:
+    """What a reader should know of an answer: that it was cut off, and what of it nobody verified. Mostly empty."""
+    if message.role != "assistant":
+        return ""
+    said = []
+    if drafted := message.provenance.count(False):
+        total = len(message.provenance)
+        what = "All of its tokens" if drafted == total else f"{drafted} of its {total} tokens"
+        said.append(f"{what} were drafted offline and never verified.")
+    if message.status == "failed":
+        said.append("This answer failed.")
+    elif message.status != "done":
+        said.append("This answer was stopped before its end.")
+    source, model = message.stats.get("source"), message.stats.get("model")
+    if source:
+        said.append(f"Imported from {source}" + (f", answered by {model}." if model else "."))
+    return " ".join(said)

@@ -1,0 +1,165 @@
+"""What ChatGPT exports: `conversations.json`, or several such files, alone or in the archive as it was downloaded.
+
+A conversation is a `mapping` of nodes that name their parents; edits and regenerations are branches. The format is
+not documented and has changed over the years, so nothing in it is taken for granted: dates, metadata, children and
+whole messages may be missing. Text is imported; pictures, files and sound become a short remark where they stood;
+what ChatGPT itself does not show (system prompts, memory, tools at work, thoughts) is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from app.archive.errors import Unsuitable
+from app.archive.tree import Foreign, Node, name_of, time_of
+
+SOURCE = "ChatGPT"
+HIDDEN = {
+    "user_editable_context": "custom instructions",
+    "model_editable_context": "memory",
+    "thoughts": "thoughts",
+    "reasoning_recap": "thoughts",
+}
+REMARKS = {
+    "image_asset_pointer": "picture",
+    "audio_asset_pointer": "sound",
+    "real_time_user_audio_video_asset_pointer": "sound",
+    "video_container_asset_pointer": "video",
+}
+
+
+def is_chatgpt(document: object) -> bool:
+    """Whether it is a list of conversations as ChatGPT writes them, or one of them."""
+    listed = document if isinstance(document, list) else [document]
+    return any(isinstance(item, dict) and isinstance(item.get("mapping"), dict) for item in listed)
+
+
+def conversation(item: object) -> Foreign:
+    """One element of the list. Raises `Unsuitable`."""
+    if not isinstance(item, dict) or not isinstance(item.get("mapping"), dict):
+        raise Unsuitable("it has no messages (no `mapping`)")
+    left_out: Counter[str] = Counter()
+    parents = _parents(item["mapping"])
+    default = name_of(item.get("default_model_slug"))
+    nodes = [_node(key, entry, parents.get(key), default, left_out) for key, entry in item["mapping"].items()]
+    key = item.get("conversation_id") or item.get("id") or next(iter(item["mapping"]), "")
+    tip = item.get("current_node")
+    return Foreign(
+        source=SOURCE,
+        key=str(key),
+        title=_text(item.get("title")),
+        nodes=nodes,
+        tip=tip if isinstance(tip, str) and tip in item["mapping"] else None,
+        created=time_of(item.get("create_time")),
+        updated=time_of(item.get("update_time")),
+        left_out=left_out,
+    )
+
+
+def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
+    """Of each node that has one, by its own word, else by its parent's."""
+    parents: dict[str, str] = {}
+    for key, entry in mapping.items():
+        for child in _get(entry, "children", list):
+            if isinstance(child, str) and child != key:
+                parents.setdefault(child, key)
+    for key, entry in mapping.items():
+        parent = entry.get("parent") if isinstance(entry, dict) else None
+        if isinstance(parent, str) and parent in mapping:
+            parents[key] = parent
+    return parents
+
+
+def _node(key: str, entry: object, parent: str | None, default_model: str | None, left_out: Counter[str]) -> Node:
+    message = _get(entry, "message", dict)
+    author = _get(message, "author", dict)
+    content = _get(message, "content", dict)
+    metadata = _get(message, "metadata", dict)
+    kind = _text(content.get("content_type")) or "text"
+    role = author.get("role")
+    if not message or role not in ("user", "assistant", "tool", "system"):
+        return Node(key, parent, None)
+    text = _said(content, kind, left_out)
+    if reason := _why_hidden(role, kind, message, metadata, bool(text)):
+        if text or kind in HIDDEN:
+            left_out[reason] += 1
+        return Node(key, parent, None)
+    if not text:
+        return Node(key, parent, None)
+    model = name_of(metadata.get("model_slug")) or default_model
+    return Node(
+        key,
+        parent,
+        "user" if role == "user" else "assistant",
+        text,
+        time_of(message.get("create_time")),
+        {"model": model} if model and role != "user" else {},
+        finished=message.get("status") in (None, "finished_successfully"),
+    )
+
+
+def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapping[str, Any], said: bool) -> str:
+    """What it is that ChatGPT does not show; empty where it shows it."""
+    if kind in HIDDEN:
+        return HIDDEN[kind]
+    if role == "system":
+        return "system prompts"
+    if metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0:
+        return "hidden messages"
+    if role == "tool" and kind != "multimodal_text":  # Pictures come from tools, and are shown.
+        return "tool outputs"
+    if role == "assistant" and message.get("recipient") not in (None, "all"):
+        return "tool calls"
+    return ""
+
+
+def _said(content: Mapping[str, Any], kind: str, left_out: Counter[str]) -> str:
+    if kind == "code":
+        language = _text(content.get("language"))
+        return _fenced(_text(content.get("text")), "" if language == "unknown" else language)
+    if kind == "execution_output":
+        return _fenced(_text(content.get("text")), "")
+    parts = content.get("parts")
+    if isinstance(parts, list):
+        return "\n\n".join(said for part in parts if (said := _part(part, left_out)))
+    for name in ("text", "result", "content"):
+        if said := _text(content.get(name)):
+            return said
+    if kind != "text":
+        left_out[f"content of the kind {name_of(kind)}"] += 1
+        return f"[{name_of(kind)}: not in the import]"
+    return ""
+
+
+def _part(part: object, left_out: Counter[str]) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    kind = _text(part.get("content_type"))
+    if said := _text(part.get("text")):  # Transcripts of what was spoken, for one.
+        return said
+    thing = REMARKS.get(kind, name_of(kind) or "attachment")
+    left_out[f"attachments ({thing})"] += 1
+    return f"[{thing}: not in the import]"
+
+
+def _fenced(code: str, language: str) -> str:
+    if not code:
+        return ""
+    fence = "```"
+    while fence in code:
+        fence += "`"
+    return f"{fence}{name_of(language) or ''}\n{code}\n{fence}"
+
+
+def _get(value: object, name: str, kind: type[Any]) -> Any:
+    """A field of what should be an object; empty where either is something else."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else kind()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,255 @@
+"""The JSON that loses nothing: what `outrider export --format json` writes and `outrider import` reads.
+
+`docs/data.md` describes it. One object, its conversations one to a line, so that neither side needs all of them at
+once. What could change the meaning of a file for an older reader raises `VERSION`; fields that it can do without may
+be added, and are skipped where they are not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+
+from app.archive.errors import Unreadable, Unsuitable
+from app.config import Settings
+from storage import Conversation, Message, Queued, Role, Status, Whole
+
+FORMAT = "outrider-conversations"
+VERSION = 1
+ANSWERING = (
+    "mode", "temperature", "top_k", "top_p", "seed", "max_tokens", "tree", "pace", "depth", "breadth", "nodes",
+    "second_stage", "ahead",
+)  # fmt: skip
+"""The settings that have a part in what is answered. Never an address, a path or a token."""
+
+Id = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$")]
+Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00$")]
+Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
+Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
+"""Ids, times, names and values are shown as they are, so none of them may hold what a terminal obeys."""
+
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What JSON lets stand for itself and a terminal obeys, or shows in another order."""
+
+
+class MessageRecord(msgspec.Struct):
+    id: Id
+    parent: Id | None
+    role: Role
+    text: str
+    status: Status
+    tokens: list[Token]
+    provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
+    """A letter for each token: `v` verified by the target, `d` drafted only."""
+    stats: dict[Name, bool | int | float | Line | None]
+    created: Time
+
+
+class QueueRecord(msgspec.Struct, omit_defaults=True):
+    id: Id
+    created: Time
+    text: str | None = None
+    """A prompt that was not sent yet; or"""
+    message: Id | None = None
+    """an answer that the target is to verify."""
+
+
+class ConversationRecord(msgspec.Struct):
+    id: Id
+    title: str
+    created: Time
+    updated: Time
+    tip: Id | None
+    messages: list[MessageRecord]
+    pinned: bool = False
+    queue: list[QueueRecord] = []
+
+
+class Head(msgspec.Struct):
+    """What can be told of a file or a conversation, whatever else is in it."""
+
+    format: str = ""
+    version: int = 0
+    title: str = ""
+
+
+class Archive(msgspec.Struct):
+    conversations: list[msgspec.Raw]
+
+
+# ---- out -------------------------------------------------------------------------------------------------------------
+
+
+def encode(conversations: Iterable[Whole], settings: Settings, program: str) -> Iterator[str]:
+    """The file in pieces."""
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "exported": datetime.now(UTC).isoformat(timespec="seconds"),
+        "program": program,
+        "settings": {name: getattr(settings, name) for name in ANSWERING},
+    }
+    yield _printable(msgspec.json.encode(head))[:-1] + ',"conversations":['
+    separator = "\n"
+    for whole in conversations:
+        yield separator + _printable(msgspec.json.encode(_record(whole)))
+        separator = ",\n"
+    yield "\n]}\n"
+
+
+def _printable(encoded: bytes) -> str:
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode())
+
+
+def _record(whole: Whole) -> ConversationRecord:
+    conversation = whole.conversation
+    return ConversationRecord(
+        id=conversation.id,
+        title=conversation.title,
+        created=conversation.created,
+        updated=conversation.updated,
+        tip=conversation.tip_id,
+        pinned=conversation.pinned,
+        messages=[
+            MessageRecord(
+                id=message.id,
+                parent=message.parent_id,
+                role=message.role,
+                text=message.text,
+                status=message.status,
+                tokens=list(message.tokens),
+                provenance="".join("v" if verified else "d" for verified in message.provenance),
+                stats=dict(message.stats),
+                created=message.created,
+            )
+            for message in whole.messages
+        ],
+        queue=[
+            QueueRecord(
+                id=queued.id,
+                created=queued.created,
+                text=queued.text if queued.message_id is None else None,
+                message=queued.message_id,
+            )
+            for queued in whole.queue
+        ],
+    )
+
+
+# ---- in --------------------------------------------------------------------------------------------------------------
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether a file says that it is this format, of whatever version."""
+    try:
+        return msgspec.json.decode(data, type=Head).format == FORMAT
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # A file of ours that was cut off is no JSON either, but should not be called something else.
+        return data.lstrip().startswith(b'{"format":"' + FORMAT.encode())
+
+
+def title(raw: msgspec.Raw) -> str:
+    """Of a conversation that may not be readable otherwise."""
+    try:
+        return msgspec.json.decode(raw, type=Head).title
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def decode(data: bytes, name: str) -> list[msgspec.Raw]:
+    """The conversations of a file, each for `conversation`. Raises `Unreadable`; `name` is the file's."""
+    try:
+        version = msgspec.json.decode(data, type=Head).version
+        if version > VERSION:
+            raise Unreadable(
+                f"{name} was exported by a newer Outrider (format {version}, and this one reads up to {VERSION}); "
+                "update Outrider to import it."
+            )
+        archive = msgspec.json.decode(data, type=Archive)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{name} is not a whole export of Outrider: {_plain(error)}. Export it again.") from None
+    return archive.conversations
+
+
+def conversation(raw: msgspec.Raw) -> Whole:
+    """Raises `Unsuitable` for what could not be stored as it says."""
+    try:
+        record = msgspec.json.decode(raw, type=ConversationRecord)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unsuitable(_plain(error)) from None
+    messages = tuple(_message(message, record.id) for message in _parents_first(record.messages))
+    ids = {message.id for message in messages}
+    waiting = [queued.message for queued in record.queue if queued.message is not None]
+    answers = {message.id for message in messages if message.role == "assistant"}
+    if len(set(waiting)) < len(waiting) or not answers.issuperset(waiting):
+        raise Unsuitable("what waits in its queue is not one of its answers, or waits there twice")
+    if record.tip is not None and record.tip not in ids:
+        raise Unsuitable(f"the message that it shows last, {record.tip}, is missing")
+    return Whole(
+        Conversation(
+            record.id,
+            record.title,
+            record.tip,
+            created=record.created,
+            updated=record.updated,
+            pinned=record.pinned,
+        ),
+        messages,
+        tuple(_queued(queued, record.id) for queued in record.queue),
+    )
+
+
+def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
+    """In their order, but none before its parent."""
+    by_id = {record.id: record for record in records}
+    if len(by_id) < len(records):
+        raise Unsuitable("two of its messages have the same id")
+    done: set[str] = set()
+    for record in records:
+        line: list[MessageRecord] = []
+        at: MessageRecord | None = record
+        while at is not None and at.id not in done:
+            done.add(at.id)
+            line.append(at)
+            if at.parent is None:
+                break
+            if (above := by_id.get(at.parent)) is None:
+                raise Unsuitable(f"the message before {at.id}, {at.parent}, is missing")
+            if above.id in done and any(above is below for below in line):
+                raise Unsuitable(f"message {above.id} comes before itself")
+            at = above
+        yield from reversed(line)
+
+
+def _message(record: MessageRecord, conversation_id: str) -> Message:
+    if len(record.tokens) != len(record.provenance):
+        raise Unsuitable(f"message {record.id} has {len(record.tokens)} tokens, but {len(record.provenance)} verdicts")
+    return Message(
+        id=record.id,
+        conversation_id=conversation_id,
+        parent_id=record.parent,
+        role=record.role,
+        text=record.text,
+        status=record.status,
+        tokens=tuple(record.tokens),
+        provenance=tuple(letter == "v" for letter in record.provenance),
+        stats=record.stats,
+        created=record.created,
+    )
+
+
+def _queued(record: QueueRecord, conversation_id: str) -> Queued:
+    if (record.text is None) == (record.message is None):
+        raise Unsuitable(f"{record.id} in its queue is neither a prompt nor an answer")
+    return Queued(record.id, conversation_id, record.message, record.text or "", record.created)
+
+
+def _plain(error: Exception) -> str:
+    """msgspec's sentence without its marks."""
+    sentence = str(error).replace("`", "")
+    return sentence[:1].lower() + sentence[1:]

@@ -1,0 +1,199 @@
+"""The logs of Simon Willison's `llm`: its SQLite file `logs.db`, as written from 2023 (0.4) to now (0.36).
+
+Older versions keep a row for each prompt and its response, newer ones a tree of messages that threads point into, and
+a file that was upgraded has both: a thread then begins with what the older rows say, and because ids are computed
+from what was said, that is stored once. Text is imported, with the fragments that it was built from; what tools said
+and thoughts are left out, attachments become a remark.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.archive.tree import Foreign, Node, content_id, name_of, time_of
+from storage import Role
+
+SOURCE = "llm"
+ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+
+
+def is_llm(tables: set[str]) -> bool:
+    return "conversations" in tables and ("responses" in tables or {"threads", "turns", "parts"} <= tables)
+
+
+def conversations(database: sqlite3.Connection) -> Iterator[Foreign]:
+    """The oldest first. Raises `sqlite3.Error` for a file that is damaged."""
+    database.row_factory = sqlite3.Row
+    logs = _Logs(database)
+    keys = dict.fromkeys([*logs.responses, *logs.threads])
+    for key in sorted(keys, key=logs.begun):
+        yield logs.conversation(key)
+
+
+class _Logs:
+    """The tables, as far as this version of the file has them."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self.responses = self._grouped("responses", "conversation_id", "id")
+        """By conversation; one without is a conversation of its own."""
+        self.turns = self._grouped("turns", "thread_id", "datetime_utc, id")
+        self.threads = {row["id"]: row for row in self._rows("threads", "id")}
+        self._names = {row["id"]: row["name"] for row in self._rows("conversations", "id")}
+
+    def begun(self, key: str) -> str:
+        rows = [*self.responses.get(key, ()), *self.turns.get(key, ())]
+        return min((time_of(row["datetime_utc"]) or "" for row in rows), default="")
+
+    def conversation(self, key: str) -> Foreign:
+        left_out: Counter[str] = Counter()
+        nodes: dict[str, Node] = {}
+        tip = None
+        for node in self._old(key, left_out):
+            tip = _add(nodes, tip, node)
+        places: dict[str, str | None] = {}
+        for turn in self.turns.get(key, ()):
+            tip = self._follow(turn, nodes, places, left_out) or tip
+        name = self.threads[key]["name"] if key in self.threads else self._names.get(key)
+        title = name or next((node.text for node in nodes.values() if node.role == "user"), "")
+        return Foreign(SOURCE, key, title[:120], list(nodes.values()), tip, left_out=left_out)
+
+    # ---- rows of prompts and responses -------------------------------------------------------------------------------
+
+    def _old(self, key: str, left_out: Counter[str]) -> Iterator[Node]:
+        system = ""
+        for row in self.responses.get(key, ()):
+            created = time_of(row["datetime_utc"])
+            if (told := self._with_fragments(row, "system")) and told != system:
+                system = told
+                yield Node("", None, "system", told, created)
+            asked = [self._with_fragments(row, "prompt"), *self._attached(row, left_out)]
+            yield Node("", None, "user", "\n\n".join(part for part in asked if part), created)
+            yield Node("", None, "assistant", row["response"] or "", created, _stats(row))
+
+    def _with_fragments(self, row: sqlite3.Row, kind: str) -> str:
+        table = f"{kind}_fragments"
+        fragments: list[Any] = []
+        if table in self._tables:
+            fragments = self._database.execute(
+                f"SELECT content FROM fragments JOIN {table} ON fragment_id = fragments.id "
+                f'WHERE response_id = ? ORDER BY "order"',
+                (row["id"],),
+            ).fetchall()
+        return "\n".join([content for (content,) in fragments] + ([row[kind]] if row[kind] else []))
+
+    def _attached(self, row: sqlite3.Row, left_out: Counter[str]) -> list[str]:
+        if "prompt_attachments" not in self._tables:
+            return []
+        attached = self._database.execute(
+            "SELECT attachment_id FROM prompt_attachments WHERE response_id = ?", (row["id"],)
+        )
+        return [self._remark(identifier, left_out) for (identifier,) in attached.fetchall()]
+
+    # ---- trees of messages -------------------------------------------------------------------------------------------
+
+    def _follow(
+        self, turn: sqlite3.Row, nodes: dict[str, Node], places: dict[str, str | None], left_out: Counter[str]
+    ) -> str | None:
+        """Adds the branch that a turn ended with; the key of its last node.
+
+        `places`: for each message that was read, the node that it is, or that is the last before it.
+        """
+        rows: list[sqlite3.Row] = []
+        at = tip = turn["tip_message_hash"]
+        while at is not None and at not in places and (row := self._message(at)) is not None:
+            rows.append(row)
+            places[at] = None  # A file that leads in a circle ends here.
+            at = row["parent_hash"]
+        created = time_of(turn["datetime_utc"])
+        key = places.get(at)
+        for row in reversed(rows):
+            text, role = self._said(row["hash"], left_out), ROLES.get(row["role"])
+            if role is None and text:
+                left_out["tool outputs"] += 1
+            elif text:
+                stats = _stats(turn) if row["hash"] == tip else {}
+                key = _add(nodes, key, Node("", None, role, text, created, stats))
+            places[row["hash"]] = key
+        return places.get(tip)
+
+    def _message(self, identifier: str) -> sqlite3.Row | None:
+        found = self._database.execute("SELECT * FROM messages WHERE hash = ?", (identifier,)).fetchone()
+        assert found is None or isinstance(found, sqlite3.Row)
+        return found
+
+    def _said(self, message: str, left_out: Counter[str]) -> str:
+        parts: list[str] = []
+        rows = self._database.execute("SELECT * FROM parts WHERE message_hash = ? ORDER BY position", (message,))
+        for row in rows.fetchall():
+            payload = _decoded(row["payload"])
+            if row["type"] == "text":
+                parts.append(row["text"] or self._borrowed(payload))
+            elif row["type"] == "attachment":
+                about = payload.get("attachment")
+                parts.append(self._remark(about.get("id") if isinstance(about, dict) else None, left_out))
+            else:
+                left_out[{"reasoning": "thoughts", "tool_call": "tool calls"}.get(row["type"], "tool outputs")] += 1
+        return "\n\n".join(part for part in parts if part)
+
+    def _borrowed(self, payload: Mapping[str, Any]) -> str:
+        """Text that is put together of fragments."""
+        said = []
+        for piece in payload.get("text_ref") or [{"literal": payload.get("text") or ""}]:
+            if "literal" in piece:
+                said.append(str(piece["literal"]))
+            else:
+                found = self._database.execute("SELECT content FROM fragments WHERE id = ?", (piece["fragment"],))
+                said.append((found.fetchone() or ("",))[0])
+        return "".join(said)
+
+    # ---- both --------------------------------------------------------------------------------------------------------
+
+    def _remark(self, attachment: str | None, left_out: Counter[str]) -> str:
+        found = self._database.execute("SELECT type FROM attachments WHERE id = ?", (attachment,)).fetchone()
+        kind = name_of(found["type"]) if found is not None else None
+        left_out[f"attachments ({kind or 'unknown'})"] += 1
+        return f"[attachment {kind or ''}: not in the import]".replace(" :", ":")
+
+    def _rows(self, table: str, order: str) -> Sequence[sqlite3.Row]:
+        if table not in self._tables:
+            return []
+        return self._database.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()
+
+    def _grouped(self, table: str, column: str, order: str) -> dict[str, list[sqlite3.Row]]:
+        groups: dict[str, list[sqlite3.Row]] = {}
+        for row in self._rows(table, order):
+            groups.setdefault(row[column] or row["id"], []).append(row)
+        return groups
+
+
+def _add(nodes: dict[str, Node], parent: str | None, node: Node) -> str | None:
+    """Puts a node after another, unless the same is said there already; its key is what it and all before it say."""
+    if not node.text:
+        return parent
+    key = content_id(parent or "", node.role or "", node.text)
+    nodes.setdefault(key, replace(node, key=key, parent=parent))
+    return key
+
+
+def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:
+    """Of a response or a turn."""
+    columns = row.keys()
+    stats: dict[str, float | int | str | None] = {"model": name_of(row["model"])}
+    for name in ("input_tokens", "output_tokens"):
+        if name in columns and isinstance(row[name], int):
+            stats[name] = row[name]
+    if isinstance(row["duration_ms"], int):
+        stats["seconds"] = row["duration_ms"] / 1000
+    return stats
+
+
+def _decoded(payload: str | None) -> Mapping[str, Any]:
+    decoded = json.loads(payload) if payload else {}
+    return decoded if isinstance(decoded, dict) else {}

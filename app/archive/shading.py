@@ -1,0 +1,170 @@
+"""An answer's Markdown as HTML, with what nobody verified marked word by word.
+
+The answer is rendered twice: as it is, and with marks in it where drafted words begin and end, of which the renderer
+makes spans. A mark stands before a word and is a punctuation mark, as the white space before it was to Markdown; where
+the two still differ in more than spans, whole lines are marked, then whole paragraphs, and if need be none. Nothing in
+the answer becomes markup of its own: HTML in it is text, pictures become remarks, and links lead to addresses of the
+web only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from itertools import groupby
+from typing import Any
+from urllib.parse import quote
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from app.answer import INCOMPLETE
+from app.sanitise import sanitise
+
+DRAFTED, VERIFIED = "\u2e40", "\u2e41"
+"""The marks, which hardly any text has; one that has is not shaded."""
+OPEN, CLOSE = '<span class="drafted">', "</span>"
+LONGEST = 50_000
+"""Characters; a longer answer is shown as plain text: no answer of a model is as long, and hostile ones of 100,000
+brackets take the parser a minute."""
+
+_MARKS = re.compile(f"([{DRAFTED}{VERIFIED}])")
+_STRUCTURE = re.compile(r"(?:(?:[-*+>#|=:_]+|\d{1,9}[.)]|(?:```|~~~)[^\n]*)(?:\s+|$))*")
+"""What may begin a line and belongs to no word: before it, a mark would make a paragraph of a list."""
+_ADDRESS = re.compile("(https?://|mailto:|#)", re.IGNORECASE)
+
+Decode = Callable[[Sequence[int]], str]
+Span = tuple[int, int]
+
+
+def render(text: str, drafted: Sequence[Span] = ()) -> str:
+    """HTML of an answer; `drafted`: ranges of characters in it, in their order."""
+    if len(text) > LONGEST:
+        return f"<pre>{escape(text)}</pre>\n"
+    plain = _html(text)
+    if not drafted or DRAFTED in text or VERIFIED in text:
+        return plain
+    for within in ("", "\n", "\n\n"):
+        shaded = _html(_marked(text, [_widened(text, span, within) for span in drafted]))
+        if shaded.replace(OPEN, "").replace(CLOSE, "") == plain:
+            return shaded
+    return plain
+
+
+def drafted_spans(text: str, tokens: Sequence[int], provenance: Sequence[bool], decode: Decode | None) -> list[Span]:
+    """Which characters nobody verified; none where the tokens cannot be mapped onto the text."""
+    if not tokens or all(provenance):
+        return []
+    if not any(provenance):
+        return [(0, len(text))]
+    if decode is None or sanitise(decode(tokens)) != text:
+        return []
+    spans: list[Span] = []
+    at = place = 0
+    for verified, run in groupby(provenance):
+        at += len(list(run))
+        before, place = place, len(sanitise(decode(tokens[:at]).rstrip(INCOMPLETE))) if at < len(tokens) else len(text)
+        if not verified and place > before:
+            spans.append((before, place))
+    return spans
+
+
+def _marked(text: str, drafted: Iterable[Span]) -> str:
+    """With a mark before each first word that is drafted in part, and before the next that is not."""
+    pieces: list[str] = []
+    at = 0
+    for start, end in drafted:
+        while start > at and not text[start - 1].isspace():
+            start -= 1
+        start, end = _word(text, max(start, at)), _word(text, end)
+        if start >= end:
+            continue
+        pieces += [text[at:start], DRAFTED, text[start:end]]
+        if end < len(text):
+            pieces.append(VERIFIED)
+        at = end
+    return "".join(pieces) + text[at:]
+
+
+def _widened(text: str, span: Span, within: str) -> Span:
+    """As far as what ends with `within`: a line or a paragraph."""
+    if not within:
+        return span
+    start, end = text.rfind(within, 0, span[0]), text.find(within, span[1])
+    return 0 if start < 0 else start + len(within), len(text) if end < 0 else end
+
+
+def _word(text: str, at: int) -> int:
+    """Where the next word begins, this one if its beginning is here."""
+    while 0 < at < len(text) and (text[at].isspace() or not text[at - 1].isspace()):
+        at += 1
+    begins_line = not text[text.rfind("\n", 0, at) + 1 : at].strip(" \t-*+>#|0123456789.)")
+    found = _STRUCTURE.match(text, at) if begins_line else None
+    return found.end() if found else at
+
+
+def _html(text: str) -> str:
+    return str(_MARKDOWN.render(text))
+
+
+class _Shaded(RendererHTML):
+    """Makes spans of marks, wherever text is shown; each is closed before its element is."""
+
+    def __init__(self, parser: Any = None) -> None:
+        super().__init__(parser)
+        self._drafted = False
+
+    def render(self, tokens: Sequence[Token], options: OptionsDict, env: EnvType) -> str:
+        self._drafted = False
+        return super().render(tokens, options, env)
+
+    def renderToken(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        for name, value in token.attrs.items():
+            if isinstance(value, str):
+                token.attrs[name] = self._unmarked(value)
+        return super().renderToken(tokens, idx, options, env)
+
+    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return self._spans(tokens[idx].content)
+
+    def code_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<code>{self._spans(tokens[idx].content)}</code>"
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"<pre><code>{self._spans(tokens[idx].content)}</code></pre>\n"
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        language = escape(" ".join(self._unmarked(tokens[idx].info).split()[:1]))
+        label = f' data-language="{language}"' if language else ""
+        return f"<pre{label}><code>{self._spans(tokens[idx].content)}</code></pre>\n"
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        about = self._unmarked(token.content)
+        address = self._unmarked(str(token.attrs.get("src", "")))
+        return f'<em class="picture">Picture: {escape(about)} {escape(address)}</em>'
+
+    def _spans(self, content: str) -> str:
+        pieces: list[str] = []
+        for piece in _MARKS.split(content):
+            if piece in (DRAFTED, VERIFIED):
+                self._drafted = piece == DRAFTED
+            elif piece:
+                pieces.append(f"{OPEN}{escape(piece)}{CLOSE}" if self._drafted else escape(piece))
+        return "".join(pieces)
+
+    def _unmarked(self, text: str) -> str:
+        """What is not shown as text, without marks; what follows is shaded as they say."""
+        for mark in (DRAFTED, VERIFIED):
+            text = text.replace(quote(mark), mark)
+        if marks := _MARKS.findall(text):
+            self._drafted = marks[-1] == DRAFTED
+        return _MARKS.sub("", text)
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Shaded).enable(["table", "strikethrough"])
+_MARKDOWN.validateLink = lambda url: bool(_ADDRESS.match(url))  # type: ignore[method-assign]
