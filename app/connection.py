@@ -23,9 +23,11 @@ from remote import (
     CompletionsClient,
     HostedStream,
     Incompatible,
+    Kind,
     Link,
     RemoteError,
     RoundReply,
+    TransportOptions,
     VerifierClient,
     detect,
 )
@@ -57,6 +59,18 @@ class Source(Protocol):
     def model(self) -> str | None:
         """What to ask such a server for; None: the first one it lists."""
 
+    @property
+    def name(self) -> str | None:
+        """What the person calls it."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is there."""
+
+    @property
+    def options(self) -> TransportOptions:
+        """How it is reached."""
+
     async def client(self) -> VerifierClient:
         """A client of it as soon as it listens; the same one while it stays there. Raises `SourceFailed`."""
 
@@ -68,6 +82,10 @@ class Source(Protocol):
 
 class Fixed:
     """A verifier or another server that somebody else runs, at a known address. Raises `Misconfigured`."""
+
+    name: str | None = None
+    kind: Kind = "auto"
+    options = TransportOptions()
 
     def __init__(self, url: str, token: str | None = None, model: str | None = None) -> None:
         self._client = VerifierClient(url, token)
@@ -91,10 +109,12 @@ class Verifier:
 
     client: VerifierClient
     card: Card
+    name: str | None = None
+    """What the person calls it."""
 
     @property
     def why(self) -> str:
-        return f"verified by {self.card.target}"
+        return f"verified by {self.card.target}" + (f" at {self.name}" if self.name else "")
 
 
 @dataclass(frozen=True)
@@ -103,10 +123,12 @@ class Endpoint:
 
     client: CompletionsClient
     model: Model
+    name: str | None = None
+    """Likewise."""
 
     @property
     def why(self) -> str:
-        return f"answered by {self.model.id} at {self.client.host}, without memory"
+        return f"answered by {self.model.id} at {self.name or self.client.host}, without memory"
 
 
 Peer = Verifier | Endpoint
@@ -130,12 +152,13 @@ class Connection:
         self.verifier: Peer | None = None
         self.warming = True
         """Nothing has been decided yet: the first connection is being made."""
-        self.why = "connecting to the verifier"
+        self.why = f"connecting to {source.name or 'the verifier'}"
         self.met = False
         """There has been a verifier."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no verifier."""
-        self.link = Link()
+        waits = source.options
+        self.link = Link(read_seconds=waits.read_seconds, connect_seconds=waits.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
         """What rounds over this line cost."""
         self.modes = ModeMeter(modes)
@@ -146,7 +169,7 @@ class Connection:
         self._source = source
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
-        self._patience = patience
+        self._patience = patience + (waits.connect_seconds or 0.0)
         self._change = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
@@ -244,15 +267,13 @@ class Connection:
     async def _connect(self) -> Peer:
         client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
-        if chat is None:
-            card = await client.card(patience, tokenizer=self._tokenizer)
-        else:
-            found = await detect(client, chat, patience, tokenizer=self._tokenizer)
-            if isinstance(found, tuple):
-                if chat.rtt_seconds is not None:
-                    self.link.greeted(chat.rtt_seconds)
-                return Endpoint(chat, chosen(found, self._source.model, chat.host))
-            card = found
+        found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=self._source.kind)
+        if isinstance(found, tuple):
+            assert chat is not None
+            if chat.rtt_seconds is not None:
+                self.link.greeted(chat.rtt_seconds)
+            return Endpoint(chat, chosen(found, self._source.model, chat.host), self._source.name)
+        card = found
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
@@ -260,7 +281,7 @@ class Connection:
         if card.vocabulary != self._vocabulary:
             sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"
             raise Incompatible(f"{card.target} has {sizes}; use the drafter made for it")
-        return Verifier(client, card)
+        return Verifier(client, card, self._source.name)
 
     async def _until_lost(self) -> None:
         waits = [asyncio.create_task(self._lost.wait()), asyncio.create_task(self._gone())]

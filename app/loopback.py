@@ -19,7 +19,7 @@ from collections import deque
 from pathlib import Path
 
 from app.connection import SourceFailed
-from remote import VerifierClient
+from remote import Kind, TransportOptions, VerifierClient
 
 PACKAGES = Path(__file__).resolve().parent.parent
 READY = re.compile(rb"https?://\S+")
@@ -34,6 +34,9 @@ class Loopback:
 
     chat = None
     model = None
+    name = None
+    kind: Kind = "verifier"
+    options = TransportOptions()
 
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target

@@ -2,10 +2,11 @@
 
 from remote.client import VerifierClient
 from remote.completions import ChatStream, CompletionsClient
-from remote.detect import detect
+from remote.detect import Kind, detect
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger
 from remote.link import Link
 from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
+from remote.transport import TransportOptions
 
 __all__ = [
     "HostedStream",
@@ -13,6 +14,7 @@ __all__ = [
     "ChatStream",
     "CompletionsClient",
     "Incompatible",
+    "Kind",
     "Link",
     "LinkDown",
     "MemoryStream",
@@ -22,6 +24,7 @@ __all__ = [
     "RemoteSession",
     "RoundReply",
     "Stranger",
+    "TransportOptions",
     "VerifierClient",
     "detect",
 ]

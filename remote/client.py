@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from types import TracebackType
 
 import httpx
 
 from remote.errors import Incompatible, RemoteError, quoted
+from remote.handshake import Handshake
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.session import RemoteSession
+from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Traffic, Wire
 
 
@@ -19,8 +20,7 @@ class VerifierClient:
 
     `url`: http or https, with a path in front where a proxy puts one. `token`: sent as a bearer token, to this address
     only (redirects are not followed). `transport`: the seam for tests; None is the network, through the proxies that
-    the environment names (loopback excepted). `verify`: as in httpx; a context for a private certificate authority.
-    Raises `Misconfigured`.
+    the environment names (loopback excepted). Raises `Misconfigured`.
     """
 
     def __init__(
@@ -29,9 +29,9 @@ class VerifierClient:
         token: str | None = None,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        verify: ssl.SSLContext | bool = True,
+        options: TransportOptions = DEFAULT,
     ) -> None:
-        self._wire = Wire(url, token, transport=transport, verify=verify)
+        self._wire = Wire(url, token, transport=transport, options=options)
         self.rtt_seconds: float | None = None
         """From the last card's request to its answer; None before the first. Connecting is not part of it."""
 
@@ -39,6 +39,15 @@ class VerifierClient:
     def local(self) -> bool:
         """It is reached over this device's own loopback, and so may share its cores."""
         return self._wire.local
+
+    @property
+    def host(self) -> str:
+        return self._wire.host
+
+    @property
+    def handshake(self) -> Handshake | None:
+        """How the last connection was made; None before the first."""
+        return self._wire.handshake
 
     async def __aenter__(self) -> VerifierClient:
         return self

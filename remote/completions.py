@@ -6,7 +6,6 @@ Fails as a verifier does: every failure is a `RemoteError`, so whoever can carry
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -15,6 +14,7 @@ import httpx
 import msgspec
 
 from remote.errors import Broken, Incompatible, LinkDown, Refused, RemoteError, quoted
+from remote.handshake import Handshake
 from remote.openai import (
     DONE,
     EVENTS,
@@ -31,6 +31,7 @@ from remote.openai import (
 )
 from remote.protocol import Error, ErrorCode, Sampling
 from remote.sse import EventTooLong, read_events
+from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Answer, Traffic, Wire
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -68,20 +69,25 @@ class CompletionsClient:
         token: str | None = None,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        verify: ssl.SSLContext | bool = True,
+        options: TransportOptions = DEFAULT,
     ) -> None:
         base = url.strip().rstrip("/")
         path = base.partition("://")[2].partition("/")
         if not VERSIONED.search("".join(path[1:])):
             base += "/v1"
         accept = f"{JSON}, {EVENTS}"
-        self._wire = Wire(base, token, transport=transport, verify=verify, accept=accept, peer="a chat server")
+        self._wire = Wire(base, token, transport=transport, options=options, accept=accept, peer="a chat server")
         self.rtt_seconds: float | None = None
         """How long the last list of models took to arrive, which costs a server next to nothing; None before."""
 
     @property
     def host(self) -> str:
         return self._wire.host
+
+    @property
+    def handshake(self) -> Handshake | None:
+        """As for `VerifierClient`."""
+        return self._wire.handshake
 
     async def __aenter__(self) -> CompletionsClient:
         return self

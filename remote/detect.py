@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Literal
 
 from remote.client import VerifierClient
 from remote.completions import CompletionsClient
@@ -10,18 +11,32 @@ from remote.errors import Refused, RemoteError, Stranger
 from remote.openai import OWNER, Model
 from remote.protocol import Card
 
+Kind = Literal["auto", "verifier", "openai"]
+"""auto: found out by asking."""
+
 SHORTEST = 0.05
 """Seconds that the second question has at least."""
 
 
 async def detect(
-    verifier: VerifierClient, endpoint: CompletionsClient, timeout: float, *, tokenizer: bytes | None = None
+    verifier: VerifierClient,
+    endpoint: CompletionsClient | None,
+    timeout: float,
+    *,
+    tokenizer: bytes | None = None,
+    kind: Kind = "auto",
 ) -> Card | tuple[Model, ...]:
     """The card of a verifier, or the models of an OpenAI-compatible server; both clients are of one address.
+
+    `endpoint` None: there can only be a verifier. `kind`: what is known to be there, which saves a question.
 
     An address that ends in `/v1` is the latter's, also where a verifier answers under it. `timeout`: seconds for all
     of it. `tokenizer`: as for `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
     """
+    if endpoint is None or kind == "verifier":
+        return await verifier.card(timeout, tokenizer=tokenizer)
+    if kind == "openai":
+        return await endpoint.models(timeout)
     begun = time.monotonic()
     try:
         return await verifier.card(timeout, tokenizer=tokenizer)

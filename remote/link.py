@@ -44,10 +44,21 @@ class Link:
 
     A bandwidth is the median rate of the last few large transfers: a busy verifier makes one look slower than the line
     is, and packets that were held up and come together make it look faster.
+
+    `read_seconds`: what a person has said that an answer may take, in place of what was measured; `connect_seconds`:
+    likewise of connecting.
     """
 
-    def __init__(self, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        rng: random.Random | None = None,
+        *,
+        read_seconds: float | None = None,
+        connect_seconds: float | None = None,
+    ) -> None:
         self._rng = rng or random.Random()
+        self._read_seconds = read_seconds
+        self._connect_seconds = connect_seconds or 0.0
         self._mean: float | None = None
         self._deviation = 0.0
         self._count = 1
@@ -131,11 +142,13 @@ class Link:
 
         `size`: bytes that the request has beyond those of a usual one.
         """
+        sending = size / (self.up_bytes_per_second or FIRST_BYTES_PER_SECOND)
+        if self._read_seconds is not None:
+            return self._read_seconds + sending
         line = FIRST_DEADLINE_SECONDS
         if self._mean is not None:
             line = self._mean + max(4 * self._deviation, MARGIN_SECONDS)
-        line += size / (self.up_bytes_per_second or FIRST_BYTES_PER_SECOND)
-        backed_off = line * 2.0 ** min(self._failures, 10)
+        backed_off = (line + sending) * 2.0 ** min(self._failures, 10)
         return min(backed_off, MAX_DEADLINE_SECONDS) + SERVER_SLACK * server_estimate
 
     def probe_deadline(self) -> float:
@@ -143,7 +156,8 @@ class Link:
 
         No longer, because a packet that was sent into an outage is sent again late, and a new probe's at once.
         """
-        return FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
+        line = FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
+        return line + self._connect_seconds
 
     def next_probe_delay(self, *, eager: bool = False) -> float:
         """Seconds until the next probe of a dead line: doubling from 0.25 to 15, jittered by a half.

@@ -8,18 +8,20 @@ as the login page of a captive portal or a proxy's "bad gateway", comes from som
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
 import msgspec
 
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, quoted
+from remote.errors import Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, quoted
+from remote.failures import translated
+from remote.handshake import Handshake, Watch
 from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
+from remote.transport import DEFAULT, TransportOptions, system_trust
 
 MAX_BODY_BYTES = 1 << 20
 """Of an answer that is read whole: a card with its chat template is a few KiB."""
@@ -47,9 +49,12 @@ class Answer:
     `sent`: when its request's first byte was written, on the clock of `time.perf_counter`.
     """
 
-    def __init__(self, response: httpx.Response, host: str, sent: float, traffic: Traffic) -> None:
+    def __init__(
+        self, response: httpx.Response, host: str, sent: float, traffic: Traffic, options: TransportOptions
+    ) -> None:
         self._response = response
         self._host = host
+        self._options = options
         self._traffic = traffic
         self.status = response.status_code
         self.sent = sent
@@ -68,7 +73,7 @@ class Answer:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises `LinkDown`."""
         traffic, first = self._traffic, 0.0
-        with _translated(self._host):
+        with translated(self._host, self._options):
             async for chunk in self._response.aiter_raw():
                 traffic.down += len(chunk)
                 if not first:
@@ -108,7 +113,7 @@ class Wire:
         token: str | None = None,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
-        verify: ssl.SSLContext | bool = True,
+        options: TransportOptions = DEFAULT,
         accept: str = CONTENT_TYPE,
         peer: str = "a verifier",
     ) -> None:
@@ -116,20 +121,31 @@ class Wire:
         self.host = address.netloc.decode("ascii")
         self.local = self.host.removesuffix(f":{address.port}") in LOOPBACK
         """On this device."""
+        self.handshake: Handshake | None = None
+        """How the last connection was made."""
         self._peer = peer
+        self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         if token is not None:
             headers["authorization"] = f"Bearer {_checked(token)}"
-        self._http = httpx.AsyncClient(
-            base_url=address,
-            headers=headers,
-            transport=transport,
-            verify=verify if address.scheme == "https" else False,  # Reading the trusted certificates takes 20 ms.
-            trust_env=True,
-            # A proxy that the environment names cannot reach this device's own loopback.
-            mounts=None if transport else {f"all://{host}": None for host in LOOPBACK},
-            limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
-        )
+        options.check()
+        verify = options.trust if address.scheme == "https" else False
+        try:
+            self._http = httpx.AsyncClient(
+                base_url=address,
+                headers=headers,
+                transport=transport,
+                verify=verify,
+                proxy=None if options.proxy is None else httpx.Proxy(options.proxy, ssl_context=_proxy_trust(options)),
+                trust_env=True,
+                # A proxy that the environment names cannot reach this device's own loopback.
+                mounts=None if transport or options.proxy else {f"all://{host}": None for host in LOOPBACK},
+                limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
+            )
+        except (ValueError, httpx.InvalidURL) as error:
+            raise Misconfigured(
+                f"the proxy cannot be used ({quoted(str(error))}); write it as http://host:port, here or in HTTPS_PROXY"
+            ) from None
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
@@ -189,24 +205,23 @@ class Wire:
         headers = {} if session is None else {"x-session-id": session}
         if body is not None:
             headers["content-type"] = content_type
-        sent = time.perf_counter()
-
-        async def trace(event: str, _: object) -> None:
-            # Connecting and TLS take round trips of their own, which no later round pays again.
-            nonlocal sent
-            if event.endswith("send_request_headers.started"):
-                sent = time.perf_counter()
-
+        watch = Watch()
         request = self._http.build_request(
-            method, path, content=body, headers=headers, timeout=silence, extensions={"trace": trace}
+            method,
+            path,
+            content=body,
+            headers=headers,
+            timeout=httpx.Timeout(silence, connect=self._options.connect_seconds or silence),
+            extensions={"trace": watch},
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
         if self._http.is_closed:  # Whoever owns the connection gave it up, maybe while this round was on its way.
             raise LinkDown(f"the connection to {self.host} was given up; it is made again as soon as it answers")
-        with _translated(self.host):
+        with translated(self.host, self._options, watch):
             response = await self._http.send(request, stream=True)
+        self.handshake = watch.handshake(response) or self.handshake
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
-        return Answer(response, self.host, sent, traffic)
+        return Answer(response, self.host, watch.sent, traffic, self._options)
 
     async def _refusal(self, answer: Answer) -> RemoteError:
         """What to raise for an answer that is not usable."""
@@ -249,6 +264,11 @@ def _address(url: str) -> httpx.URL:
     return address
 
 
+def _proxy_trust(options: TransportOptions) -> ssl.SSLContext | None:
+    """For the connection to a proxy that speaks TLS itself; a remote's own authority says nothing of it."""
+    return system_trust() if options.proxy is not None and options.proxy.startswith("https:") else None
+
+
 def _checked(token: str) -> str:
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -270,45 +290,3 @@ def _typed_error(content_type: str, body: bytes) -> Error | None:
 
 def _size(first_line: str, headers: httpx.Headers) -> int:
     return len(first_line) + 4 + sum(len(name) + len(value) + 4 for name, value in headers.raw)
-
-
-# ---- what httpx raises -----------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _translated(host: str) -> Iterator[None]:
-    try:
-        yield
-    except httpx.TransportError as error:
-        raise _link_down(host, error) from error
-
-
-def _link_down(host: str, error: httpx.TransportError) -> LinkDown:
-    causes = list(_causes(error))
-    if isinstance(error, httpx.TimeoutException):
-        return LinkDown(f"{host} was silent for too long; check the network")
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return LinkDown(f"the name of {host} was not found; check that this device is online, then the address")
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            reason = quoted(cause.verify_message)
-            return LinkDown(
-                f"the certificate of {host} is not trusted ({reason}); check the clock, Wi-Fi login and address"
-            )
-    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return LinkDown(f"nothing listens at {host}; start the server or check the address")
-    if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
-        return LinkDown(f"no connection to {host} ({quoted(str(error))}); check the network")
-    return Broken(f"the connection to {host} broke ({quoted(str(error)) or type(error).__name__}); check the network")
-
-
-def _causes(error: BaseException) -> Iterable[BaseException]:
-    """The error, what it came from, and the members of groups: a name with two addresses fails twice."""
-    waiting: list[BaseException] = [error]
-    while waiting:
-        error = waiting.pop()
-        yield error
-        if isinstance(error, BaseExceptionGroup):
-            waiting.extend(error.exceptions)
-        if source := error.__cause__ or error.__context__:
-            waiting.append(source)

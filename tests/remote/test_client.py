@@ -39,6 +39,7 @@ from remote.protocol import (
     encode_frame,
     unpack_tokens,
 )
+from remote.transport import TransportOptions
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -401,13 +402,25 @@ async def test_a_name_that_is_not_found() -> None:
 async def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = ["-subj", "/CN=localhost", "-days", "2", "-keyout", str(key), "-out", str(certificate)]
+    names = [
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-days",
+        "2",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    ]
     subprocess.run([*command, *names], check=True, capture_output=True)
     with serving(ToyVerifier().app(), ssl_keyfile=str(key), ssl_certfile=str(certificate)) as port:
         async with VerifierClient(f"https://localhost:{port}") as client:
             with pytest.raises(LinkDown, match="certificate of localhost.* is not trusted"):
                 await client.card(PATIENCE)
-        async with VerifierClient(f"https://localhost:{port}", verify=False) as client:
+        only = TransportOptions(ca=certificate)
+        async with VerifierClient(f"https://localhost:{port}", options=only) as client:
             assert (await client.card(PATIENCE)).target == "toy"
 
 

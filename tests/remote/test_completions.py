@@ -431,3 +431,21 @@ async def test_a_dead_line_and_a_verifiers_refusal_are_not_asked_twice() -> None
 async def test_a_verifier_without_chat_is_still_a_verifier() -> None:
     with serving(ToyVerifier().app()) as port:
         assert await found(f"http://127.0.0.1:{port}") == CARD
+
+
+async def test_what_is_known_to_be_there_is_asked_at_once() -> None:
+    asked: list[bytes] = []
+
+    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
+        writer.write(http(b'{"object":"list","data":[{"id":"m"}]}', content_type="application/json"))
+        await writer.drain()
+
+    async with listening(serve) as port:
+        url = f"http://127.0.0.1:{port}"
+        async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
+            found = await detect(verifier, endpoint, PATIENCE, kind="openai")
+            with pytest.raises(Stranger):
+                await detect(verifier, endpoint, PATIENCE, kind="verifier")
+    assert isinstance(found, tuple) and found[0].id == "m"
+    assert asked == [b"/v1/models", b"/v1/card"]

@@ -157,3 +157,14 @@ def test_who_waits_for_the_line_has_it_probed_every_second() -> None:
     assert all(EAGER_SECONDS / 2 <= delay <= EAGER_SECONDS for delay in delays[5:])
     assert link.next_probe_delay() > PROBE_SECONDS[1] / 2 - 1e-9
     assert 2 * 0.6 < link.probe_deadline() < 4.0, "connecting and asking take two round trips"
+
+
+def test_what_a_person_said_goes_before_what_was_measured() -> None:
+    link = Link(read_seconds=20.0, connect_seconds=4.0)
+    assert link.deadline(0.5) == 20.0
+    for _ in range(4):
+        link.observe(0.1, 0.0, 100, 100)
+    link.failed()
+    assert link.deadline(5.0) == 20.0
+    assert link.deadline(5.0, 480_000) == pytest.approx(30.0)  # A long prompt still takes its time on the way up.
+    assert link.probe_deadline() == pytest.approx(4.0 + 3 * 0.1 + 1.5)

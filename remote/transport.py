@@ -1,0 +1,125 @@
+"""How a server is reached: whose certificates are trusted, which one is shown, through which proxy, how patiently."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from remote.errors import Misconfigured, quoted
+
+STORES = (
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
+"""Where systems keep the authorities that they trust and OpenSSL may not look: the places that `truststore` tries."""
+
+
+@dataclass(frozen=True)
+class TransportOptions:
+    """What may differ from one server to another; the defaults suit most. Files are read when they are first needed."""
+
+    ca: Path | None = None
+    """PEM file of the only authorities that are trusted; None: those that this device trusts."""
+    certificate: Path | None = None
+    """PEM file of the client certificate, with its chain."""
+    key: Path | None = None
+    """Its private key, without a passphrase; None: it is in the same file."""
+    proxy: str | None = None
+    """Address of an HTTP proxy, also for this device's own loopback; None: as the environment says."""
+    connect_seconds: float | None = None
+    """Longest time to connect, TLS included; None: as long as an answer may take."""
+    read_seconds: float | None = None
+    """Silence after which an answer is given up; None: what the round trips so far make likely."""
+
+    @cached_property
+    def trust(self) -> ssl.SSLContext:
+        """The TLS context, read from the files once. Raises `Misconfigured`."""
+        context = system_trust() if self.ca is None else _only(self.ca)
+        if self.certificate is not None:
+            _show(context, self.certificate, self.key or self.certificate)
+        return context
+
+    def check(self) -> None:
+        """Raises `Misconfigured` for files that cannot be used, or do not belong together."""
+        if self.key is not None and self.certificate is None:
+            raise Misconfigured(f"the key {self.key} is there without its certificate; give both")
+        if self.ca is not None or self.certificate is not None:
+            _ = self.trust
+
+
+def system_trust() -> ssl.SSLContext:
+    """A context that trusts whom this device trusts, or where it has no store, whom Mozilla does.
+
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the store.
+    """
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if file or folder:
+        return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), file, folder)
+    if sys.platform in ("darwin", "win32") or _has_store():
+        import truststore  # 8 ms, and its context 1 ms; certifi's takes 16 ms.
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    import certifi
+
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certifi.where(), None)
+
+
+def _has_store() -> bool:
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or any(map(os.path.isfile, STORES)):
+        return True
+    return paths.capath is not None and any(os.scandir(paths.capath))
+
+
+def _only(ca: Path) -> ssl.SSLContext:
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), str(ca), None)
+
+
+def _loaded(context: ssl.SSLContext, file: str | None, folder: str | None) -> ssl.SSLContext:
+    try:
+        context.load_verify_locations(file or None, folder or None)
+    except ssl.SSLError:
+        raise Misconfigured(f"{file or folder} holds no certificate of an authority in PEM form") from None
+    except OSError as error:
+        raise Misconfigured(f"the authority's certificate {file or folder} cannot be read: {error.strerror}") from None
+    return context
+
+
+def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    for path, what in ((certificate, "client certificate"), (key, "key")):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise Misconfigured(f"the {what} {path} cannot be read: {error.strerror}") from None
+    try:
+        # Without a callback OpenSSL would ask for a passphrase in the middle of the screen.
+        context.load_cert_chain(certificate, key, password=_no_passphrase)
+    except _Encrypted:
+        raise Misconfigured(
+            f"the key {key} has a passphrase; take it off: openssl pkey -in {key} -out plain.key"
+        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise Misconfigured(f"the key {key} is not that of the client certificate {certificate}") from None
+        reason = quoted(error.reason or str(error))
+        raise Misconfigured(
+            f"{certificate} and {key} are no client certificate and its key in PEM form ({reason})"
+        ) from None
+
+
+class _Encrypted(Exception):
+    """A key that has a passphrase."""
+
+
+def _no_passphrase() -> str:
+    raise _Encrypted
+
+
+DEFAULT = TransportOptions()

@@ -1,0 +1,392 @@
+"""TLS with authorities and client certificates of a test's own, real proxies, and servers that say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+import trustme
+
+from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient
+from remote.transport import system_trust
+from tests.remote.toy_verifier import CARD, ToyVerifier, http, listening, serving
+
+PATIENCE = 30.0
+SHORT = 0.3
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@dataclass
+class Authority:
+    """A throw-away authority, and files of what it signed."""
+
+    folder: Path
+    signer: trustme.CA = field(default_factory=trustme.CA)
+
+    @property
+    def file(self) -> Path:
+        path = self.folder / "ca.pem"
+        self.signer.cert_pem.write_to_path(str(path))
+        return path
+
+    def issue(self, name: str, expires: datetime.datetime | None = None) -> tuple[Path, Path]:
+        """A certificate with its chain, and its key."""
+        issued = self.signer.issue_cert(name, not_after=expires)
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        key.write_bytes(issued.private_key_pem.bytes())
+        return certificate, key
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Authority:
+    (tmp_path / "stranger").mkdir()
+    return Authority(tmp_path / "stranger")
+
+
+@pytest.fixture
+def port(authority: Authority) -> Iterator[int]:
+    """A toy verifier behind TLS, as `localhost`."""
+    certificate, key = authority.issue("localhost")
+    yield from _serving(certificate, key)
+
+
+@pytest.fixture
+def guarded_port(authority: Authority) -> Iterator[int]:
+    """One that wants a client certificate of the same authority, and says so where it gets none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("localhost"))
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return
+            with contextlib.suppress(OSError), accepted, _encrypted(accepted, context) as tls:
+                try:
+                    tls.do_handshake()
+                    tls.recv(65536)
+                    tls.sendall(http(msgspec.msgpack.encode(CARD)))
+                    tls.unwrap()
+                except ssl.SSLError:  # OpenSSL has sent its alert; closing at once would take it back.
+                    tls.shutdown(socket.SHUT_WR)
+                    while socket.socket.recv(tls, 65536):
+                        pass
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def _encrypted(accepted: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+    return context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+
+
+def _serving(certificate: Path, key: Path, **options: object) -> Iterator[int]:
+    app = ToyVerifier().app()
+    with serving(app, ssl_certfile=str(certificate), ssl_keyfile=str(key), **options) as port:  # type: ignore[arg-type]
+        yield port
+
+
+async def trouble(url: str, options: TransportOptions, patience: float = PATIENCE) -> str:
+    """What both clients say; they must say the same of the way to a server."""
+    async with VerifierClient(url, options=options) as verifier, CompletionsClient(url, options=options) as chat:
+        with pytest.raises(LinkDown) as card:
+            await verifier.card(patience)
+        with pytest.raises(LinkDown) as models:
+            await chat.models(patience)
+    assert str(card.value) == str(models.value)
+    return str(card.value)
+
+
+# ---- whom to trust ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_private_authority(port: int, authority: Authority) -> None:
+    async with VerifierClient(f"https://localhost:{port}", options=TransportOptions(ca=authority.file)) as client:
+        assert (await client.card(PATIENCE)).target == "toy"
+        first = client.handshake
+        await client.card(PATIENCE)
+        assert first is not None and client.handshake is first  # The connection is kept.
+    assert first.tls_seconds is not None and first.tls_seconds > 0 < first.connect_seconds
+    assert first.address == f"127.0.0.1:{port}" and first.version.startswith("TLS")
+    assert first.certificate is not None and first.certificate.expires > 0
+    assert first.certificate.subject and "trustme" in first.certificate.issuer
+
+
+async def test_an_authority_that_this_device_does_not_know(port: int) -> None:
+    said = await trouble(f"https://localhost:{port}", TransportOptions())
+    assert "does not know who signed it" in said and "--ca" in said
+
+
+async def test_the_devices_own_store(port: int, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    async with VerifierClient(f"https://localhost:{port}") as client:
+        assert (await client.card(PATIENCE)).target == "toy"
+
+
+async def test_another_authority(port: int, stranger: Authority) -> None:
+    said = await trouble(f"https://localhost:{port}", TransportOptions(ca=stranger.file))
+    assert f"nobody in {stranger.file} signed it" in said and "--ca" in said
+
+
+async def test_a_certificate_for_another_name(port: int, authority: Authority) -> None:
+    said = await trouble(f"https://127.0.0.1:{port}", TransportOptions(ca=authority.file))
+    assert "for another name" in said
+
+
+async def test_an_expired_certificate(authority: Authority) -> None:
+    yesterday = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    for port in _serving(*authority.issue("localhost", yesterday)):
+        said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
+        assert "has expired" in said and "clock" in said
+
+
+async def test_a_server_without_tls(authority: Authority) -> None:
+    with serving(ToyVerifier().app()) as port:
+        said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
+    assert "does not speak TLS" in said and "http://" in said
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+def test_a_device_without_a_store_trusts_mozillas(has_store: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = ssl.DefaultVerifyPaths(None, None, "", "", "", "")  # type: ignore[arg-type]
+    monkeypatch.setattr("remote.transport.STORES", (__file__,) if has_store else ())
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nowhere)
+    monkeypatch.setattr("sys.platform", "linux")
+    context = system_trust()
+    assert (type(context) is ssl.SSLContext) is not has_store
+    assert has_store or len(context.get_ca_certs()) > 50
+    assert context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname
+
+
+# ---- who we are ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_certificate(guarded_port: int, authority: Authority) -> None:
+    certificate, key = authority.issue("device")
+    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
+    async with VerifierClient(f"https://localhost:{guarded_port}", options=shown) as client:
+        assert (await client.card(PATIENCE)).target == "toy"
+    both = authority.folder / "both.pem"
+    both.write_bytes(certificate.read_bytes() + key.read_bytes())
+    in_one = TransportOptions(ca=authority.file, certificate=both)
+    async with VerifierClient(f"https://localhost:{guarded_port}", options=in_one) as client:
+        assert (await client.card(PATIENCE)).target == "toy"
+
+
+async def test_a_server_that_wants_a_client_certificate(guarded_port: int, authority: Authority) -> None:
+    said = await trouble(f"https://localhost:{guarded_port}", TransportOptions(ca=authority.file))
+    assert "wants a client certificate" in said and "--cert" in said
+
+
+async def test_a_server_that_hangs_up_without_a_client_certificate(authority: Authority) -> None:
+    wants = {"ssl_ca_certs": str(authority.file), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+    for port in _serving(*authority.issue("localhost"), **wants):  # asyncio sends no alert.
+        said = await trouble(f"https://localhost:{port}", TransportOptions(ca=authority.file))
+        assert "broke" in said and "whether it wants a client certificate" in said
+
+
+async def test_a_client_certificate_that_the_server_does_not_know(
+    guarded_port: int, authority: Authority, stranger: Authority
+) -> None:
+    certificate, key = stranger.issue("device")
+    shown = TransportOptions(ca=authority.file, certificate=certificate, key=key)
+    said = await trouble(f"https://localhost:{guarded_port}", shown)
+    assert "does not accept the client certificate" in said and str(certificate) in said
+
+
+def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tmp_path: Path) -> None:
+    certificate, key = authority.issue("device")
+    _, other_key = stranger.issue("device")
+    secret = tmp_path / "secret.key"
+    command = ["openssl", "pkey", "-in", str(key), "-aes128", "-passout", "pass:x", "-out", str(secret)]
+    subprocess.run(command, check=True, capture_output=True)
+    empty, nowhere = tmp_path / "empty.pem", tmp_path / "nowhere.pem"
+    empty.write_text("nothing")
+    for options, says in (
+        (TransportOptions(ca=nowhere), "nowhere.pem cannot be read"),
+        (TransportOptions(ca=empty), "holds no certificate"),
+        (TransportOptions(certificate=nowhere, key=key), "client certificate .*nowhere.pem cannot be read"),
+        (TransportOptions(certificate=certificate, key=nowhere), "the key .*nowhere.pem cannot be read"),
+        (TransportOptions(certificate=certificate, key=other_key), "is not that of the client certificate"),
+        (TransportOptions(certificate=certificate, key=secret), "has a passphrase"),
+        (TransportOptions(certificate=certificate, key=empty), "no client certificate and its key"),
+        (TransportOptions(key=key), "without its certificate"),
+    ):
+        with pytest.raises(Misconfigured, match=says):
+            VerifierClient("https://localhost:1", options=options)
+
+
+# ---- proxies ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class HttpProxy:
+    """CONNECT for TLS, forwarding for the rest; `refuses` with that status."""
+
+    refuses: str = ""
+    asked: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        async with listening(self._serve) as port:
+            yield f"http://127.0.0.1:{port}"
+
+    async def _serve(self, _: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, target, _version = head.split(b"\r\n")[0].decode().split(" ")
+        self.asked.append(f"{method} {target}")
+        if self.refuses:
+            writer.write(f"HTTP/1.1 {self.refuses}\r\ncontent-length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return
+        place, path = target, ""
+        if method != "CONNECT":
+            place, _, path = target.removeprefix("http://").partition("/")
+        host, _, port = place.rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            far_writer.write(head.replace(target.encode(), b"/" + path.encode(), 1))
+        await _relay((reader, far_writer), (far_reader, writer))
+
+
+@asynccontextmanager
+async def socks_proxy(asked: list[str]) -> AsyncIterator[str]:
+    """SOCKS 5 (RFC 1928) without credentials."""
+
+    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _version, methods = await reader.readexactly(2)
+        await reader.readexactly(methods)
+        writer.write(b"\x05\x00")
+        *_head, kind = await reader.readexactly(4)
+        size = 4 if kind == 1 else (await reader.readexactly(1))[0]
+        name = await reader.readexactly(size)
+        host = ".".join(map(str, name)) if kind == 1 else name.decode()
+        port = int.from_bytes(await reader.readexactly(2), "big")
+        asked.append(f"{host}:{port}")
+        far_reader, far_writer = await asyncio.open_connection(host, port)
+        writer.write(b"\x05\x00\x00\x01" + bytes(6))
+        await _relay((reader, far_writer), (far_reader, writer))
+
+    async with listening(serve) as port:
+        yield f"socks5://127.0.0.1:{port}"
+
+
+async def _relay(*ways: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+
+    await asyncio.gather(*(one(*way) for way in ways))
+
+
+async def test_a_proxy_with_tls_through_it(port: int, authority: Authority) -> None:
+    proxy = HttpProxy()
+    async with proxy.listening() as address:
+        options = TransportOptions(ca=authority.file, proxy=address)
+        async with VerifierClient(f"https://localhost:{port}", options=options) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+            handshake = client.handshake
+    assert proxy.asked == [f"CONNECT localhost:{port}"]
+    assert handshake is not None and handshake.certificate is not None and handshake.tls_seconds is not None
+    assert handshake.address == address.removeprefix("http://")
+
+
+async def test_a_proxy_that_forwards() -> None:
+    proxy = HttpProxy()
+    with serving(ToyVerifier().app()) as port:
+        async with (
+            proxy.listening() as address,
+            VerifierClient(f"http://127.0.0.1:{port}", options=TransportOptions(proxy=address)) as client,
+        ):
+            assert (await client.card(PATIENCE)).target == "toy"
+    assert proxy.asked == [f"GET http://127.0.0.1:{port}/v1/card"]
+
+
+async def test_a_socks_proxy(port: int, authority: Authority) -> None:
+    asked: list[str] = []
+    async with socks_proxy(asked) as address:
+        options = TransportOptions(ca=authority.file, proxy=address)
+        async with VerifierClient(f"https://localhost:{port}", options=options) as client:
+            assert (await client.card(PATIENCE)).target == "toy"
+    assert asked == [f"localhost:{port}"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"), [("407 Proxy Authentication Required", "407"), ("403 Forbidden", "403 Forbidden")]
+)
+async def test_a_proxy_that_refuses(port: int, answer: str, says: str) -> None:
+    async with HttpProxy(answer).listening() as address:
+        said = await trouble(f"https://localhost:{port}", TransportOptions(proxy=address))
+    assert f"the proxy {address.removeprefix('http://')} does not let" in said and says in said
+
+
+async def test_a_proxy_that_is_not_there(port: int) -> None:
+    said = await trouble(f"https://localhost:{port}", TransportOptions(proxy="http://127.0.0.1:9"))
+    assert "nothing listens at the proxy 127.0.0.1:9" in said
+    said = await trouble("http://localhost:1", TransportOptions(proxy="http://proxy.invalid:3128"))
+    assert "the name of the proxy proxy.invalid:3128 was not found" in said
+
+
+def test_a_proxy_of_the_environment_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "ftp://proxy:21")
+    with pytest.raises(Misconfigured, match="the proxy cannot be used"):
+        VerifierClient("http://verifier.example")
+
+
+# ---- time ------------------------------------------------------------------------------------------------------------
+
+
+async def silence(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes all that comes, and says nothing."""
+    await reader.read()
+
+
+async def test_a_port_that_accepts_and_says_nothing() -> None:
+    async with listening(silence) as port:
+        options = TransportOptions(connect_seconds=SHORT)
+        said = await trouble(f"https://localhost:{port}", options)  # TLS is part of connecting.
+        assert "did not let this device connect in time" in said
+        async with VerifierClient(f"http://localhost:{port}", options=options) as client:
+            with pytest.raises(RemoteError, match="silent for too long|did not answer within"):
+                await client.card(SHORT)
+
+
+async def test_a_proxy_that_says_nothing(port: int) -> None:
+    async with listening(silence) as near:
+        options = TransportOptions(proxy=f"http://127.0.0.1:{near}", connect_seconds=SHORT)
+        assert "did not answer within" in await trouble(f"https://localhost:{port}", options, SHORT)
