@@ -21,6 +21,7 @@ from app.command import run as _run
 from app.command import settings_with as _settings
 from app.key_commands import keys
 from app.queue_commands import queue_commands, verify
+from app.remote_commands import remote_commands
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
@@ -36,6 +37,7 @@ cli.add_typer(history_commands, name="history", invoke_without_command=True)
 drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_markup_mode=None, no_args_is_help=True)
 cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
+cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,

@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-Remote = Annotated[str | None, typer.Option("--remote", metavar="URL", help="A verifier, or OpenAI-compatible server.")]
-Token = Annotated[str | None, typer.Option("--token", help="Bearer token for --remote; better: OUTRIDER_TOKEN.")]
+Remote = Annotated[
+    str | None, typer.Option("--remote", metavar="NAME|URL", help="A verifier, or OpenAI-compatible server.")
+]
+Token = Annotated[str | None, typer.Option("--token", help="Bearer token for a --remote URL; better: OUTRIDER_TOKEN.")]
 
 
 def settings_with(**options: object) -> tuple[Settings, Folders]:
     """Settings with the command line's own on top. Raises `ConfigError`."""
-    from app.config import Folders, load_settings
+    from app.config import ConfigError, Folders, is_address, load_settings
 
     folders = Folders.locate()
     given = {name: value for name, value in options.items() if value is not None}
-    return load_settings(folders).replaced(given, "the command line"), folders
+    settings = load_settings(folders).replaced(given, "the command line")
+    if "token" in given and not is_address(settings.remote or ""):
+        raise ConfigError("--token goes with the address of a server; a remote that has a name keeps one of its own")
+    return settings, folders
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:

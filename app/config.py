@@ -28,6 +28,7 @@ CHOICES = {"mode": ChosenMode, "pace": PaceRule, "tree": TreeRule, "drafter_runt
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
+UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
 
 
 class ConfigError(Exception):
@@ -40,12 +41,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: ChosenMode = "auto"
     """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
     edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
-    remote: Url | None = None
-    """Address of a verifier or an OpenAI-compatible server; None: the bundled verifier, started on this device."""
+    remote: UrlOrName | None = None
+    """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the one that
+    `outrider remote use` chose; `bundled`, or where none was chosen: the bundled verifier, started on this device."""
     remote_model: str | None = None
     """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
     token: str | None = None
-    """Bearer token for `remote`."""
+    """Bearer token for `remote`, where that is an address."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
     """0: always the likeliest token."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -91,6 +93,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return msgspec.convert({**msgspec.structs.asdict(self), **changes}, Settings, strict=False)
         except msgspec.ValidationError as error:
             raise ConfigError(f"{source}: {_explain(error)}") from None
+
+
+def is_address(remote: str) -> bool:
+    """Else it is a name."""
+    return remote.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,8 @@ def _explain(error: msgspec.ValidationError) -> str:
     if "unknown field" in sentence:
         wrong = sentence.removeprefix("Object contains unknown field ")
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
-    if "'^https?://[^/]'" in sentence:
-        return "remote is not an address; it starts with http:// or https://"
+    if "https?://" in sentence:
+        return "remote is neither an address, which starts with http:// or https://, nor a name"
     if "enum" in sentence:
         choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"

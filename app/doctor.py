@@ -65,7 +65,7 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     if settings.remote is None:
         yield _torch()
     if drafter is not None and settings.mode != "offline":
-        yield await _verifier(settings, drafter)
+        yield await _verifier(settings, folders, drafter)
 
 
 def _database(folders: Folders) -> Finding:
@@ -105,25 +105,24 @@ def _torch() -> Finding:
     return Finding("ok", "torch", version("torch"))
 
 
-async def _verifier(settings: Settings, drafter: Drafter) -> Finding:
+async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> Finding:
     try:
-        source = source_of(settings)
+        source = source_of(settings, folders)
         assert source is not None
         try:
             return await _answering(source, settings, drafter)
         finally:
             await source.close()
-    except (RemoteError, SourceFailed) as error:
+    except (RemoteError, SourceFailed, ConfigError) as error:
         by_choice = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
         return Finding("warning" if by_choice else "broken", "verifier", str(error))
 
 
 async def _answering(source: Source, settings: Settings, drafter: Drafter) -> Finding:
     client, chat = await source.client(), source.chat
-    if chat is None:
-        return await _round_trip(client, await client.card(CARD_SECONDS, tokenizer=drafter.text.digest), drafter)
-    found = await detect(client, chat, CARD_SECONDS, tokenizer=drafter.text.digest)
-    if isinstance(found, Card):
+    found = await detect(client, chat, CARD_SECONDS, tokenizer=drafter.text.digest, kind=source.kind)
+    if chat is None or isinstance(found, Card):
+        assert isinstance(found, Card)
         return await _round_trip(client, found, drafter)
     return await _completion(chat, chosen(found, source.model, chat.host), settings, len(found))
 

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.assistant import Assistant
-from app.config import Folders, Settings
+from app.config import Folders, Settings, is_address
 from app.connection import Fixed, Source
 from app.loopback import Loopback
+from app.named import Named
+from app.remotes import Remotes
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -19,9 +21,9 @@ from storage import Store
 async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = True) -> AsyncIterator[Assistant]:
     """An assistant with its database, connecting; a verifier that it starts ends with it.
 
-    Raises `DrafterError`, `StorageError`, `Misconfigured`.
+    Raises `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
     """
-    source = source_of(settings)
+    source = source_of(settings, folders)
     store = Store.open(folders.database)
     try:
         drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
@@ -31,10 +33,21 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
         store.close()
 
 
-def source_of(settings: Settings) -> Source | None:
-    """Where the settings say that the verifier is; None where none is wanted. Raises `Misconfigured`."""
+def source_of(settings: Settings, folders: Folders) -> Source | None:
+    """Where the settings say that the verifier is; None where none is wanted.
+
+    Raises `Misconfigured`, and `ConfigError` for a remote that is not known.
+    """
     if settings.mode == "offline":
         return None
-    if settings.remote:
+    if settings.remote and is_address(settings.remote):
         return Fixed(settings.remote, settings.token, settings.remote_model)
-    return Loopback(settings.target, settings.drafter)
+    remotes = Remotes(folders)
+    return source_named(remotes.meant_by(settings.remote), remotes, settings)
+
+
+def source_named(name: str | None, remotes: Remotes, settings: Settings) -> Source:
+    """One of the remotes; None: the bundled verifier. Raises `ConfigError`."""
+    if name is None:
+        return Loopback(settings.target, settings.drafter)
+    return Named(name, remotes, settings.remote_model)

@@ -15,6 +15,7 @@ class Certificate:
     """What a server showed. The times are seconds since the epoch."""
 
     subject: str
+    """The names that it is for."""
     issuer: str
     expires: float
 
@@ -82,7 +83,7 @@ def _certificate(shown: dict[str, Any]) -> Certificate | None:
     if "notAfter" not in shown:
         return None
     names = [value for kind, value in shown.get("subjectAltName", ()) if kind in ("DNS", "IP Address")]
-    subject = _name(shown.get("subject", ())) or ", ".join(names[:3])
+    subject = ", ".join(names[:3]) or _name(shown.get("subject", ()))
     return Certificate(subject, _name(shown.get("issuer", ())), ssl.cert_time_to_seconds(shown["notAfter"]))
 
 

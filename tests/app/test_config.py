@@ -56,7 +56,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ('drafter_runtime = "tpu"', "drafter_runtime is onnx or torch, not 'tpu'"),
         ("max_tokens = 0", "max_tokens"),
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
-        ('remote = "example.org"', "http://"),
+        ('remote = "ftp://example.org"', "http://"),
         ("[remote]\nurl = 1", "remote"),
     ],
 )

@@ -1,0 +1,102 @@
+"""A remote that has a name, as a place to connect to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, cast
+
+from app.config import ConfigError
+from app.connection import SourceFailed
+from app.remotes import Remote, Remotes
+from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
+
+T = TypeVar("T")
+
+
+class Named:
+    """`name` is one of `remotes`. `model`: what an OpenAI-compatible server is asked for where the remote says nothing.
+
+    Its token is fetched, and its files are read, when it is first connected to: a keyring that is locked or a
+    certificate that is gone is a reason to be offline, none not to open. What failed once is not tried again by
+    itself, since a keyring may ask the person each time.
+    """
+
+    def __init__(self, name: str, remotes: Remotes, model: str | None = None) -> None:
+        """Raises `ConfigError` where there is no such remote."""
+        self.name = name
+        self._remote = remotes.get(name)
+        self._remotes = remotes
+        self.model = self._remote.model or model
+        self.kind: Kind = self._remote.kind
+        self.options = options_of(self._remote)
+        self.chat: CompletionsClient | None = None
+        """There after `client`, unless only a verifier can be at the address."""
+        self._client: VerifierClient | None = None
+        self._trouble = ""
+
+    async def client(self) -> VerifierClient:
+        """Raises `SourceFailed` where its token, certificates or proxy cannot be used."""
+        if self._trouble:
+            raise SourceFailed(self._trouble)
+        if self._client is None:
+            url = self._remote.url
+            try:
+                token = await beside(lambda: self._remotes.token(self.name))
+                self._client = VerifierClient(url, token, options=self.options)
+                self.chat = None if self.kind == "verifier" else CompletionsClient(url, token, options=self.options)
+            except (ConfigError, Misconfigured) as error:
+                self._trouble = f"the remote {self.name} cannot be used: {str(error).rstrip('.')}"
+                raise SourceFailed(self._trouble) from None
+        return self._client
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self.chat is not None:
+            await self.chat.close()
+
+
+async def beside(call: Callable[[], T]) -> T:
+    """What `call` returns or raises, from a thread that the program need not wait for at its end."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: Exception | None) -> None:
+        if answer.done():  # Nobody waits for it any more.
+            return
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(cast(T, value))
+
+    def run() -> None:
+        value: T | None = None
+        error: Exception | None = None
+        try:
+            value = call()
+        except Exception as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=run, name="token", daemon=True).start()
+    return await answer
+
+
+def options_of(remote: Remote) -> TransportOptions:
+    """How it is reached; nothing is read yet."""
+    return TransportOptions(
+        ca=None if remote.ca is None else Path(remote.ca),
+        certificate=None if remote.cert is None else Path(remote.cert),
+        key=None if remote.key is None else Path(remote.key),
+        proxy=remote.proxy,
+        connect_seconds=remote.connect_timeout,
+        read_seconds=remote.read_timeout,
+    )
