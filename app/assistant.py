@@ -7,15 +7,14 @@ the round in flight. One reply runs at a time.
 from __future__ import annotations
 
 import contextlib
-import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from types import TracebackType
 from typing import Self
 
-from app.answer import Answer
+from app import task as tasks
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source
 from app.drafting import Drafting
@@ -24,15 +23,14 @@ from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Reply
 from app.retrieval import Retrieval
+from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
-from app.verification import judge, unverified, verified_length
+from app.verification import judge, unverified
 from app.writing import Line, NoAnswer, Writing
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
-from remote.protocol import Sampling
 from storage import FinalStatus, Message, StorageError, Store
-from storage import Stats as StoredStats
 
 OPEN_CONVERSATIONS = 4
 """Conversations whose drafter state is kept; others start again from what is stored of them."""
@@ -128,15 +126,17 @@ class Assistant:
             return None
         return Failed(f"No verifier: {self.status().why}.", "unavailable")
 
-    def _cannot_verify(self, answer: Message) -> Failed | None:
+    def _verifiable(self, message_id: str) -> Message:
+        """Raises `NoAnswer` where it, or the verifier, is not there to be verified; `StorageError`."""
+        drafted = self.store.message(message_id)
         if problem := self.no_verifier():
-            return problem
+            raise NoAnswer(problem.message, problem.code)
         if self._connection is not None and isinstance(self._connection.verifier, Endpoint):
             host = self._connection.verifier.client.host
-            return Failed(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
-        if not unverified(answer):
-            return Failed("Every token of that answer is verified already.", "internal")
-        return None
+            raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
+        if not unverified(drafted):
+            raise NoAnswer("Every token of that answer is verified already.", "internal")
+        return drafted
 
     async def settled(self) -> ModeChanged:
         """The mode, once the first connection is made or has failed."""
@@ -160,22 +160,37 @@ class Assistant:
         if self._reply is not None:
             self._reply.stop()
 
-    async def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
+    def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
         """Store the question, answer it, store the answer. Ends with `Done` or `Failed`.
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        self._begin()
-        try:
-            message = self._ask(conversation_id, prompt)
-        except StorageError as error:
-            yield Failed(str(error), "internal")
-            return
-        async with contextlib.aclosing(self.answer(message)) as events:
-            async for event in events:
-                yield event
+        return self._answering(lambda: tasks.ask(self.store, self._settings, conversation_id, prompt))
 
-    async def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
+    def edit(self, message_id: str, text: str) -> AsyncGenerator[Event, None]:
+        """Ask a question in other words, beside it, and answer that; the new branch is shown."""
+        return self._answering(lambda: tasks.edit(self.store, self._settings, message_id, text))
+
+    def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
+        """Answer the question of this answer, or this question, once more: beside what is there, and shown instead.
+
+        Sampled as the settings say; at a temperature of 0, where that would give an answer that is there already, at
+        0.8. So a drafted answer is simply answered by the target, where it is there.
+        """
+        return self._answering(
+            lambda: tasks.regenerate(self.store, self._settings, message_id, target=self.no_verifier() is None)
+        )
+
+    def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
+        """Go on with an answer that was stopped, failed on the way, or ran into its limit.
+
+        What comes is stored beside it, begins with its tokens and is shown in its place; it is sampled as that one was
+        and may have as many tokens more as a new one. Verified tokens stay so. Drafted ones go up as a draft where the
+        target is there, and then `Judged` tells, before `Done`, what was kept.
+        """
+        return self._answering(lambda: tasks.resume(self.store, self._settings, message_id, self._drafter.text))
+
+    def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from what it
         keeps.
 
@@ -183,39 +198,40 @@ class Assistant:
         was said after it. `Judged` tells what was kept, before `Done`. Without a verifier it is `Failed`, and nothing
         is stored.
         """
-        self._begin()
-        try:
-            drafted = self.store.message(message_id)
-            problem = self._cannot_verify(drafted)
-            beside = None if problem else self.store.add_beside(message_id)
-        except StorageError as error:
-            problem, beside = Failed(str(error), "internal"), None
-        if beside is None:
-            yield problem or Failed("Another window is at work on that answer; wait until it is done.", "internal")
-            return
-        async with contextlib.aclosing(self.answer(beside, drafted)) as events:
-            async for event in events:
-                yield event
+        return self._answering(lambda: tasks.verify(self.store, self._settings, self._verifiable(message_id)))
 
-    def _begin(self) -> None:
+    async def _answering(self, begin: Callable[[], Task]) -> AsyncGenerator[Event, None]:
+        """The events of the answer that `begin` stores; `Failed` where it cannot."""
         if self._reply is not None:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
         self.start()
+        try:
+            task = begin()
+        except NoAnswer as error:
+            yield error.event
+            return
+        except StorageError as error:
+            yield Failed(str(error), "internal")
+            return
+        async with contextlib.aclosing(self._answer(task)) as events:
+            async for event in events:
+                yield event
 
-    async def answer(self, message: Message, verifies: Message | None = None) -> AsyncGenerator[Event, None]:
-        """Write the answer that a pending message is to become; for `reply`, `verify` and the outbox.
+    def answer(self, message: Message) -> AsyncGenerator[Event, None]:
+        """Write the answer that a pending message is to become; for the outbox."""
+        return self._answer(tasks.new_answer(self._settings, message))
 
-        `verifies`: a finished answer beside it, whose drafted tokens the target is to keep or replace.
-        """
-        yield Started(message.conversation_id, message.id)
+    async def _answer(self, task: Task) -> AsyncGenerator[Event, None]:
+        message, begun = task.message, task.begun
         reply: Reply | None = None
         last: Event
         status: FinalStatus = "stopped"  # Stays where the iterator is left early.
-        settled = False
+        verified = never = False
         judged: Judged | None = None
         try:
+            yield Started(message.conversation_id, message.id)
             thread = self.store.branch(message.id)[:-1]
-            reply = self._reply = self._new_reply(message.conversation_id, thread, verifies)
+            reply = self._reply = self._new_reply(message.conversation_id, thread, task)
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, Stats):
@@ -223,36 +239,28 @@ class Assistant:
                         self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
                     yield step
             status, last = _outcome(reply)
-            settled = status == "done" and (verifies is not None or all(last.provenance))
-            if settled and verifies is not None:
-                judged = judge(verifies, reply.answer.tokens, reply.answer.text)
+            verified = all(last.provenance)
+            if status == "done" and verified and begun is not None:
+                judged = judge(begun, reply.answer.tokens, reply.answer.text)
         except NoAnswer as error:
-            status, last, settled = "failed", error.event, error.event.code == "too_long"
+            status, last, never = "failed", error.event, error.event.code == "too_long"
         except (DrafterError, StorageError) as error:
-            status, last, settled = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
+            status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
         finally:
             self._reply = None
-            about: dict[str, str | int] = {} if verifies is None else {"verifies": verifies.id}
-            if judged is not None:
-                about |= {"kept": judged.kept, "of": judged.of}
-            unsaved = self._finish(message.id, reply, status, about, (verifies or message).id if settled else None)
+            settles = task.settles(done=status == "done", verified=verified, never=never)
+            unsaved = self._finish(task, reply, status, judged, settles)
             self.outbox.stir()
         if judged is not None:
             yield judged
         yield unsaved or last
 
-    def _ask(self, conversation_id: str, prompt: str) -> Message:
-        """Stores the question and an answer that is pending, which is returned."""
-        thread = self.store.thread(conversation_id)
-        parent = thread[-1].id if thread else None
-        question = self.store.add_message(conversation_id, "user", prompt, parent_id=parent, status="done")
-        return self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
-
-    def _new_reply(self, conversation_id: str, thread: list[Message], verifies: Message | None) -> Reply:
+    def _new_reply(self, conversation_id: str, thread: list[Message], task: Task) -> Reply:
         """Raises `NoAnswer`, `TemplateFailed`."""
-        tokens = conversation_tokens(self._drafter.text, thread)
-        if len(tokens) > CONTEXT_TOKENS:
-            message = f"The conversation is {len(tokens)} tokens long, and at most {CONTEXT_TOKENS} can be read."
+        tokens, begun = conversation_tokens(self._drafter.text, thread), task.begin(self._drafter.text)
+        length = len(tokens) + (len(begun.tokens) if task.does == "resumes" else 0)
+        if length > CONTEXT_TOKENS:
+            message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
         if conversation_id not in self._open:
             drafting = Drafting(
@@ -265,37 +273,34 @@ class Assistant:
         drafting, line = self._open[conversation_id]
         if self._retrieval is not None:
             self._retrieval.refresh()
-        settings, begun = self._settings, None
-        if verifies is not None:
-            begun = Answer(self._drafter.text, verifies.tokens, verified_length(verifies))
-            settings = settings.replaced({"max_tokens": max(settings.max_tokens, len(verifies.tokens))}, "the answer")
-        seed = settings.seed if settings.seed is not None else secrets.randbits(32)
         writing = Writing(
             tokens,
             messages=conversation_messages(thread),
             text=self._drafter.text,
-            settings=settings,
-            sampling=Sampling(temperature=settings.temperature, top_k=settings.top_k, top_p=settings.top_p, seed=seed),
+            settings=self._settings.replaced({"max_tokens": task.most}, "the answer"),
+            sampling=task.sampling,
             drafting=drafting,
             memory_digest=self._drafter.memory_digest,
             line=line,
             draft=self._draft,
             begun=begun,
         )
-        return Reply(writing, self._connection, alone=verifies is None)
+        return Reply(writing, self._connection, alone=task.does != "verifies")
 
     def _finish(
-        self, message_id: str, reply: Reply | None, status: FinalStatus, about: StoredStats, settles: str | None
+        self, task: Task, reply: Reply | None, status: FinalStatus, judged: Judged | None, settles: str | None
     ) -> Failed | None:
-        """Stores what there is, with `about` among its statistics; what went wrong where that is impossible."""
+        """Stores what there is, and how it came about; what went wrong where that is impossible."""
+        stats = task.about
+        answer = task.begin(self._drafter.text) if reply is None else reply.answer
+        if reply is not None:
+            stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason}
+        if judged is not None:
+            stats |= {"kept": judged.kept, "of": judged.of}
         try:
-            if reply is None:
-                self.store.finish(message_id, (), (), "", status, about, settles=settles)
-            else:
-                answer, stats = reply.answer, {**asdict(reply.stats), "tau": reply.stats.tau, **about}
-                self.store.finish(
-                    message_id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
-                )
+            self.store.finish(
+                task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
+            )
         except StorageError as error:
             return Failed(str(error), "internal")
         return None

@@ -64,8 +64,8 @@ class Line:
 class Writing:
     """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
 
-    `messages`: the same conversation as (role, text), for a server that reads no tokens. `begun`: an answer to go on
-    with, whose tokens that are not verified the target keeps or replaces.
+    `messages`: the same conversation as (role, text), for a server that reads no tokens. `begun`: what there is of the
+    answer; the target keeps or replaces those of its tokens that are not verified.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Writing:
         memory_digest: bytes,
         line: Line,
         draft: bool,
-        begun: Answer | None = None,
+        begun: Answer,
     ) -> None:
-        self.answer = begun or Answer(text)
+        self.answer = begun
         self.reason: Reason | None = None
         """Why it ended; None before."""
         self.prompt = list(prompt)

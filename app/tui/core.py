@@ -45,6 +45,16 @@ class Core(Protocol):
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         """Stores the question, answers it, stores the answer. The text in the events is already sanitised."""
 
+    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+        """Asks a question in other words, beside it, and answers that; the new branch is shown from then on."""
+
+    def regenerate(self, message_id: str) -> AsyncIterator[Event]:
+        """Gives an answer again, or one to a question: beside what is there, and shown instead."""
+
+    def resume(self, message_id: str) -> AsyncIterator[Event]:
+        """Goes on with an answer that was cut off. What comes begins with it and is stored beside it; it is shown
+        instead. `Judged`, before `Done`, tells what the target kept where part of it was drafted."""
+
     def verify(self, message_id: str) -> AsyncIterator[Event]:
         """Has a stored answer verified; what comes of it is stored beside it."""
 

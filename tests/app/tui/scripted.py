@@ -82,12 +82,26 @@ class ScriptedCore:
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         self.prompts.append((conversation_id, prompt))
-        thread = self.store.thread(conversation_id)
-        question = self.store.add_message(
-            conversation_id, "user", prompt, parent_id=thread[-1].id if thread else None, status="done"
-        )
-        answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
+        tip = self.store.conversation(conversation_id).tip_id
+        async for event in self.play(self.store.ask(conversation_id, prompt, parent_id=tip)):
+            yield event
+
+    async def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+        question = self.store.message(message_id)
+        self.prompts.append((question.conversation_id, text))
+        async for event in self.play(self.store.ask(question.conversation_id, text, parent_id=question.parent_id)):
+            yield event
+
+    async def regenerate(self, message_id: str) -> AsyncIterator[Event]:
+        message = self.store.message(message_id)
+        parent = message.id if message.role == "user" else message.parent_id
+        answer = self.store.add_message(message.conversation_id, "assistant", "", parent_id=parent, status="pending")
         async for event in self.play(answer):
+            yield event
+
+    async def resume(self, message_id: str) -> AsyncIterator[Event]:
+        """The script says all of the answer, with what there was of it, as the assistant's events do."""
+        async for event in self.play(self.store.resume(message_id)):
             yield event
 
     async def verify(self, message_id: str) -> AsyncIterator[Event]:
@@ -100,7 +114,7 @@ class ScriptedCore:
         self._stopped = asyncio.Event()
         yield Started(answer.conversation_id, answer.id)
         text = ReplyText()
-        stats: dict[str, int | str] = {}
+        stats = dict(answer.stats)
         for step in self.scripts.pop(0):
             if isinstance(step, asyncio.Event):
                 await self._either(step)
@@ -115,9 +129,9 @@ class ScriptedCore:
                 settles = (verifies or answer.id) if not step.stopped and all(step.provenance) else None
                 self.store.finish(answer.id, step.token_ids, step.provenance, shown, status, stats, settles=settles)
             elif isinstance(step, Judged):
-                stats = {"verifies": step.message, "kept": step.kept, "of": step.of}
+                stats |= {"kept": step.kept, "of": step.of}
             elif isinstance(step, Failed):
-                self.store.finish(answer.id, (), (), text.solid, "failed", {})
+                self.store.finish(answer.id, (), (), text.solid, "failed", stats)
             yield step
             await asyncio.sleep(0)
             if isinstance(step, Done | Failed):
