@@ -1,12 +1,11 @@
 """The commands. Each imports what it needs when it runs, so that `outrider --version` need not wait for any of it.
 
 stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
-130 interrupted.
+130 interrupted. `app/start.py` has a shorter way to the version and to the chat.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,10 +14,10 @@ import typer
 
 from app.archive_commands import export, import_
 from app.command import FAILED, USAGE, Remote, Token
-from app.command import complain as _complain
 from app.command import fail as _fail
 from app.command import run as _run
 from app.command import settings_with as _settings
+from app.ending import guarded
 from app.key_commands import keys
 from app.queue_commands import queue_commands, verify
 from app.remote_commands import remote_commands
@@ -48,13 +47,9 @@ Mode = Annotated[
 @cli.callback(invoke_without_command=True)
 def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", is_eager=True)] = False) -> None:
     if version:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as version_of
+        from app.version import version_line
 
-        try:
-            print(f"outrider {version_of('outrider')}")
-        except PackageNotFoundError:
-            print("outrider, from a source tree that is not installed")
+        print(version_line())
         raise typer.Exit
     if context.invoked_subcommand is None:
         chat()
@@ -63,20 +58,9 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 @cli.command()
 def chat(remote: Remote = None, token: Token = None, mode: Mode = None) -> None:
     """The chat screen."""
-    settings, folders = _settings(remote=remote, token=token, mode=mode)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _fail('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"', USAGE)
+    from app.chat import chat as run
 
-    async def run() -> int:
-        from app.opening import open_assistant
-        from app.tui.app import OutriderApp
-
-        async with open_assistant(settings, folders) as assistant:
-            screen = OutriderApp(assistant, settings.keys)
-            await screen.run_async()
-            return screen.return_code or 0
-
-    raise typer.Exit(_run(run()))
+    raise typer.Exit(run(remote=remote, token=token, mode=mode))
 
 
 @cli.command()
@@ -348,27 +332,8 @@ def quantise_drafter(
 
 
 def main() -> None:
-    """The console script: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
-    try:
-        cli()
-    except BrokenPipeError:  # Whoever reads our stdout has seen enough; Python must not flush into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(FAILED)
-    except Exception as error:
-        from app.config import ConfigError
-        from app.drafters import DrafterFailed
-        from app.prompts import PromptsError
-        from drafter.config import DrafterError
-        from remote import Misconfigured
-        from storage import StorageError
-
-        if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
-            _complain(str(error))
-            sys.exit(USAGE)
-        if isinstance(error, (DrafterError, StorageError, DrafterFailed)):
-            _complain(str(error))
-            sys.exit(FAILED)
-        raise
+    """The command line, with every argument that it takes."""
+    guarded(cli)
 
 
 def _asked(prompts: Path | None) -> list[list[str]]:

@@ -24,7 +24,14 @@ ChosenMode = Literal["auto", "edge", "hosted", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
-CHOICES = {"mode": ChosenMode, "pace": PaceRule, "tree": TreeRule, "drafter_runtime": DrafterRuntime}
+LogLevel = Literal["debug", "info", "warning", "error"]
+CHOICES = {
+    "mode": ChosenMode,
+    "pace": PaceRule,
+    "tree": TreeRule,
+    "drafter_runtime": DrafterRuntime,
+    "log": LogLevel,
+}
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -86,6 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Folder or name of the model that the bundled verifier runs."""
     keys: dict[str, str | dict[str, str]] = {}
     """Keys of the screen by the names that `outrider keys` lists, such as `chat.new = "f5,ctrl+n"`."""
+    log: LogLevel = "info"
+    """How much is logged. debug: also what errors say, which may quote a conversation."""
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with `changes`, checked. Raises `ConfigError`, which names `source`."""
@@ -107,6 +116,7 @@ class Folders:
     config: Path
     data: Path
     cache: Path
+    logs: Path
 
     @property
     def settings(self) -> Path:
@@ -116,16 +126,20 @@ class Folders:
     def database(self) -> Path:
         return self.data / "outrider.db"
 
+    @property
+    def log(self) -> Path:
+        return self.logs / "outrider.log"
+
     @classmethod
     def locate(cls, environment: Mapping[str, str] = os.environ) -> Folders:
         """Under `OUTRIDER_HOME` where that is set, else where the platform keeps such things."""
         if home := environment.get("OUTRIDER_HOME"):
             root = Path(home).expanduser().absolute()
-            return cls(root / "config", root / "data", root / "cache")
+            return cls(root / "config", root / "data", root / "cache", root / "logs")
         from platformdirs import PlatformDirs
 
         platform = PlatformDirs("outrider", appauthor=False)
-        return cls(platform.user_config_path, platform.user_data_path, platform.user_cache_path)
+        return cls(platform.user_config_path, platform.user_data_path, platform.user_cache_path, platform.user_log_path)
 
 
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from drafter.cost import Cost
-
 if TYPE_CHECKING:
+    from drafter.cost import Cost
     from remote.link import State
 
 Mode = Literal["edge", "hosted", "offline", "warming"]

@@ -23,14 +23,23 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
 
     Raises `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
     """
-    source = source_of(settings, folders)
     store = Store.open(folders.database)
     try:
-        drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
-        async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
+        async with assistant_on(store, settings, folders, draft=draft) as assistant:
             yield assistant
     finally:
         store.close()
+
+
+@asynccontextmanager
+async def assistant_on(
+    store: Store, settings: Settings, folders: Folders, *, draft: bool = True
+) -> AsyncIterator[Assistant]:
+    """The same on a database that is open, and stays open. Raises `DrafterError`, `Misconfigured`, `ConfigError`."""
+    source = source_of(settings, folders)
+    drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
+    async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
+        yield assistant
 
 
 def source_of(settings: Settings, folders: Folders) -> Source | None:

@@ -1,14 +1,41 @@
-"""The light half: a small model on the device that guesses what the target will say. Never imports torch by itself."""
+"""The light half: a small model on the device that guesses what the target will say. Never imports torch by itself.
 
-from drafter.calibration import Calibration
-from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing
-from drafter.context import DraftContext
-from drafter.memory import MalformedMemory
-from drafter.multicandidate import DraftSampling
-from drafter.runtime import Drafter
-from drafter.search import Pace
-from drafter.text import ChatText, TemplateFailed
-from drafter.tree import ROOT, DraftTree, MalformedTree
+The names are looked up when they are first used: whoever needs only one module does not wait for numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drafter.calibration import Calibration
+    from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing
+    from drafter.context import DraftContext
+    from drafter.memory import MalformedMemory
+    from drafter.multicandidate import DraftSampling
+    from drafter.runtime import Drafter
+    from drafter.search import Pace
+    from drafter.text import ChatText, TemplateFailed
+    from drafter.tree import ROOT, DraftTree, MalformedTree
+
+_HOMES = {
+    "ROOT": "tree",
+    "Calibration": "calibration",
+    "ChatText": "text",
+    "DraftContext": "context",
+    "DraftSampling": "multicandidate",
+    "DraftTree": "tree",
+    "Drafter": "runtime",
+    "DrafterConfig": "config",
+    "DrafterCorrupt": "config",
+    "DrafterError": "config",
+    "DrafterMissing": "config",
+    "MalformedMemory": "memory",
+    "MalformedTree": "tree",
+    "Pace": "search",
+    "TemplateFailed": "text",
+}
 
 __all__ = [
     "ROOT",
@@ -27,3 +54,9 @@ __all__ = [
     "Pace",
     "TemplateFailed",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if home := _HOMES.get(name):
+        return getattr(import_module(f"drafter.{home}"), name)
+    raise AttributeError(f"module 'drafter' has no attribute {name!r}")

@@ -1,0 +1,78 @@
+"""How the program ends: exit codes, and one sentence for everything that it foresees.
+
+Exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect, 130 interrupted.
+Imports next to nothing: `outrider --version` comes through here too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+
+OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def settings_with(**options: object) -> tuple[Settings, Folders]:
+    """Settings with the command line's own on top; the log is open from here on. Raises `ConfigError`."""
+    from app.config import ConfigError, Folders, is_address, load_settings
+    from app.log import open_log
+
+    folders = Folders.locate()
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = load_settings(folders).replaced(given, "the command line")
+    if "token" in given and not is_address(settings.remote or ""):
+        raise ConfigError("--token goes with the address of a server; a remote that has a name keeps one of its own")
+    open_log(folders.log, settings.log, [settings.token or ""])
+    return settings, folders
+
+
+def run(work: Coroutine[Any, Any, int]) -> int:
+    import asyncio
+
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def complain(sentence: str) -> None:
+    from app.sanitise import sanitise
+
+    print(f"outrider: {sanitise(sentence)}", file=sys.stderr, flush=True)
+
+
+def guarded(command: Callable[[], object]) -> None:
+    """Run a command: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
+    try:
+        command()
+        sys.stdout.flush()  # Here, where a reader that has gone is understood; at exit, Python would complain of it.
+    except BrokenPipeError:  # Whoever reads our stdout has seen enough; Python must not flush into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except Exception as error:
+        if (code := code_of(error)) is None:
+            import logging
+
+            logging.getLogger("outrider").critical("a bug", exc_info=error)
+            raise
+        complain(str(error))
+        sys.exit(code)
+
+
+def code_of(error: Exception) -> int | None:
+    """The exit code of an error that a person can mend, whose text says how; None for a bug."""
+    from app.config import ConfigError
+    from app.drafters import DrafterFailed
+    from app.prompts import PromptsError
+    from drafter.config import DrafterError
+    from remote import Misconfigured
+    from storage import StorageError
+
+    if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
+        return USAGE
+    return FAILED if isinstance(error, (DrafterError, StorageError, DrafterFailed)) else None

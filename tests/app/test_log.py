@@ -1,0 +1,104 @@
+"""The log: what gets into it, what never does, and how it is read while it grows and turns over."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app import log as logs
+from app.events import Done, Failed, ModeChanged, Stats
+from app.log import note, open_log
+from app.logfile import LogFile
+
+SECRET = "s3cret-t0ken"
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """The handler of a test goes with its folder."""
+    yield
+    if logs._current is not None:
+        logging.getLogger().removeHandler(logs._current)
+        logs._current.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "logs" / "outrider.log"
+
+
+def test_what_a_reply_came_to_is_logged_and_what_it_said_is_not(file: Path) -> None:
+    open_log(file, "info")
+    note(ModeChanged("edge", "verified by shell-guide"))
+    note(Done(False, "end", (1, 2, 3), (True, True, False), Stats(rounds=2, seconds=0.5)))
+    note(Failed("the server says: never tell Bob", "incompatible"))
+    text = file.read_text()
+    assert "mode edge: verified by shell-guide" in text and "3 tokens, 2 of them verified, in 2 rounds" in text
+    assert "no answer: incompatible" in text and "Bob" not in text
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_no_secret_and_no_escape_sequence_gets_in(file: Path) -> None:
+    open_log(file, "debug", [SECRET])
+    log = logging.getLogger("outrider.test")
+    log.info("sent %s to \x1b]0;title\x07host\nas two lines", SECRET)
+    log.info("Authorization: Bearer abc.def and password=hunter2")
+    logging.getLogger("httpx").info("GET https://example.org/?q=words")
+    text = file.read_text()
+    assert SECRET not in text and "abc.def" not in text and "hunter2" not in text and "\x1b" not in text
+    assert "sent [hidden] to host as two lines" in text and "example.org" not in text
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_what_an_error_says_is_for_debugging_only(file: Path, level: str) -> None:
+    open_log(file, level)
+    try:
+        raise ValueError("a private question")
+    except ValueError as error:
+        logging.getLogger("outrider.test").error("it broke", exc_info=error)
+    text = file.read_text()
+    assert "builtins.ValueError" in text and "test_log.py" in text
+    assert ("a private question" in text) == (level == "debug")
+
+
+def test_levels(file: Path) -> None:
+    open_log(file, "warning")
+    logging.getLogger("outrider.test").info("quiet")
+    logging.getLogger("outrider.test").warning("loud")
+    assert file.read_text().count("\n") == 1 and "loud" in file.read_text()
+
+
+def test_a_log_that_cannot_be_written_disturbs_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "logs").write_text("in the way")
+    open_log(tmp_path / "logs" / "outrider.log", "info")
+    logging.getLogger("outrider.test").error("lost")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_it_is_read_on_while_it_grows_and_turns_over(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_BYTES", 2000)
+    reader = LogFile(file)
+    assert reader.new() == []
+    open_log(file, "info")
+    log = logging.getLogger("outrider.test")
+    seen: list[str] = reader.new()
+    for number in range(100):
+        log.info("line %d", number)
+        seen += reader.new()
+    assert [line.rpartition(" ")[2] for line in seen[1:]] == [str(number) for number in range(100)]
+    assert sorted(path.name for path in file.parent.iterdir()) == ["outrider.log", "outrider.log.1", "outrider.log.2"]
+    assert LogFile(file).last(2) == seen[-2:] and LogFile(file).last(0) == []
+
+
+def test_half_a_line_waits_for_its_end_and_foreign_bytes_are_harmless(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    reader = LogFile(path)
+    with path.open("wb", buffering=0) as file:
+        file.write(b"one\nha")
+        assert reader.new() == ["one"]
+        file.write(b"lf \x1b]52;c;AAAA\x07\xff\n")
+        assert reader.new() == ["half \ufffd"]

@@ -1,0 +1,66 @@
+"""The console script's short ways: what they load, and that they lead where the long way does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.serving import REPOSITORY
+
+# numpy is not among them: sqlite-utils imports it where it is installed.
+HEAVY = {"onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2"}
+
+
+def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "app.start", *arguments],
+        cwd=REPOSITORY, capture_output=True, text=True, stdin=subprocess.DEVNULL, env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def loaded(program: str) -> set[str]:
+    """Modules that a fresh interpreter has loaded after `program`."""
+    out = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys; print('\\n', *sys.modules)"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(out.stdout.splitlines()[-1].split())
+
+
+def test_the_version_loads_next_to_nothing() -> None:
+    modules = loaded("import sys; sys.argv = ['outrider', '--version']; from app.start import main; main()")
+    bare = loaded("import importlib.metadata, importlib.metadata._adapters, email.utils")
+    ours = {name for name in modules if name.partition(".")[0] in ("app", "drafter", "remote", "storage")}
+    assert ours == {"app", "app.start", "app.ending", "app.version"}
+    assert not modules & (HEAVY | {"numpy", "asyncio", "logging", "textual", "sqlite3"})
+    assert len(modules - bare - ours) < 20, modules - bare
+
+
+def test_both_ways_say_the_same_version() -> None:
+    short = start("--version")
+    long = subprocess.run(
+        [sys.executable, "-m", "app.cli", "--version"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert (short.returncode, short.stdout) == (0, long.stdout) and short.stdout.startswith("outrider")
+
+
+def test_the_first_frame_needs_no_model_and_no_network() -> None:
+    assert not loaded("import app.chat, app.starting, app.tui.window, storage") & HEAVY
+
+
+def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(tmp_path: Path) -> None:
+    for arguments in ([], ["chat"], ["chat", "--mode", "offline"]):
+        ended = start(*arguments, OUTRIDER_HOME=str(tmp_path))
+        assert ended.returncode == 2 and "needs a terminal" in ended.stderr and ended.stdout == ""
+
+
+def test_a_bad_setting_ends_the_short_way_in_a_sentence(tmp_path: Path) -> None:
+    ended = start(OUTRIDER_HOME=str(tmp_path), OUTRIDER_MODE="sometimes")
+    assert ended.returncode == 2 and "OUTRIDER_MODE" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_other_arguments_reach_the_command_line() -> None:
+    assert "doctor" in start("--help").stdout
+    assert start("--colour").returncode == 2

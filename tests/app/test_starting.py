@@ -1,0 +1,82 @@
+"""The screen's core before, while and after its assistant is loaded, over the tiny drafter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.config import Folders, Settings
+from app.events import Done, Event, Failed, Started
+from app.starting import Starting
+from storage import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "outrider.db")
+    yield store
+    store.close()
+
+
+def starting(store: Store, drafter: Path) -> Starting:
+    settings = Settings(mode="offline", drafter=str(drafter), max_tokens=5)
+    return Starting(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
+
+
+async def heard(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]
+
+
+async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        assert (core.present, core.status().mode) == (None, "warming")
+        asking = asyncio.create_task(heard(core.reply(conversation, "list files")))
+        await asyncio.sleep(0)
+        assert store.thread(conversation) == []
+        core.start()
+        events = await asking
+        assert isinstance(events[0], Started) and isinstance(events[-1], Done)
+        assert core.present is not None and core.status().mode == "offline"
+        assert len(store.thread(conversation)[-1].tokens) == 5
+        events = await heard(core.reply(conversation, "and hidden ones"))
+        assert isinstance(events[-1], Done)
+
+
+async def test_one_that_never_starts_closes(store: Store, tiny_pair: Path) -> None:
+    async with starting(store, tiny_pair / "drafter") as core:
+        core.stop()
+    assert core.present is None
+
+
+async def test_who_does_not_want_to_wait_is_told_that_nothing_was_sent(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        asking = asyncio.create_task(heard(core.reply(conversation, "list files")))
+        await asyncio.sleep(0)
+        core.stop()
+        (event,) = await asking
+        assert isinstance(event, Failed) and "before it was sent" in event.message
+        assert store.thread(conversation) == []
+        core.start()
+        assert isinstance((await heard(core.reply(conversation, "list files")))[-1], Done)
+
+
+async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: Store, tmp_path: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tmp_path / "nowhere") as core:
+        changes = core.changes()
+        core.start()
+        change = await anext(changes)
+        assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
+        (event,) = await heard(core.reply(conversation, "list files"))
+        assert isinstance(event, Failed) and "nowhere" in event.message
+        assert [one.title for one in core.store.conversations()] == ["a"]
+        queued = core.outbox.enqueue(conversation, "later")
+        assert [one.id for one in core.outbox.queued()] == [queued.id]
+        assert [one async for one in core.outbox.due()] == []
+        core.outbox.unqueue(queued.id)
+        assert core.outbox.queued() == []
