@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from app.config import Folders, Settings
+from app.continuing import conversation_to_continue
+from app.ending import FAILED, OK, UNREACHABLE, complain
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, Paced, ReplyText, Retracted, Verified
+from app.log import note
 from app.opening import open_assistant
 from app.prompts import Prompt
 from storage import Store
 
-OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 TITLE_LENGTH = 60
+say = complain
+CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""DEL, C1 and what turns the reading direction, as `app/sanitise.py` drops them."""
 
 
 @dataclass(frozen=True)
@@ -63,40 +70,68 @@ class Answered:
 
 
 class Stream:
-    """Text as it becomes final: what may still be taken back is kept until it is verified, or the answer ends."""
+    """Text as it becomes final: what may still be taken back is kept until it is verified, or the answer ends.
 
-    def __init__(self, out: TextIO, *, final_drafts: bool) -> None:
+    `by_line`: whole lines only, each at once, for a program that reads them.
+    """
+
+    def __init__(self, out: TextIO, *, final_drafts: bool, by_line: bool = False) -> None:
         self._out = out
         self._final_drafts = final_drafts
+        self._by_line = by_line
         self._text = ReplyText()
         self._written = 0
 
     def apply(self, event: Event) -> None:
         self._text.apply(event)
-        if isinstance(event, (Verified, Drafted, Retracted, Done, Failed)):
-            everything = self._final_drafts or isinstance(event, (Done, Failed))
-            text = self._text.solid + (self._text.ghost if everything else "")
-            self._out.write(text[self._written :])
-            self._written = max(self._written, len(text))
-        if isinstance(event, (Done, Failed)) and self._written:
+        if isinstance(event, (Done, Failed)):
+            self._end(self._text.solid + self._text.ghost)
+        elif isinstance(event, (Verified, Drafted, Retracted)):
+            text = self._text.solid + (self._text.ghost if self._final_drafts else "")
+            self._write(text[: text.rfind("\n") + 1] if self._by_line else text)
+
+    def cut(self) -> None:
+        """The answer is interrupted: what is final, and the end of its line."""
+        self._end(self._text.solid + (self._text.ghost if self._final_drafts else ""))
+
+    def _end(self, text: str) -> None:
+        self._write(text)
+        if self._written:
             self._out.write("\n")
-        self._out.flush()
+            self._out.flush()
+
+    def _write(self, text: str) -> None:
+        if len(text) > self._written:
+            self._out.write(text[self._written :])
+            self._out.flush()
+            self._written = len(text)
 
 
-async def ask(question: str, settings: Settings, folders: Folders, *, as_json: bool, draft: bool) -> int:
-    """Answer one question; returns the exit code. Raises what `open_assistant` does."""
+async def ask(
+    question: str,
+    settings: Settings,
+    folders: Folders,
+    *,
+    as_json: bool,
+    draft: bool,
+    conversation: str | None = None,
+    last: bool = False,
+) -> int:
+    """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
+
+    `conversation`: id of the one to go on with; `last`: the last one; neither: a new one.
+    """
     async with open_assistant(settings, folders, draft=draft) as assistant:
+        store = assistant.store
+        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
         stream = None
-        if not as_json and sys.stdout.isatty():
-            stream = Stream(sys.stdout, final_drafts=settings.mode == "offline")
-        answered = await listen(assistant.reply(new_conversation(assistant.store, question), question), stream)
-    if answered.done is not None:
-        if as_json:
-            _print_json(answered.as_json())
-        elif stream is None:
-            print(answered.text)
-        if drafted := answered.done.provenance.count(False):
-            say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
+        if not as_json:
+            stream = Stream(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        answered = await listen(assistant.reply(chosen, question), stream)
+    if as_json and answered.done is not None:
+        _print_json({"conversation": chosen, **answered.as_json()})
+    if answered.done is not None and (drafted := answered.done.provenance.count(False)):
+        say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
     return _exit_code(answered, settings, draft)
 
 
@@ -125,8 +160,9 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
     failed: Failed | None = None
     trace: list[Paced] = []
     judged: Judged | None = None
-    async with aclosing(answer) as events:
+    async with aclosing(answer) as events, _cut(stream):
         async for event in events:
+            note(event)
             reply.apply(event)
             if stream is not None:
                 stream.apply(event)
@@ -142,6 +178,17 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
             elif isinstance(event, Judged):
                 judged = event
     return Answered(reply, done, failed, tuple(trace), judged)
+
+
+@asynccontextmanager
+async def _cut(stream: Stream | None) -> AsyncIterator[None]:
+    """An interrupt leaves on stdout what was final by then."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if stream is not None:
+            stream.cut()
+        raise
 
 
 def _whole(rate: float | None) -> int | None:
@@ -170,8 +217,6 @@ def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
-
-
-def say(sentence: str) -> None:
-    print(f"outrider: {sentence}", file=sys.stderr, flush=True)
+    """Whatever the text holds, as JSON may: a terminal obeys some characters that JSON lets pass."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)

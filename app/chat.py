@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING
 
-from app.ending import USAGE, complain, run, settings_with
+from app.ending import OK, USAGE, complain, run, settings_with
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
 
+log = logging.getLogger("outrider.screen")
 
-def chat(**options: object) -> int:
-    """Returns the exit code. `options`: settings of the command line. Raises `ConfigError`, `StorageError`."""
+
+def chat(conversation: str | None = None, *, last: bool = False, **options: object) -> int:
+    """Returns the exit code. `options`: settings of the command line. Raises `ConfigError`, `StorageError`.
+
+    `conversation`: id of the one to open; `last`: the last one; neither: a new one.
+    """
     settings, folders = settings_with(**options)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         complain('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"')
         return USAGE
-    return run(_screen(settings, folders))
+    return run(_screen(settings, folders, conversation, last))
 
 
-async def _screen(settings: Settings, folders: Folders) -> int:
+async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
+    from app.continuing import conversation_to_continue
     from app.starting import Starting
     from app.tui.window import Window
     from storage import Store
 
     store = Store.open(folders.database)
     try:
+        chosen = conversation_to_continue(store, conversation, last=last)
         async with Starting(store, settings, folders) as core:
-            window = Window(core, settings.keys, on_painted=core.start)
+            window = Window(core, settings.keys, conversation=chosen, on_painted=core.start)
             await window.run_async()
-            return window.return_code or 0
+            if window.crash is not None:
+                log.critical("the screen crashed", exc_info=window.crash)
+                complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
+            return window.return_code or OK
     finally:
         store.close()

@@ -19,6 +19,7 @@ from app.command import run as _run
 from app.command import settings_with as _settings
 from app.ending import guarded
 from app.key_commands import keys
+from app.log_commands import log
 from app.queue_commands import queue_commands, verify
 from app.remote_commands import remote_commands
 
@@ -43,6 +44,12 @@ Mode = Annotated[
     typer.Option("--mode", help="auto: verified while the line holds, drafted where it is faster."),
 ]
 
+Last = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last conversation.")]
+Conversation = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="Go on with that one, as `outrider history` lists it."),
+]
+
 
 @cli.callback(invoke_without_command=True)
 def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", is_eager=True)] = False) -> None:
@@ -56,16 +63,26 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
 
 
 @cli.command()
-def chat(remote: Remote = None, token: Token = None, mode: Mode = None) -> None:
+def chat(
+    last: Last = False,
+    conversation: Conversation = None,
+    remote: Remote = None,
+    token: Token = None,
+    mode: Mode = None,
+) -> None:
     """The chat screen."""
     from app.chat import chat as run
 
-    raise typer.Exit(run(remote=remote, token=token, mode=mode))
+    raise typer.Exit(run(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
 
 
 @cli.command()
 def ask(
-    question: Annotated[str | None, typer.Argument(help="stdin, where there is any, is appended to it.")] = None,
+    question: Annotated[
+        str | None, typer.Argument(help="stdin, where there is any, is appended to it. -: stdin alone.")
+    ] = None,
+    last: Last = False,
+    conversation: Conversation = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     remote: Remote = None,
     token: Token = None,
@@ -99,6 +116,8 @@ def ask(
     )
     if no_draft and settings.mode == "offline":
         _fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
+    if prompts is not None and (last or conversation is not None):
+        _fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
         _fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     if prompts is not None:
@@ -108,22 +127,25 @@ def ask(
         from app.ask import ask_all
 
         raise typer.Exit(_run(ask_all(conversations, settings, folders, draft=not no_draft)))
-    question = "\n\n".join(part for part in (question or "", _piped()) if part.strip())
+    typed = "" if question in (None, "-") else question
+    question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
         _fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
     if queue:
         from app.later import keep
 
-        raise typer.Exit(keep(question, folders))
+        raise typer.Exit(keep(question, folders, conversation, last=last))
     from app.ask import ask as answer
 
-    raise typer.Exit(_run(answer(question, settings, folders, as_json=json, draft=not no_draft)))
+    work = answer(question, settings, folders, as_json=json, draft=not no_draft, conversation=conversation, last=last)
+    raise typer.Exit(_run(work))
 
 
 cli.command()(verify)
 cli.command()(keys)
 cli.command()(export)
 cli.command("import")(import_)
+cli.command()(log)
 
 
 @cli.command()
@@ -352,9 +374,9 @@ def _asked(prompts: Path | None) -> list[list[str]]:
         store.close()
 
 
-def _piped() -> str:
-    """What was piped into the command; nothing where it reads from a terminal or has no stdin."""
-    if sys.stdin is None or sys.stdin.isatty():
+def _piped(*, wanted: bool) -> str:
+    """What was piped into the command; what is typed at a terminal only where it is `wanted`."""
+    if sys.stdin is None or (sys.stdin.isatty() and not wanted):
         return ""
     return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
 

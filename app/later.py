@@ -8,18 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.ask import FAILED, OK, UNREACHABLE, Answered, listen, new_conversation, say
+from app.ask import Answered, listen, new_conversation, say
 from app.config import Folders, Settings
+from app.continuing import conversation_to_continue
+from app.ending import FAILED, OK, UNREACHABLE
 from app.opening import open_assistant
 from app.sanitise import sanitise
 from app.verification import unverified
 from storage import Store
 
 
-def keep(question: str, folders: Folders) -> int:
-    """Queue a question in a new conversation; its id in the queue goes to stdout. Raises `StorageError`."""
+def keep(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+    """Queue a question, in a new conversation or as `ask` goes on with one; its id in the queue goes to stdout.
+
+    Raises `StorageError`.
+    """
     with _open(folders) as store:
-        queued = store.enqueue(new_conversation(store, question), question)
+        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
+        queued = store.enqueue(chosen, question)
     print(queued.id)
     say("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
     return OK

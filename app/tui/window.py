@@ -6,16 +6,30 @@ from collections.abc import Callable, Mapping
 
 from app.tui.app import OutriderApp
 from app.tui.core import Core
+from app.tui.screens.chat import ChatScreen
 
 
 class Window(OutriderApp):
-    """`on_painted` is called once, when the first frame is on the screen."""
+    """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
 
     def __init__(
-        self, core: Core, keys: Mapping[str, str | Mapping[str, str]] | None = None, *, on_painted: Callable[[], None]
+        self,
+        core: Core,
+        keys: Mapping[str, str | Mapping[str, str]] | None = None,
+        *,
+        conversation: str | None = None,
+        on_painted: Callable[[], None],
     ) -> None:
         super().__init__(core, keys)
+        self._conversation = conversation
         self._on_painted = on_painted
 
-    def on_ready(self) -> None:
+    async def on_ready(self) -> None:
         self.call_after_refresh(self._on_painted)
+        if self._conversation is not None and isinstance(self.screen, ChatScreen):
+            await self.screen.open_conversation(self._conversation)
+
+    @property
+    def crash(self) -> Exception | None:
+        """What the screen died of."""
+        return self._exception

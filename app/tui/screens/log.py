@@ -1,0 +1,56 @@
+"""What the program did, as its log tells it, while it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import Log, Static
+
+from app.config import Folders
+from app.logfile import LogFile
+
+LOOK_SECONDS = 0.5
+"""Between two looks for new lines."""
+
+
+class LogScreen(ModalScreen[None]):
+    """Shows the log from its end, and follows it until somebody scrolls up. `path`: another file than our own."""
+
+    CSS_PATH = "log.tcss"
+    BINDINGS = [
+        Binding("escape,q", "dismiss", "Close", id="log.close"),
+        Binding("y", "copy_path", "Copy where it is", id="log.copy"),
+    ]
+
+    def __init__(self, path: Path | None = None) -> None:
+        super().__init__()
+        self.path = path or Folders.locate().log
+        self._file = LogFile(self.path)
+
+    def compose(self) -> ComposeResult:
+        lines = Log()
+        lines.border_title = "Log"
+        lines.border_subtitle = "esc close   y copy its path"
+        yield lines
+        yield Static(str(self.path), id="path", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Log).focus()
+        self._look()
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    def action_copy_path(self) -> None:
+        self.app.copy_to_clipboard(str(self.path))
+        self.notify(str(self.path), title="Copied", markup=False)
+
+    def _look(self) -> None:
+        try:
+            new = self._file.new()
+        except OSError as error:
+            self.query_one("#path", Static).update(f"{self.path} cannot be read: {error.strerror}")
+            return
+        if new:
+            self.query_one(Log).write_lines(new)

@@ -1,0 +1,120 @@
+"""A program on a real pseudo-terminal: its raw bytes, with the times they came at, and keys that are typed to it.
+
+Nothing answers what the program asks the terminal, as on a terminal that knows none of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+SEQUENCES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC
+    r"|\x1b[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
+    r"|\x1b[ -/]*[0-~]"
+)
+PATIENCE_SECONDS = 60.0
+
+
+class NothingCame(AssertionError):
+    """What was waited for did not appear; the message ends with what did."""
+
+
+class Terminal:
+    """A child process that has a pty of its own as its controlling terminal."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+        size: tuple[int, int] = (30, 100),
+    ) -> None:
+        """`size`: lines and columns."""
+        self._command = command
+        self._environment = {**environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        self._folder = folder
+        self._size = size
+        self._process: subprocess.Popen[bytes] | None = None
+        self._master = -1
+        self.raw = b""
+        self.begun = 0.0
+        """`time.perf_counter()` just before the process was started."""
+
+    def __enter__(self) -> Self:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *self._size, 0, 0))
+        self.begun = time.perf_counter()
+        self._process = subprocess.Popen(
+            self._command, stdin=slave, stdout=slave, stderr=slave, cwd=self._folder, env=self._environment,
+            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+        os.close(slave)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def text(self) -> str:
+        """All that was written, without escape sequences: not the picture, but every word of it."""
+        return SEQUENCES.sub("", self.raw.decode("utf-8", "replace"))
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def read(self, seconds: float) -> bytes:
+        """What comes within that time, as soon as anything does; empty where nothing came."""
+        if not select.select([self._master], [], [], seconds)[0]:
+            return b""
+        try:
+            data = os.read(self._master, 1 << 16)
+        except OSError:  # The program has closed its end.
+            time.sleep(min(seconds, 0.01))
+            return b""
+        self.raw += data
+        return data
+
+    def wait_for(self, shown: str | Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+        """Read until the text holds `shown`, or `shown()` is true. Raises `NothingCame`."""
+        deadline = time.monotonic() + seconds
+        while not (shown in self.text if isinstance(shown, str) else shown()):
+            if time.monotonic() > deadline:
+                raise NothingCame(f"not within {seconds:.0f} s: {shown!r}; last came: {self.text[-600:]!r}")
+            self.read(0.05)
+
+    def end(self, seconds: float = PATIENCE_SECONDS) -> int:
+        """Read until the program has ended; its exit code. Raises `NothingCame`."""
+        self.wait_for(lambda: self.process.poll() is not None, seconds)
+        while self.read(0.05):
+            pass
+        return self.process.returncode
+
+    def interrupt(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
