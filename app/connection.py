@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
+from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
 from remote import (
@@ -297,7 +298,7 @@ class Connection:
         self._become(None, SourceFailed("the verifier on this device ended; it starts again"))
 
     def _become(self, verifier: Peer | None, error: RemoteError | SourceFailed | None) -> None:
-        why = verifier.why if verifier else str(error)
+        why = sanitise(verifier.why if verifier else str(error))  # A server names its model as it likes.
         if (self.verifier, self.why, self.warming) != (verifier, why, False):
             self.verifier, self.error, self.why, self.warming = verifier, error, why, False
             self._change.set()

@@ -12,6 +12,7 @@ from typing import Literal
 from app.config import ConfigError, Folders, Settings, load_settings
 from app.connection import Source, SourceFailed, chosen
 from app.opening import source_of
+from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
@@ -35,7 +36,7 @@ class Finding:
     text: str
 
     def __str__(self) -> str:
-        return f"{MARKS[self.state]} {self.part:<10} {self.text}"
+        return f"{MARKS[self.state]} {self.part:<10} {sanitise(self.text)}"
 
 
 async def examine(options: Mapping[str, object]) -> int:

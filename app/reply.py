@@ -18,6 +18,7 @@ from app.events import ModeChanged, Stats
 from app.hosted import Hosted
 from app.writing import Code, NoAnswer, Reason, Step, Writing
 from remote import Broken, Incompatible, Refused, RemoteError
+from remote.errors import quoted
 
 RETURN_SECONDS = 10.0
 """In edge mode, how long a reply waits for a verifier that was there and went."""
@@ -114,7 +115,7 @@ class Reply:
         writing, limits = self._writing, verifier.card.limits
         if len(writing.prompt) >= limits.max_tokens:
             raise NoAnswer(
-                f"The conversation is {len(writing.prompt)} tokens long and {verifier.card.target} reads "
+                f"The conversation is {len(writing.prompt)} tokens long and {quoted(verifier.card.target)} reads "
                 f"{limits.max_tokens}. Ask less at once, or start a new conversation.",
                 "too_long",
             )

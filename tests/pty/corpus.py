@@ -1,0 +1,83 @@
+"""What hostile models, servers, titles and imported chats say to a terminal, and what of it must never arrive."""
+
+from __future__ import annotations
+
+import re
+
+PAYLOADS = {
+    "clipboard": "\x1b]52;c;UFdORUQ=\x07",
+    "clipboard_st": "\x1b]52;c;UFdORUQ=\x1b\\",
+    "title": "\x1b]0;PWNED\x07",
+    "title_icon": "\x1b]2;PWNED\x1b\\",
+    "hyperlink": "\x1b]8;;http://pwned.example/\x1b\\",
+    "notify": "\x1b]9;PWNED\x07",
+    "palette": "\x1b]4;1;rgb:ff/00/00\x07",
+    "iterm": "\x1b]1337;File=name=UFdO;inline=1:UFdORUQ=\x07",
+    "clear": "\x1b[2J",
+    "scroll_back": "\x1b[3J",
+    "move": "\x1b[99;199H",
+    "report": "\x1b[6n",
+    "attributes": "\x1b[c",
+    "report_title": "\x1b[21t",
+    "resize": "\x1b[8;1;1t",
+    "blink": "\x1b[5;31;7m",
+    "mouse": "\x1b[?1002h",
+    "keys": "\x1b[>4;2m",
+    "insert": "\x1b[4h",
+    "dcs": "\x1bP$q\x22p\x1b\\",
+    "sixel": "\x1bPq#0;2;0;0;0#0~~@@vv\x1b\\",
+    "tmux": "\x1bPtmux;\x1b\x1b]52;c;UFdORUQ=\x07\x1b\\",
+    "apc": "\x1b_Gf=24,s=1,v=1;UFdO\x1b\\",
+    "pm": "\x1b^PWNED\x1b\\",
+    "sos": "\x1bXPWNED\x1b\\",
+    "reset": "\x1bc",
+    "charset": "\x1b(0",
+    "index": "\x1bD\x1bM",
+    "save": "\x1b7",
+    "c1_csi": "\x9b2J",
+    "c1_osc": "\x9d52;c;UFdORUQ=\x9c",
+    "c1_dcs": "\x90$q\x22p\x9c",
+    "c1_apc": "\x9fGf=24;UFdO\x9c",
+    "bell": "\x07",
+    "backspace": "\x08\x08",
+    "return": "\x0d",
+    "shift_out": "\x0e",
+    "enquiry": "\x05",
+    "override": "\u202egnihtyna\u202c",
+    "isolate": "\u2067gnihtyna\u2069",
+    "torn": "\x1b]52;c;VE9STg==",
+}
+"""Each by what it is. The last has no end, so it comes last: whatever follows may belong to it."""
+END = "the-end-of-it"
+
+
+def hostile(name: str) -> str:
+    """All payloads between plain words, and a word to wait for before the torn one."""
+    parts = [f"{name} {word} {payload}." for word, payload in PAYLOADS.items()]
+    return " ".join([*parts[:-1], f"\n\n{name}-{END}\n\n", parts[-1]])
+
+
+def hostile_line(name: str) -> str:
+    """The same for a title or an error, of which only the beginning is shown."""
+    return f"{name}-{END} " + "".join(payload for key, payload in PAYLOADS.items() if key != "torn")
+
+
+OWN = re.compile(
+    rb"\x1b\[[0-9;:]*[mH]"  # colours, the cursor
+    rb"|\x1b\[\?(?:7|25|1000|1003|1004|1006|1015|1049|2004|2026|2048)[hl]"  # modes that Textual sets
+    rb"|\x1b\[\?(?:2026|2048)\$p"  # and asks for
+    rb"|\x1b\[(?:>[0-9]+|<|\?)u"  # the keyboard's protocol
+    rb"|\x1b\]22;[a-z]*\x07"  # the shape of the pointer
+    rb"|\x1b\[[23]?J|\x1b\[K"
+)
+"""The sequences of Textual itself, all of which carry no text. None of the payloads may be one of them."""
+COLOURS = re.compile(rb"\x1b\[[0-9;:]*m")
+CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def arrived(raw: bytes) -> list[str]:
+    """What of the corpus is in these raw bytes of a terminal: payloads by name, then anything else that is not ours."""
+    found = [name for name, payload in PAYLOADS.items() if len(payload) > 1 and payload.encode() in raw]
+    # What is left without our own sequences is text, in which there is no control character but line ends and tabs.
+    text = OWN.sub(b"", raw).decode("utf-8", "replace")
+    return found + [repr(text[max(0, at.start() - 20) : at.end() + 20]) for at in CONTROLS.finditer(text)]

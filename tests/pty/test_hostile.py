@@ -1,0 +1,139 @@
+"""No escape sequence that somebody else wrote reaches a real terminal, on any way through the program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from storage import Store
+from tests.app.chat_server import JSON, event
+from tests.pty.corpus import END, PAYLOADS, arrived, hostile, hostile_line
+from tests.remote.toy_verifier import http, listening
+from tests.serving import REPOSITORY
+
+SIZE = 40, 140
+"""Wide enough for the list of conversations."""
+
+
+@dataclass
+class HostileServer:
+    """Speaks OpenAI's dialect. Its model's name, its answers and its refusals are all hostile.
+
+    Every other question is refused.
+    """
+
+    piece: int
+    """Characters of an answer sent at once: sequences are cut wherever that falls."""
+    asked: list[bytes] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        async with listening(self._serve) as port:
+            yield f"http://127.0.0.1:{port}"
+
+    async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split(b" ")[1]
+        if path == b"/v1/models":
+            listed = {"object": "list", "data": [{"id": hostile_line("model"), "owned_by": hostile_line("owner")}]}
+            writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+        elif path != b"/v1/chat/completions":
+            body = json.dumps({"error": {"message": hostile_line("lost"), "code": None}}).encode()
+            writer.write(http(body, status="404 Not Found", content_type=JSON))
+        else:
+            size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            self.asked.append(await reader.readexactly(size))
+            if len(self.asked) % 2 == 0:
+                body = json.dumps({"error": {"message": hostile_line("refused"), "code": "nope"}}).encode()
+                writer.write(http(body, status="400 Bad Request", content_type=JSON))
+            else:
+                writer.write(http(b"", content_type="text/event-stream"))
+                text = hostile("answer")
+                for at in range(0, len(text), self.piece):
+                    writer.write(event({"content": text[at : at + self.piece]}))
+                    await writer.drain()
+                writer.write(event({}, "stop") + b"data: [DONE]\n\n")
+        await writer.drain()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
+    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
+    return {**os.environ, **own, "OUTRIDER_MAX_TOKENS": "20000"}
+
+
+@pytest.fixture
+def conversation(tmp_path: Path) -> str:
+    """One whose every text is hostile, as an import or an older version may have stored it; a queued prompt; a log."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "outrider.log").write_text(f"{hostile('log')}\n", encoding="utf-8")
+    store = Store.open(tmp_path / "data" / "outrider.db")
+    try:
+        kept = store.create_conversation(hostile_line("title")).id
+        question = store.add_message(kept, "user", hostile("question"), parent_id=None, status="done").id
+        answer = store.add_message(kept, "assistant", "", parent_id=question, status="pending").id
+        store.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
+        store.enqueue(kept, hostile_line("queued"))
+        return kept
+    finally:
+        store.close()
+
+
+def outrider(environment: dict[str, str], *arguments: str) -> Terminal:
+    command = [sys.executable, "-m", "app.start", *arguments]
+    return Terminal(command, environment=environment, folder=REPOSITORY, size=SIZE)
+
+
+def test_the_check_sees_what_a_careless_program_lets_through(environment: dict[str, str], tmp_path: Path) -> None:
+    for name, payload in PAYLOADS.items():
+        (tmp_path / "payload").write_text(f"before{payload}after", encoding="utf-8", newline="")
+        with Terminal(["cat", str(tmp_path / "payload")], environment=environment) as terminal:
+            terminal.end()
+        if name != "return":  # Every line of a terminal ends with one.
+            assert arrived(terminal.raw), name
+    assert not arrived(b"\x1b[?1049h\x1b[1;2H\x1b[38;2;1;2;3mplain\r\n\ttext \xc3\xa4\xe2\x94\x80\x1b]22;default\x07")
+
+
+@pytest.mark.parametrize("piece", [1, 100000])
+async def test_ask(environment: dict[str, str], piece: int) -> None:
+    async with HostileServer(piece).listening() as url:
+        for says in ("answer", "refused"):
+            with outrider(environment, "ask", "hello", "--remote", url, "--mode", "hosted") as terminal:
+                code = await asyncio.to_thread(terminal.end)
+            assert not arrived(terminal.raw)
+            assert f"{says}-{END}" in terminal.text and code == (0 if says == "answer" else 1)
+            assert says == "refused" or all(word in terminal.text for word in PAYLOADS if word != "torn")
+
+
+@pytest.mark.parametrize("command", [["history"], ["history", "search", "stored"], ["queue"], ["verify"], ["log"]])
+def test_commands_that_show_what_is_stored(environment: dict[str, str], conversation: str, command: list[str]) -> None:
+    with outrider({**environment, "OUTRIDER_MODE": "offline"}, *command) as terminal:
+        terminal.end()
+    assert not arrived(terminal.raw)
+    assert terminal.text.strip()
+
+
+async def test_the_screen(environment: dict[str, str], conversation: str) -> None:
+    server = HostileServer(5)
+    async with server.listening() as url:
+        environment["OUTRIDER_REMOTE"] = url
+        with outrider(environment, "chat", "--conversation", conversation) as terminal:
+            for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
+                await asyncio.to_thread(terminal.wait_for, shown)
+            while len(server.asked) < 2:  # The first answer may still be running, for which no other question is sent.
+                terminal.type("and this?\r")
+                await asyncio.to_thread(terminal.read, 0.2)
+            await asyncio.to_thread(terminal.wait_for, f"refused-{END}")
+            terminal.type("\x11")
+            assert await asyncio.to_thread(terminal.end) == 0
+    assert not arrived(terminal.raw)
+    assert f"title-{END}" in terminal.text

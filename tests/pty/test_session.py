@@ -1,0 +1,108 @@
+"""One sitting at a real terminal: ask, see the answer come, lose the verifier, see it go on, leave, find it all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.terminal import Terminal
+from storage import Message, Store
+from tests.pty.tmux import Tmux
+from tests.remote.toy_verifier import listening
+from tests.serving import REPOSITORY, VerifierProcess
+
+COMMAND = [sys.executable, "-m", "app.start"]
+SIZE = 36, 120
+QUESTION = "list files"
+TOKENS = 120
+LATE_SECONDS = 0.05
+"""What the line adds each way, so that the verifier is lost in the middle of an answer."""
+
+
+def slow_line(port: int) -> AbstractAsyncContextManager[int]:
+    """A slow way to `port`; yields its own."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                await asyncio.sleep(LATE_SECONDS)
+                writer.write(data)
+
+    async def connected(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    return listening(connected)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
+    return {
+        "OUTRIDER_HOME": str(tmp_path / "home"),
+        "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
+        "OUTRIDER_MAX_TOKENS": str(TOKENS),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+async def test_a_sitting(environment: dict[str, str], tiny_pair: Path, tmp_path: Path) -> None:
+    database = tmp_path / "home" / "data" / "outrider.db"
+    with VerifierProcess(tiny_pair) as verifier:
+        async with slow_line(verifier.port) as port:
+            environment["OUTRIDER_REMOTE"] = f"http://127.0.0.1:{port}"
+            with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
+                await tmux.until(lambda: " edge" in tmux.screen or " hosted" in tmux.screen)
+                tmux.type(QUESTION)
+                await tmux.until(QUESTION)
+                tmux.press("Enter")
+                await tmux.until(lambda: len(words(database)) > 1)
+                await tmux.until(words(database)[0])
+                verifier.kill()
+                await tmux.until(" offline")
+                await tmux.until(" drafted")
+                await tmux.until(lambda: stored(database)[-1].status == "done")
+                tmux.press("C-q")
+                await tmux.until(lambda: tmux.ended)
+                assert tmux.code == 0
+    question, answer = stored(database)
+    assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
+    assert answer.provenance[0] and not answer.provenance[-1]
+
+
+def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.argv = ['outrider']\n"
+        "from app.tui.widgets.status_bar import StatusBar\n"
+        "def broken(self): return [][1]\n"
+        "StatusBar.on_mount = broken\n"
+        "from app.start import main; main()\n"
+    )
+    everything = {**os.environ, **environment, "OUTRIDER_MODE": "offline"}
+    with Terminal([sys.executable, "-c", program], environment=everything, folder=REPOSITORY, size=SIZE) as terminal:
+        assert terminal.end() == 1
+    log = tmp_path / "home" / "logs" / "outrider.log"
+    assert str(log) in "".join(terminal.text.split()) and "crashed" in terminal.text
+    text = log.read_text()
+    assert "builtins.IndexError" in text and " broken" in text and "critical" in text
+
+
+def stored(database: Path) -> list[Message]:
+    """The newest conversation as another program sees it."""
+    store = Store.open(database)
+    try:
+        return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
+    finally:
+        store.close()
+
+
+def words(database: Path) -> list[str]:
+    """What is answered so far, if anything is."""
+    return [word for message in stored(database)[1:] for word in message.text.split()]

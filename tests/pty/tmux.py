@@ -1,0 +1,75 @@
+"""A program in a tmux session of its own: what is typed to it, and what a person would see."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+
+
+class Tmux:
+    """`socket`: a file that no other tmux uses. The server ends with the session."""
+
+    def __init__(
+        self, socket: Path, command: Sequence[str], environment: Mapping[str, str], folder: Path, size: tuple[int, int]
+    ) -> None:
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        self._command = command
+        self._environment = environment
+        self._folder = folder
+        self._lines, self._columns = size
+
+    def __enter__(self) -> Self:
+        given = [part for name, value in self._environment.items() for part in ("-e", f"{name}={value}")]
+        size = ["-x", str(self._columns), "-y", str(self._lines)]
+        # What it printed last stays to be read after it has ended.
+        self._run(
+            "new-session", "-d", *size, "-c", str(self._folder), *given, "sleep 600",
+            ";", "set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "escape-time", "0",
+            ";", "respawn-pane", "-k", *given, "-c", str(self._folder), shlex.join(self._command),
+        )  # fmt: skip
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False, capture_output=True)
+
+    def _run(self, *arguments: str) -> str:
+        return subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True).stdout
+
+    def type(self, text: str) -> None:
+        self._run("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        """Keys by tmux's names: `Enter`, `C-q`."""
+        self._run("send-keys", *keys)
+
+    @property
+    def screen(self) -> str:
+        return self._run("capture-pane", "-p")
+
+    @property
+    def ended(self) -> bool:
+        return self._run("display-message", "-p", "#{pane_dead}").strip() == "1"
+
+    @property
+    def code(self) -> int:
+        """The exit code of what has ended."""
+        return int(self._run("display-message", "-p", "#{pane_dead_status}"))
+
+    async def until(self, seen: str | Callable[[], bool]) -> None:
+        """Waits until the screen shows that text, or `seen()` is true."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE_SECONDS
+        while not (seen in self.screen if isinstance(seen, str) else seen()):
+            if loop.time() > deadline or (self.ended and isinstance(seen, str)):
+                raise AssertionError(f"never seen: {seen!r}; this is:\n{self.screen}")
+            await asyncio.sleep(LOOK_SECONDS)
