@@ -17,6 +17,7 @@ from app.command import FAILED, USAGE, Remote, Token
 from app.command import fail as _fail
 from app.command import run as _run
 from app.command import settings_with as _settings
+from app.completing import completion, conversations
 from app.ending import guarded
 from app.key_commands import keys
 from app.log_commands import log
@@ -47,7 +48,12 @@ Mode = Annotated[
 Last = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last conversation.")]
 Conversation = Annotated[
     str | None,
-    typer.Option("--conversation", metavar="ID", help="Go on with that one, as `outrider history` lists it."),
+    typer.Option(
+        "--conversation",
+        metavar="ID",
+        help="Go on with that one, as `outrider history` lists it.",
+        autocompletion=conversations,
+    ),
 ]
 
 
@@ -146,6 +152,7 @@ cli.command()(keys)
 cli.command()(export)
 cli.command("import")(import_)
 cli.command()(log)
+cli.command()(completion)
 
 
 @cli.command()
@@ -355,7 +362,7 @@ def quantise_drafter(
 
 def main() -> None:
     """The command line, with every argument that it takes."""
-    guarded(cli)
+    guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
 
 
 def _asked(prompts: Path | None) -> list[list[str]]:

@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
+from app import completing
 from app.command import Remote, Token, run, settings_with
 
 queue_commands = typer.Typer(help="What waits for the verifier: list, send, edit, remove.", rich_markup_mode=None)
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completing.queued)
+]
 
 
 @queue_commands.callback(invoke_without_command=True)
@@ -50,7 +53,10 @@ def remove(queued: Id) -> None:
 
 def verify(
     conversation: Annotated[
-        str | None, typer.Argument(help="As `outrider history` lists it. Default: the last.")
+        str | None,
+        typer.Argument(
+            help="As `outrider history` lists it. Default: the last.", autocompletion=completing.conversations
+        ),
     ] = None,
     remote: Remote = None,
     token: Token = None,

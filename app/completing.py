@@ -1,0 +1,67 @@
+"""What could come next on a command line, for a shell that asks: cheap, offline, and without a word where it fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from storage import Store
+
+Shell = Literal["bash", "zsh", "fish"]
+MOST = 50
+"""Candidates at once."""
+DESCRIPTION_LENGTH = 60
+UNSAFE = re.compile(r"[^\w .,/+-]")
+"""zsh evaluates what it is told, and the escaping of typer's script can be broken out of: nothing of a title that a
+shell could take for its own gets there."""
+
+Candidates = list[tuple[str, str]]
+"""Each with what it is."""
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Whose completions.")]) -> None:
+    """Print a script that completes commands, options, conversations and more.
+
+    For bash: outrider completion bash > ~/.local/share/bash-completion/completions/outrider
+    """
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
+
+    from app.start import COMPLETION
+
+    print(get_completion_script(prog_name="outrider", complete_var=COMPLETION, shell=shell))
+
+
+def conversations(incomplete: str) -> Candidates:
+    """Ids of conversations, with their titles."""
+    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations()])
+
+
+def queued(incomplete: str) -> Candidates:
+    """Ids of what waits for the verifier, with its text."""
+    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queued()])
+
+
+def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candidates:
+    from app.config import Folders
+    from storage import StorageError, Store
+
+    database = Folders.locate().database
+    if not database.exists():  # Pressing a key must not create one.
+        return []
+    try:
+        store = Store.open(database)
+        try:
+            return _described(candidates(store), incomplete)
+        finally:
+            store.close()
+    except StorageError:
+        return []
+
+
+def _described(candidates: Candidates, incomplete: str) -> Candidates:
+    fitting = [(value, text) for value, text in candidates if value.startswith(incomplete)][:MOST]
+    return [(value, " ".join(UNSAFE.sub(" ", text).split())[:DESCRIPTION_LENGTH]) for value, text in fitting]
