@@ -61,9 +61,10 @@ class Tmux:
         return self._run("display-message", "-p", "#{pane_dead}").strip() == "1"
 
     @property
-    def code(self) -> int:
-        """The exit code of what has ended."""
-        return int(self._run("display-message", "-p", "#{pane_dead_status}"))
+    def code(self) -> int | None:
+        """The exit code of what has ended, which tmux learns of a little later than of the end."""
+        status = self._run("display-message", "-p", "#{pane_dead_status}").strip()
+        return int(status) if status else None
 
     async def until(self, seen: str | Callable[[], bool]) -> None:
         """Waits until the screen shows that text, or `seen()` is true."""
