@@ -6,6 +6,7 @@ the round in flight. One reply runs at a time.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
@@ -26,6 +27,7 @@ from app.retrieval import Retrieval
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
 from app.verification import judge, unverified
+from app.waits import first_of
 from app.writing import Line, NoAnswer, Writing
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
@@ -60,16 +62,11 @@ class Assistant:
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
-        self._connection: Connection | None = None
-        if source is not None and settings.mode != "offline":
-            self._connection = Connection(
-                source,
-                tokenizer=drafter.text.digest,
-                vocabulary=drafter.config.vocabulary,
-                # Nothing else can answer then, so there is no hurry to give up.
-                patience=PATIENCE_SECONDS if draft and settings.mode == "auto" else EDGE_PATIENCE_SECONDS,
-                modes=modes,
-            )
+        self._modes = modes
+        self._connection = self._connect(source)
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Connections that are given up as soon as the answer that came over them is complete."""
+        self._closed = False
         self._calibration = Calibration()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
@@ -93,6 +90,9 @@ class Assistant:
 
     async def close(self) -> None:
         """Let go of the verifier, and end one that was started here."""
+        self._closed = True
+        self.outbox.stir()
+        await asyncio.gather(*self._leaving)
         for drafting, _ in self._open.values():
             await drafting.quiet()
         if self._connection is not None:
@@ -100,6 +100,44 @@ class Assistant:
         if self._retrieval is not None:
             await self._retrieval.close()
         self._thread.shutdown()
+
+    # ---- who is asked ------------------------------------------------------------------------------------------------
+
+    def use(self, source: Source | None) -> None:
+        """Ask this verifier from now on; None: the drafter alone. Connects in the background.
+
+        An answer that is on its way is finished over the connection that it has. Sessions, what was measured of the
+        line, and what memory has come of open conversations begin anew: all of it is another verifier's.
+        """
+        left, drafting = self._connection, [drafting for drafting, _ in self._open.values()]
+        self._open.clear()
+        self._connection = self._connect(source)
+        self.start()
+        leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        self.outbox.use(self._connection)
+
+    def _connect(self, source: Source | None) -> Connection | None:
+        if source is None or self._settings.mode == "offline":
+            return None
+        patient = not self._draft or self._settings.mode != "auto"
+        return Connection(
+            source,
+            tokenizer=self._drafter.text.digest,
+            vocabulary=self._drafter.config.vocabulary,
+            # Nothing else can answer then, so there is no hurry to give up.
+            patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
+            modes=self._modes,
+        )
+
+    async def _leave(self, connection: Connection | None, drafting: list[Drafting], reply: Reply | None) -> None:
+        while reply is not None and self._reply is reply and not self._closed:
+            await self.outbox.stirred()
+        for each in drafting:
+            await each.quiet()
+        if connection is not None:
+            await connection.close()
 
     # ---- mode --------------------------------------------------------------------------------------------------------
 
@@ -146,11 +184,19 @@ class Assistant:
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """Each later change of the mode while no reply runs; a reply reports its own."""
+        """Each later change of the mode while no reply runs; a reply reports its own, but for what `use` changed."""
         self.start()
-        while self._connection is not None:
-            await self._connection.changed()
-            if self._reply is None:
+        connection, unsaid = self._connection, False
+        while True:
+            changed = False
+            if connection is self._connection:  # Else `use` was called while nobody listened.
+                waits = [self.outbox.stirred(), *([] if connection is None else [connection.changed()])]
+                _, *ended = await first_of(*waits)
+                changed = any(ended)
+            unsaid = unsaid or connection is not self._connection
+            connection = self._connection
+            if self._reply is None and (changed or unsaid):
+                unsaid = False
                 yield self.status()
 
     # ---- one reply ---------------------------------------------------------------------------------------------------

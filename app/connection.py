@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
 from app.sanitise import sanitise
+from app.waits import first_of
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
 from remote import (
@@ -240,6 +241,7 @@ class Connection:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         await self._source.close()
+        self._change.set()  # Nothing will change any more, and whoever waits for that must not wait for ever.
 
     async def _keep(self) -> None:
         while True:
@@ -285,13 +287,7 @@ class Connection:
         return Verifier(client, card, self._source.name)
 
     async def _until_lost(self) -> None:
-        waits = [asyncio.create_task(self._lost.wait()), asyncio.create_task(self._gone())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await first_of(self._lost.wait(), self._gone())
 
     async def _gone(self) -> None:
         await self._source.gone()

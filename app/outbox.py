@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from app.connection import Connection, Endpoint, Peer
 from app.events import Event, Failed
+from app.waits import first_of
 from storage import Queued, StorageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LOOK_SECONDS = 30.0
 
 
 class Outbox:
-    """The queue of `assistant`; `connection` None: nothing is ever due."""
+    """The queue of `assistant`; while `connection` is None, nothing is due."""
 
     def __init__(self, assistant: Assistant, connection: Connection | None) -> None:
         self._assistant = assistant
@@ -53,10 +54,19 @@ class Outbox:
         """Take it out; one that is being answered is not tried again. Raises `StorageError`."""
         return self._store.unqueue(queued_id)
 
+    def use(self, connection: Connection | None) -> None:
+        """Send what waits over this one from now on."""
+        self._connection = connection
+        self.stir()
+
     def stir(self) -> None:
-        """There may be something to send."""
+        """There may be something to send: something was queued, an answer has ended, the verifier is another one."""
         self._stirred.set()
         self._stirred = asyncio.Event()
+
+    def stirred(self) -> Coroutine[Any, Any, bool]:
+        """Ends with the next `stir` after this call."""
+        return self._stirred.wait()
 
     async def due(self) -> AsyncGenerator[Queued, None]:
         """What is to be sent now, one after another, as often as the verifier is there and no reply runs.
@@ -66,30 +76,26 @@ class Outbox:
         """
         self._assistant.start()
         with contextlib.ExitStack() as wanted:
-            eager = False
-            while (connection := self._connection) is not None:
-                stirred, verifier = self._stirred, connection.verifier
+            eager: Connection | None = None
+            while True:
+                stirred, connection = self._stirred, self._connection
+                verifier = None if connection is None else connection.verifier
                 queued: Queued | None = None
                 if not self._assistant.replying:
                     with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
                         queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
-                if eager and (queued is None or verifier is not None):
+                missed = connection if queued is not None and verifier is None else None
+                if eager is not missed:
                     wanted.close()
-                    eager = False
-                elif not eager and queued is not None and verifier is None:
-                    wanted.enter_context(connection.wanted())
-                    eager = True
+                    if missed is not None:
+                        wanted.enter_context(missed.wanted())
+                    eager = missed
                 if queued is not None and verifier is not None and not self._was_tried(queued, verifier):
                     yield queued
                     if self._was_tried(queued, verifier):
                         continue
-                waits = [asyncio.create_task(wait) for wait in (stirred.wait(), connection.changed())]
-                try:
-                    await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for wait in waits:
-                        wait.cancel()
-                    await asyncio.gather(*waits, return_exceptions=True)
+                changed = [] if connection is None else [connection.changed()]
+                await first_of(stirred.wait(), *changed, timeout=LOOK_SECONDS)
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Have it answered or verified, with the events of `Assistant.reply` or `verify`; none if somebody was faster.
