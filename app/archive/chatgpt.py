@@ -81,13 +81,15 @@ def _node(key: str, entry: object, parent: str | None, default_model: str | None
     role = author.get("role")
     if not message or role not in ("user", "assistant", "tool", "system"):
         return Node(key, parent, None)
-    text = _said(content, kind, left_out)
+    remarked: Counter[str] = Counter()
+    text = _said(content, kind, remarked)
     if reason := _why_hidden(role, kind, message, metadata, bool(text)):
         if text or kind in HIDDEN:
             left_out[reason] += 1
         return Node(key, parent, None)
     if not text:
         return Node(key, parent, None)
+    left_out.update(remarked)
     model = name_of(metadata.get("model_slug")) or default_model
     return Node(
         key,

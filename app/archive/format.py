@@ -184,7 +184,8 @@ def conversation(raw: msgspec.Raw) -> Whole:
         raise Unsuitable(_plain(error)) from None
     messages = tuple(_message(message, record.id) for message in _parents_first(record.messages))
     ids = {message.id for message in messages}
-    waiting = [queued.message for queued in record.queue if queued.message is not None]
+    queue = tuple(_queued(queued, record.id) for queued in record.queue)
+    waiting = [queued.message_id for queued in queue if queued.message_id is not None]
     answers = {message.id for message in messages if message.role == "assistant"}
     if len(set(waiting)) < len(waiting) or not answers.issuperset(waiting):
         raise Unsuitable("what waits in its queue is not one of its answers, or waits there twice")
@@ -200,7 +201,7 @@ def conversation(raw: msgspec.Raw) -> Whole:
             pinned=record.pinned,
         ),
         messages,
-        tuple(_queued(queued, record.id) for queued in record.queue),
+        queue,
     )
 
 

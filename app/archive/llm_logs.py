@@ -19,6 +19,7 @@ from app.archive.tree import Foreign, Node, content_id, name_of, time_of
 from storage import Role
 
 SOURCE = "llm"
+LONGEST_TITLE = 120
 ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 
@@ -53,26 +54,24 @@ class _Logs:
 
     def conversation(self, key: str) -> Foreign:
         left_out: Counter[str] = Counter()
-        nodes: dict[str, Node] = {}
+        said = _Said()
         tip = None
         for node in self._old(key, left_out):
-            tip = _add(nodes, tip, node)
+            tip = said.add(tip, node)
         places: dict[str, str | None] = {}
         for turn in self.turns.get(key, ()):
-            tip = self._follow(turn, nodes, places, left_out) or tip
-        name = self.threads[key]["name"] if key in self.threads else self._names.get(key)
-        title = name or next((node.text for node in nodes.values() if node.role == "user"), "")
-        return Foreign(SOURCE, key, title[:120], list(nodes.values()), tip, left_out=left_out)
+            tip = self._follow(turn, said, places, left_out) or tip
+        nodes = list(said.nodes.values())
+        name = self._names.get(key) or (self.threads[key]["name"] if key in self.threads else None)
+        title = name or next((node.text for node in nodes if node.role == "user"), "")
+        return Foreign(SOURCE, key, title[:LONGEST_TITLE], nodes, tip, left_out=left_out)
 
     # ---- rows of prompts and responses -------------------------------------------------------------------------------
 
     def _old(self, key: str, left_out: Counter[str]) -> Iterator[Node]:
-        system = ""
         for row in self.responses.get(key, ()):
             created = time_of(row["datetime_utc"])
-            if (told := self._with_fragments(row, "system")) and told != system:
-                system = told
-                yield Node("", None, "system", told, created)
+            yield Node("", None, "system", self._with_fragments(row, "system"), created)
             asked = [self._with_fragments(row, "prompt"), *self._attached(row, left_out)]
             yield Node("", None, "user", "\n\n".join(part for part in asked if part), created)
             yield Node("", None, "assistant", row["response"] or "", created, _stats(row))
@@ -99,7 +98,7 @@ class _Logs:
     # ---- trees of messages -------------------------------------------------------------------------------------------
 
     def _follow(
-        self, turn: sqlite3.Row, nodes: dict[str, Node], places: dict[str, str | None], left_out: Counter[str]
+        self, turn: sqlite3.Row, said: _Said, places: dict[str, str | None], left_out: Counter[str]
     ) -> str | None:
         """Adds the branch that a turn ended with; the key of its last node.
 
@@ -119,7 +118,7 @@ class _Logs:
                 left_out["tool outputs"] += 1
             elif text:
                 stats = _stats(turn) if row["hash"] == tip else {}
-                key = _add(nodes, key, Node("", None, role, text, created, stats))
+                key = said.add(key, Node("", None, role, text, created, stats))
             places[row["hash"]] = key
         return places.get(tip)
 
@@ -173,13 +172,23 @@ class _Logs:
         return groups
 
 
-def _add(nodes: dict[str, Node], parent: str | None, node: Node) -> str | None:
-    """Puts a node after another, unless the same is said there already; its key is what it and all before it say."""
-    if not node.text:
-        return parent
-    key = content_id(parent or "", node.role or "", node.text)
-    nodes.setdefault(key, replace(node, key=key, parent=parent))
-    return key
+class _Said:
+    """The nodes of one conversation, by a key of what each and all before it say, so that nothing is there twice."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._told: dict[str | None, str] = {}
+        """The last system prompt before each; `llm` repeats it with every question."""
+
+    def add(self, parent: str | None, node: Node) -> str | None:
+        """Puts a node after another; its key, or that of the other where it says nothing new."""
+        told = self._told.get(parent, "")
+        if not node.text or (node.role == "system" and node.text == told):
+            return parent
+        key = content_id(parent or "", node.role or "", node.text)
+        self.nodes.setdefault(key, replace(node, key=key, parent=parent))
+        self._told[key] = node.text if node.role == "system" else told
+        return key
 
 
 def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:

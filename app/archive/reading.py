@@ -189,7 +189,7 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
         raise Unreadable(f"{path} is the database in use; there is nothing to import from it.")
     copied = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-import-"))) / "copy.db"
     copy = stack.enter_context(closing(sqlite3.connect(copied, check_same_thread=False)))
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+    with closing(sqlite3.connect(_address(path), uri=True)) as source:
         source.backup(copy)
     tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if {"_sqlite_migrations", "conversations", "messages", "memories"} <= tables:
@@ -198,6 +198,12 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
     if llm_logs.is_llm(tables):
         return "logs of llm", _from_llm(copy)
     raise Unreadable(f"{path} is a database of another program; what can be imported is {KINDS}.")
+
+
+def _address(path: Path) -> str:
+    """Where it is opened from. Without its side files nobody has it open, and then opening it leaves none either."""
+    used = any(path.with_name(path.name + side).exists() for side in ("-wal", "-journal"))
+    return f"{path.absolute().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
 
 
 def _from_llm(copy: sqlite3.Connection) -> Iterator[Found]:

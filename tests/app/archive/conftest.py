@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from storage import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "data" / "outrider.db")) as store:
+        yield store
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "other" / "outrider.db")) as store:
+        yield store

@@ -1,0 +1,182 @@
+"""ChatGPT's exports, in the shapes that they have had: `tests/data/chatgpt.json` has one of each trouble."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.archive import chatgpt, tree
+from app.archive.errors import Unreadable, Unsuitable
+from app.archive.reading import import_file
+from storage import Store, Whole
+
+SAMPLE = Path(__file__).parent.parent.parent / "data" / "chatgpt.json"
+UNPACKING, PICTURES = 0, 1
+
+
+def sample(number: int) -> Whole:
+    return tree.whole(chatgpt.conversation(json.loads(SAMPLE.read_text(encoding="utf-8"))[number]))
+
+
+def node(parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any]:
+    content = {"content_type": "text", "parts": [text]}
+    return {"parent": parent, "message": {"author": {"role": role}, "content": content, **more}}
+
+
+def made(mapping: dict[str, Any], **more: Any) -> Whole:
+    return tree.whole(chatgpt.conversation({"title": "t", "id": "1", "mapping": mapping, **more}))
+
+
+def test_branches_dates_models_and_what_is_shown() -> None:
+    whole = sample(UNPACKING)
+    question, first, second, edited = whole.messages
+    assert [message.text for message in whole.messages] == [
+        "how do I unpack a tarball?", "Use `tar`.", "tar -x\n\nthen ls", "and a zip?",
+    ]  # fmt: skip
+    assert (question.parent_id, edited.parent_id) == (None, None)
+    assert (first.parent_id, second.parent_id) == (question.id, question.id)
+    assert (first.status, second.status) == ("done", "stopped")
+    assert first.stats == {"source": "ChatGPT", "model": "gpt-4"} and second.stats["model"] == "gpt-4o"
+    assert question.stats == {}
+    assert first.created == "2024-03-05T16:00:02.250+00:00"
+    conversation = whole.conversation
+    assert (conversation.title, conversation.tip_id) == ("Unpacking", second.id)
+    assert conversation.created == "2024-03-05T16:00:00.000+00:00"
+    assert conversation.updated == "2024-03-05T17:00:00.500+00:00"
+
+
+def test_an_answer_around_its_tools_is_one_answer() -> None:
+    whole = sample(PICTURES)
+    asked, answer, odd = whole.messages
+    assert asked.text == "[picture: not in the import]\n\nwhat is on it?"
+    assert answer.text == "First I draw.\n\n[picture: not in the import]\n\n````sh\nls ```\n````"
+    assert answer.stats == {"source": "ChatGPT", "model": "o3"}
+    assert odd.text == "[hologram: not in the import]"
+    assert [message.parent_id for message in whole.messages] == [None, asked.id, answer.id]
+    assert whole.conversation.tip_id == odd.id
+    assert {message.created for message in whole.messages} == {"2024-03-06T04:40:00.000+00:00"}
+
+
+def test_what_cannot_be_imported_is_told_and_the_rest_is_imported(store: Store) -> None:
+    report = import_file(store, SAMPLE)
+    assert report.kind == "ChatGPT export"
+    assert [result.outcome for result in report.results] == ["new", "new", "failed", "failed", "failed"]
+    assert [result.problem for result in report.results[2:]] == [
+        "it has no messages (no `mapping`)",
+        "it holds no message that could be shown",
+        "2 of its messages come before themselves",
+    ]
+    assert report.left_out == {
+        "custom instructions": 1,
+        "thoughts": 1,
+        "tool calls": 1,
+        "tool outputs": 1,
+        "attachments (picture)": 2,
+        "content of the kind hologram": 1,
+    }
+    assert len(store.conversations()) == 2 and store.search("secret") == []
+    assert [hit.message.text for hit in store.search("zip")] == ["and a zip?"]
+
+
+def test_the_second_time_changes_nothing_and_a_later_export_adds(store: Store, tmp_path: Path) -> None:
+    import_file(store, SAMPLE)
+    again = import_file(store, SAMPLE)
+    assert [result.outcome for result in again.results[:2]] == ["same", "same"] and not again.left_out
+    later = json.loads(SAMPLE.read_text(encoding="utf-8"))[:1]
+    later[0]["mapping"]["u2"] = node("a2", "user", "thanks")
+    later[0]["current_node"] = "u2"
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps(later), encoding="utf-8")
+    (result,) = import_file(store, path).results
+    assert (result.outcome, result.messages) == ("added", 1)
+    assert result.conversation_id is not None
+    assert [message.text for message in store.thread(result.conversation_id)][-2:] == ["tar -x\n\nthen ls", "thanks"]
+    copied = import_file(store, path, again=True).results[0]
+    assert (copied.outcome, copied.messages) == ("new", 5)
+
+
+@pytest.mark.parametrize("names", [["conversations.json"], ["conversations-000.json", "conversations-001.json"]])
+def test_the_archive_as_it_was_downloaded(store: Store, tmp_path: Path, names: list[str]) -> None:
+    listed = json.loads(SAMPLE.read_text(encoding="utf-8"))[:2]
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("user.json", '{"id": "me"}')
+        archive.writestr("file-x.dat", b"\0\1")
+        for at, name in enumerate(names):
+            archive.writestr(f"folder/{name}", json.dumps(listed[at :: len(names)]))
+    assert [result.outcome for result in import_file(store, path).results] == ["new", "new"]
+
+
+def test_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("photo.jpg", b"\0")
+    with pytest.raises(Unreadable, match=r"photos\.zip holds no conversations\.json"):
+        import_file(store, path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(Unreadable, match="download it again"):
+        import_file(store, path)
+
+
+def test_children_are_enough_where_parents_are_missing() -> None:
+    first, second = node(None, "user", "a"), node(None, "assistant", "b")
+    del first["parent"], second["parent"]
+    whole = made({"second": second, "first": {**first, "children": ["second", 3, "gone"]}})
+    assert [(message.role, message.parent_id) for message in whole.messages] == [
+        ("user", None),
+        ("assistant", whole.messages[0].id),
+    ]
+
+
+def test_what_follows_a_hidden_message_follows_the_one_before_it() -> None:
+    mapping = {
+        "a": node(None, "user", "a"),
+        "b": node("a", "system", "remember this"),
+        "c": node("b", "assistant", "c"),
+        "d": node("b", "assistant", "d"),
+    }
+    whole = made(mapping, current_node="b")
+    first, second, third = whole.messages
+    assert (second.parent_id, third.parent_id) == (first.id, first.id)
+    assert whole.conversation.tip_id == first.id
+
+
+def test_twins_are_two_messages() -> None:
+    mapping = {"a": node(None, "user", "a"), "b": node("a", "assistant", "b"), "c": node("a", "assistant", "b")}
+    assert len({message.id for message in made(mapping).messages}) == 3
+
+
+def test_half_a_character_and_a_hostile_model_do_no_harm() -> None:
+    mapping = {"a": node(None, "assistant", "\ud83d\x1b[2J", metadata={"model_slug": "x\x1b]0;y\x07" + "z" * 500})}
+    (message,) = made(mapping).messages
+    assert message.text == "?\x1b[2J"  # As it is; the screen cleans what it shows.
+    assert message.stats["model"] == "x]0;y" + "z" * 115
+
+
+FIELDS = (
+    "parent", "children", "message", "author", "role", "content", "content_type", "parts", "text", "metadata",
+    "create_time", "a", "b", "id",
+)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=8) | st.sampled_from(["user", "assistant", "a", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON, max_size=3), JSON, JSON)
+def test_nothing_in_it_is_taken_for_granted(mapping: dict[str, Any], tip: Any, when: Any) -> None:
+    try:
+        whole = made(mapping, current_node=tip, create_time=when)
+    except Unsuitable:
+        return
+    ids = [message.id for message in whole.messages]
+    assert whole.conversation.tip_id in ids
+    for at, message in enumerate(whole.messages):
+        assert message.parent_id is None or message.parent_id in ids[:at]

@@ -1,0 +1,112 @@
+"""Logs that three versions of `llm` wrote, one after another on the same file (`tests/data/llm-*.sql`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.archive.errors import Unreadable
+from app.archive.reading import Report, import_file
+from storage import Message, Store
+
+DATA = Path(__file__).parent.parent.parent / "data"
+BRIEF = [
+    ("system", "Be brief."),
+    ("user", "how do I unpack a tarball?"),
+    ("assistant", "Use tar -xf."),
+    ("user", "and a zip?"),
+    ("assistant", "Then unzip a.zip."),
+]
+WHY = [("user", "why?"), ("assistant", "Because tar keeps permissions.")]
+
+
+def logs(folder: Path, version: str) -> Path:
+    path = folder / f"logs-{version}.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((DATA / f"llm-{version}.sql").read_text(encoding="utf-8"))
+    return path
+
+
+def read(store: Store, path: Path) -> Report:
+    report = import_file(store, path)
+    assert report.kind == "logs of llm"
+    return report
+
+
+def thread_with(store: Store, text: str) -> list[Message]:
+    """The one shown branch in which this is said."""
+    threads = [store.thread(found.id) for found in store.conversations()]
+    (thread,) = (thread for thread in threads if any(message.text == text for message in thread))
+    return thread
+
+
+def spoken(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+def test_the_first_tables(store: Store, tmp_path: Path) -> None:
+    report = read(store, logs(tmp_path, "0.13"))
+    assert [(result.outcome, result.messages) for result in report.results] == [("new", 5), ("new", 2)]
+    thread = thread_with(store, "how do I unpack a tarball?")
+    assert spoken(thread) == BRIEF
+    assert store.conversation(thread[0].conversation_id).title == "how do I unpack a tarball?"
+    assert thread[-1].stats == {"source": "llm", "model": "scripted", "seconds": 0.0}
+    assert thread[0].created == "2026-11-22T06:27:53.874+00:00"
+    assert store.conversation(thread[0].conversation_id).updated == thread[-1].created
+    assert spoken(thread_with(store, "Sure.")) == [("user", "one more é\x1b[2J?"), ("assistant", "Sure.")]
+
+
+def test_fragments_are_text_and_attachments_remarks(store: Store, tmp_path: Path) -> None:
+    report = read(store, logs(tmp_path, "0.26"))
+    thread = thread_with(store, "A blue dot.")
+    assert spoken(thread) == [
+        ("system", "You read manuals."),
+        ("user", "TAR(1) User Commands\nwhat is this?"),
+        ("assistant", "It is a manual page."),
+        ("user", "and this?\n\n[attachment image/png: not in the import]"),
+        ("assistant", "A blue dot."),
+    ]
+    assert thread[-1].stats["output_tokens"] == 5
+    assert spoken(thread_with(store, "what is the weather there?")) == [
+        ("user", "what is the weather there?"),
+        ("assistant", "Sunny, says the tool."),
+    ]
+    assert report.left_out == {"attachments (image/png)": 1}
+
+
+def test_the_tree_of_messages(store: Store, tmp_path: Path) -> None:
+    report = read(store, logs(tmp_path, "0.36"))
+    assert spoken(thread_with(store, "why?")) == BRIEF + WHY
+    assert spoken(thread_with(store, "what is the weather?")) == [
+        ("user", "what is the weather?"),
+        ("assistant", "The weather is fine."),
+    ]
+    forked = thread_with(store, "A shorter answer.")
+    assert spoken(forked) == [("user", "TAR(1) User Commands\nwhat is this?"), ("assistant", "A shorter answer.")]
+    everything = store.messages(forked[0].conversation_id)
+    assert [message.text for message in everything[1:]] == ["It is a manual.", "A shorter answer."]
+    assert {message.parent_id for message in everything[1:]} == {everything[0].id}
+    assert report.left_out == {"attachments (image/png)": 2, "thoughts": 1, "tool calls": 1, "tool outputs": 1}
+
+
+def test_an_upgraded_file_continues_what_was_imported_before(store: Store, tmp_path: Path) -> None:
+    read(store, logs(tmp_path, "0.13"))
+    report = read(store, logs(tmp_path, "0.36"))
+    outcomes = {result.title: (result.outcome, result.messages) for result in report.results}
+    assert outcomes["how do I unpack a tarball?"] == ("added", 2)
+    assert outcomes["one more é\x1b[2J?"] == ("same", 0)
+    assert spoken(thread_with(store, "why?")) == BRIEF + WHY
+    before = len(store.conversations())
+    assert {result.outcome for result in read(store, tmp_path / "logs-0.36.db").results} == {"same"}
+    assert len(store.conversations()) == before
+
+
+def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
+    path = logs(tmp_path, "0.26")
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(Unreadable, match=path.name):
+        import_file(store, path)
+    assert store.conversations() == []
