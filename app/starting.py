@@ -121,6 +121,15 @@ class Starting:
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         return self.events(lambda assistant: assistant.reply(conversation_id, prompt))
 
+    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+        return self.events(lambda assistant: assistant.edit(message_id, text))
+
+    def regenerate(self, message_id: str) -> AsyncIterator[Event]:
+        return self.events(lambda assistant: assistant.regenerate(message_id))
+
+    def resume(self, message_id: str) -> AsyncIterator[Event]:
+        return self.events(lambda assistant: assistant.resume(message_id))
+
     def verify(self, message_id: str) -> AsyncIterator[Event]:
         return self.events(lambda assistant: assistant.verify(message_id))
 
