@@ -10,7 +10,11 @@ class Asked(Database):
         """The texts of the last `limit` questions, oldest first, each once, where it was last asked."""
         with self._read() as database:
             rows = database.execute(
-                "SELECT text FROM messages WHERE role = 'user' AND text != '' ORDER BY key DESC LIMIT ?", (limit,)
+                """
+                SELECT text FROM messages WHERE role = 'user' AND text != '' AND deleted IS NULL
+                ORDER BY key DESC LIMIT ?
+                """,
+                (limit,),
             ).fetchall()
         latest = dict.fromkeys(row[0] for row in rows)
         return list(reversed(latest))

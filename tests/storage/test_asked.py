@@ -12,3 +12,5 @@ def test_questions_come_once_where_they_were_last_asked(
     store.add_message(conversation.id, "assistant", "tar xf", parent_id=question.id, status="done")
     assert store.asked(100) == [question.text, "df", "ls"]
     assert store.asked(2) == ["df", "ls"]
+    store.delete(other.id)
+    assert store.asked(100) == [question.text]
