@@ -165,8 +165,8 @@ def m004_queue(database: sqlite_utils.Database) -> None:
 
 # `deleted` is when something was put in the bin, and the same for all that went along with it, so that this comes back
 # together; it is the one thing about a finished message that may change. What is in the bin is in no index: the
-# views are what the indexes are of. One letter, typed as the beginning of a word, takes 14 ms in 100,000 messages with
-# its own prefix index and 80 ms without.
+# views are what the indexes are of. In 100,000 messages the beginning of a word takes 13 ms where it has an index of
+# its own; without that, one letter takes 80 ms and four take 30. Four such indexes are a third of the database.
 
 
 @migration
@@ -213,11 +213,11 @@ def m005_bin_and_titles(database: sqlite_utils.Database) -> None:
         CREATE VIEW titles_found AS SELECT key, title FROM conversations WHERE deleted IS NULL;
         CREATE VIRTUAL TABLE messages_fts USING fts5 (
             text, content='messages_found', content_rowid='key',
-            tokenize='porter unicode61 remove_diacritics 2', prefix='1 2 3'
+            tokenize='porter unicode61 remove_diacritics 2', prefix='1 2 3 4'
         );
         CREATE VIRTUAL TABLE titles_fts USING fts5 (
             title, content='titles_found', content_rowid='key',
-            tokenize='porter unicode61 remove_diacritics 2', prefix='1 2 3'
+            tokenize='porter unicode61 remove_diacritics 2', prefix='1 2 3 4'
         );
         INSERT INTO messages_fts (messages_fts) VALUES ('rebuild');
         INSERT INTO titles_fts (titles_fts) VALUES ('rebuild');

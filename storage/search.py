@@ -64,7 +64,7 @@ class Search(Database):
         English endings are ignored ("unpacking" finds "unpack"), and the last word may be the beginning of one. A
         title counts ten times as much as a message.
         """
-        if not (query := _quoted(words)):
+        if not (query := quoted(words)):
             return []
         with self._read() as database:
             rows = database.query(
@@ -91,7 +91,7 @@ class Search(Database):
 
     def search(self, words: str, limit: int = 50) -> list[Hit]:
         """Finished messages that contain all the words, best match first; words as for `find`."""
-        if not (query := _quoted(words)):
+        if not (query := quoted(words)):
             return []
         with self._read() as database:
             rows = database.query(
@@ -110,7 +110,7 @@ class Search(Database):
             return [Hit(message_from(row), row["snippet"]) for row in rows]
 
 
-def _quoted(words: str) -> str:
+def quoted(words: str) -> str:
     """An FTS5 query in which each word is a quoted string, so that nothing a person types is query syntax.
 
     FTS5 reads its query up to the first NUL, and a quote inside a string is written twice.
