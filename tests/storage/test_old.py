@@ -1,0 +1,211 @@
+"""Databases that earlier versions left behind: dumps in `old/`, opened by this one with nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlite_utils
+
+from storage import StorageError, Store
+from storage.migrations import KNOWN, MIGRATIONS
+from tests.storage.test_bin import assert_sound
+
+REPOSITORY = Path(__file__).parents[2]
+OLD = Path(__file__).parent / "old"
+DUMPS = sorted(path.stem for path in OLD.glob("*.sql"))
+SHADOWS = "name NOT LIKE '%\\_fts\\_%' ESCAPE '\\'"
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+def load(dump: str, path: Path) -> Path:
+    """The database of a dump."""
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((OLD / f"{dump}.sql").read_text("utf-8"))
+    return path
+
+
+def schema(path: Path) -> set[tuple[str, str]]:
+    """Name and definition of everything in it."""
+    with closing(sqlite3.connect(path)) as connection:
+        return set(connection.execute(f"SELECT name, sql FROM sqlite_master WHERE {SHADOWS}"))
+
+
+def contents(path: Path, columns: dict[str, str] | None = None) -> Rows:
+    """All rows of its tables, by default with all columns."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [
+            name
+            for (name,) in connection.execute(
+                f"SELECT name FROM sqlite_master WHERE type = 'table' AND {SHADOWS} AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            )
+        ]
+        columns = columns or dict.fromkeys(names, "*")
+        return {name: connection.execute(f"SELECT {columns[name]} FROM {name}").fetchall() for name in columns}
+
+
+def columns_of(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {
+            name: ", ".join(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
+            for name in contents(path)
+            if name != "_sqlite_migrations"
+        }
+
+
+@pytest.fixture(params=DUMPS)
+def old(request: pytest.FixtureRequest, path: Path) -> Path:
+    return load(request.param, path)
+
+
+def test_there_is_a_dump_from_before_each_migration() -> None:
+    assert [f"m{number:03}" for number in range(1, len(KNOWN))] == DUMPS
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_a_migration_that_has_shipped_never_changes(dump: str, path: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.db"
+    with closing(sqlite3.connect(again, isolation_level=None)) as connection:
+        MIGRATIONS.apply(sqlite_utils.Database(connection), stop_before=KNOWN[DUMPS.index(dump) + 1])
+    assert schema(load(dump, path)) == schema(again)
+
+
+def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
+    columns, before = columns_of(old), contents(old)
+    untouched = shutil.copy(old, tmp_path / "untouched.db")
+    with closing(Store.open(old)) as store:
+        assert_sound(store)
+        threads = {one.title: [message.text for message in store.thread(one.id)] for one in store.conversations()}
+        assert threads["how do I unpack a tarball?"] == [
+            "how do I unpack a tarball?",
+            "Use `tar`:\n\n```sh\ntar -xzf archive.tar.gz\n```\n",
+            "and \"quoted\" 'words'; -- too?",
+            "",
+        ]
+        assert threads["Ünïcode title – with dashes"] == ["list files", "ls -la shows hidden ones, too"]
+        assert threads["cut off"] == ["count to three", "one two"] and threads["renamed"] == []
+        (cut,) = (
+            message for one in store.conversations() if one.title == "cut off" for message in store.thread(one.id)[1:]
+        )
+        assert (cut.status, cut.tokens, cut.provenance) == ("stopped", (1, 2), (True, False))
+        assert not any(one.pinned for one in store.conversations()) and store.deleted_conversations() == []
+        assert {hit.message.text for hit in store.search("naive cafe")} == {"bsdtar xf naïve_café_🦀.tar"}
+        assert [found.conversation.title for found in store.find("unicode dash")] == ["Ünïcode title – with dashes"]
+        assert [hit.message.text for hit in store.search("one two")] == ["one two"]
+        tarballs = store.find("tarball")[0].conversation
+        assert sorted(store.versions(tarballs.id).values()) == [(1, 2)]
+        if "queue" in before:
+            assert [(one.kind, one.text) for one in store.queued()] == [
+                ("ask", "and a zip?"),
+                ("verify", "list files"),
+                ("ask", "what is my address?"),
+                ("ask", "after the cut"),
+            ]
+        if "memories" in before:
+            kept = store.load_memory(tarballs.id, b"\x01" * 16)
+            assert kept == [(0, 3, bytes(range(40))), (3, 2, bytes(range(20)))]
+        store.delete(tarballs.id)
+        store.restore(tarballs.id)
+        store.pin(tarballs.id, True)
+        assert store.conversations()[0].title == tarballs.title
+
+    # Row for row, but for what was recovered, and then for what the bin has done.
+    after = contents(old, columns)
+    unfinished = {row[1] for row in before["messages"] if row[10] is not None}
+    assert {row[1] for row in after["messages"]} == {row[1] for row in before["messages"]}
+    assert [row for row in after["messages"] if row[1] not in unfinished] == [
+        row for row in before["messages"] if row[1] not in unfinished
+    ]
+    assert after["partials"] == [] and len(before["partials"]) == 1
+    for table in set(after) & {"memory_chunks", "queue"}:
+        assert after[table] == before[table]
+    assert contents(Path(untouched)) == contents(
+        old.with_name(f"{old.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+    )
+
+
+def test_it_is_then_as_a_new_one(old: Path, tmp_path: Path) -> None:
+    Store.open(old).close()
+    Store.open(tmp_path / "new.db").close()
+    assert schema(old) == schema(tmp_path / "new.db")
+
+
+def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("UPDATE conversations SET title = 'only in the log' WHERE title = 'renamed'")
+        connection.commit()
+        assert b"only in the log" not in old.read_bytes()
+        before = contents(old)  # As a crash leaves it: the log is there, and nobody has it open any more.
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{old}{suffix}", tmp_path / f"left.db{suffix}")
+    left = tmp_path / "left.db"
+    with closing(Store.open(left)) as store:
+        assert "only in the log" in [one.title for one in store.conversations()]
+    backup = left.with_name(f"{left.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+    assert contents(backup) == before
+
+
+@pytest.mark.parametrize("obstacle", ["TABLE titles_fts (x)", "VIEW messages_found AS SELECT 1"])
+def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, obstacle: str) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute(f"CREATE {obstacle}")
+    before, tables = contents(old), schema(old)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="already exists"):
+            Store.open(old)
+        assert (contents(old), schema(old)) == (before, tables)
+        backup = old.with_name(f"{old.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+        assert (contents(backup), schema(backup)) == (before, tables)
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute(f"DROP {obstacle.split(' (')[0].split(' AS')[0]}")
+    with closing(Store.open(old)) as store:
+        assert len(store.conversations()) == len(before["conversations"])
+
+
+@pytest.fixture
+def large(path: Path) -> Iterator[Path]:
+    """An old database whose migration takes a while."""
+    load("m004", path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executemany(
+            "INSERT INTO messages (id, conversation_id, role, text, status, created)"
+            " SELECT ?, id, 'user', ?, 'done', '' FROM conversations WHERE title = 'renamed'",
+            ((f"{number:016x}", f"text number {number} " * 40) for number in range(5000)),
+        )
+        connection.commit()
+    yield path
+
+
+def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
+    """Whether it comes before, in or after the migration: the database is as it was, or as it should be."""
+    before = contents(large)
+    command = [
+        sys.executable,
+        "-c",
+        f"from pathlib import Path; from storage import Store; Store.open(Path({str(large)!r}))",
+    ]
+    backup = large.with_name(f"{large.name}.before-{KNOWN[4]}")
+    for _ in range(3):
+        if len(contents(large)["_sqlite_migrations"]) == len(KNOWN):
+            break
+        with subprocess.Popen(command, cwd=REPOSITORY) as process:
+            while not backup.exists() and process.poll() is None:  # It is about to change the tables.
+                time.sleep(0.001)
+            process.kill()
+        backup.unlink(missing_ok=True)
+    with closing(Store.open(large)) as store:
+        assert_sound(store)
+        renamed = next(one.id for one in store.conversations() if one.title == "renamed")
+        assert len(store.messages(renamed)) == 5000 and len(store.search("number 4321", limit=9)) == 1
+    assert len(contents(large)["messages"]) == len(before["messages"])
