@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.command import FAILED, USAGE, fail, settings_with
+from app import completing
+from app.command import USAGE, fail, settings_with
 
 Format = Annotated[
     Literal["md", "json", "html"] | None,
@@ -17,7 +18,12 @@ Format = Annotated[
 
 def export(
     conversations: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="As `outrider history` lists it. Default: the last.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...",
+            help="As `outrider history` lists it. Default: the last.",
+            autocompletion=completing.conversations,
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation.")] = False,
     format: Format = None,
@@ -33,18 +39,19 @@ def export(
     if everything and conversations:
         fail("Name conversations or give --all, not both.", USAGE)
     settings, folders = settings_with()
-    from app.archive.errors import ArchiveError
     from app.archive.moving import export_to
-    from app.archive.writing import Format as Formats
 
-    chosen: Formats = format or _format_of(out)
-    try:
-        code = export_to(
-            out, conversations or [], settings, folders, format=chosen, everything=everything, branches=branches
+    raise typer.Exit(
+        export_to(
+            out,
+            conversations or [],
+            settings,
+            folders,
+            format=format or _format_of(out),
+            everything=everything,
+            branches=branches,
         )
-    except ArchiveError as error:
-        fail(str(error), FAILED)
-    raise typer.Exit(code)
+    )
 
 
 def import_(

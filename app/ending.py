@@ -66,6 +66,7 @@ def guarded(command: Callable[[], object]) -> None:
 
 def code_of(error: Exception) -> int | None:
     """The exit code of an error that a person can mend, whose text says how; None for a bug."""
+    from app.archive.errors import ArchiveError
     from app.config import ConfigError
     from app.drafters import DrafterFailed
     from app.prompts import PromptsError
@@ -75,4 +76,4 @@ def code_of(error: Exception) -> int | None:
 
     if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
         return USAGE
-    return FAILED if isinstance(error, (DrafterError, StorageError, DrafterFailed)) else None
+    return FAILED if isinstance(error, (ArchiveError, DrafterError, StorageError, DrafterFailed)) else None

@@ -15,10 +15,9 @@ from app.archive.errors import ArchiveError
 from app.archive.reading import Report, Result, import_file
 from app.archive.writing import Format, every_conversation, export_conversations, write_to
 from app.config import Folders, Settings
+from app.ending import FAILED, OK, complain
 from app.sanitise import sanitise
 from storage import Store
-
-OK, FAILED = 0, 1
 
 
 def export_to(
@@ -37,16 +36,16 @@ def export_to(
         if everything:
             chosen = every_conversation(store)
         elif not chosen:
-            chosen = every_conversation(store)[-1:]
+            chosen = [found.id for found in store.recent_conversations(1)]
             if not chosen:
-                _say("there is no conversation to export")
+                complain("there is no conversation to export")
                 return FAILED
         if path is None:
             sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # Whatever the terminal's is.
             write_to(sys.stdout, store, chosen, format, settings=settings, branches=branches)
         else:
             written = export_conversations(store, chosen, format, path, settings=settings, branches=branches)
-            _say(f"{_count(len(chosen), 'conversation')} in {written}")
+            complain(f"{_count(len(chosen), 'conversation')} in {written}")
     return OK
 
 
@@ -58,11 +57,11 @@ def import_from(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
             try:
                 report = import_file(store, path, again=again, heard=_print)
             except ArchiveError as error:
-                _say(str(error))
+                complain(str(error))
                 code = FAILED
                 continue
             for sentence in told(report, path):
-                _say(sentence)
+                complain(sentence)
             if any(result.outcome == "failed" for result in report.results):
                 code = FAILED
     return code
@@ -104,10 +103,6 @@ def _title(result: Result) -> str:
 
 def _count(number: int, thing: str, things: str = "") -> str:
     return f"{number} {thing if number == 1 else things or thing + 's'}"
-
-
-def _say(sentence: str) -> None:
-    print(f"outrider: {sentence}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from itertools import groupby
-from typing import Any
 from urllib.parse import quote
 
 from markdown_it import MarkdownIt
@@ -21,16 +20,19 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from app.answer import INCOMPLETE
 from app.sanitise import sanitise
 
 DRAFTED, VERIFIED = "\u2e40", "\u2e41"
 """The marks, which hardly any text has; one that has is not shaded."""
+MARKED, SHADING = "marked", "shading"
+"""Of a text that is rendered: whether marks in it are ours, and whether what comes now was drafted."""
 OPEN, CLOSE = '<span class="drafted">', "</span>"
 LONGEST = 50_000
 """Characters; a longer answer is shown as plain text: no answer of a model is as long, and hostile ones of 100,000
 brackets take the parser a minute."""
 
+INCOMPLETE = "\ufffd"
+"""What a decoder puts for half a character."""
 _MARKS = re.compile(f"([{DRAFTED}{VERIFIED}])")
 _STRUCTURE = re.compile(r"(?:(?:[-*+>#|=:_]+|\d{1,9}[.)]|(?:```|~~~)[^\n]*)(?:\s+|$))*")
 """What may begin a line and belongs to no word: before it, a mark would make a paragraph of a list."""
@@ -44,11 +46,12 @@ def render(text: str, drafted: Sequence[Span] = ()) -> str:
     """HTML of an answer; `drafted`: ranges of characters in it, in their order."""
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>\n"
-    plain = _html(text)
+    plain = str(_MARKDOWN.render(text, {}))
     if not drafted or DRAFTED in text or VERIFIED in text:
         return plain
     for within in ("", "\n", "\n\n"):
-        shaded = _html(_marked(text, [_widened(text, span, within) for span in drafted]))
+        marked = _marked(text, [_widened(text, span, within) for span in drafted])
+        shaded = str(_MARKDOWN.render(marked, {MARKED: True}))
         if shaded.replace(OPEN, "").replace(CLOSE, "") == plain:
             return shaded
     return plain
@@ -106,64 +109,61 @@ def _word(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _html(text: str) -> str:
-    return str(_MARKDOWN.render(text))
-
-
 class _Shaded(RendererHTML):
-    """Makes spans of marks, wherever text is shown; each is closed before its element is."""
+    """Makes spans of marks, wherever text is shown; each is closed before its element is.
 
-    def __init__(self, parser: Any = None) -> None:
-        super().__init__(parser)
-        self._drafted = False
-
-    def render(self, tokens: Sequence[Token], options: OptionsDict, env: EnvType) -> str:
-        self._drafted = False
-        return super().render(tokens, options, env)
+    What it knows of a text is in `env`, since several threads may render at once.
+    """
 
     def renderToken(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         for name, value in token.attrs.items():
             if isinstance(value, str):
-                token.attrs[name] = self._unmarked(value)
+                token.attrs[name] = _unmarked(value, env)
         return super().renderToken(tokens, idx, options, env)
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return self._spans(tokens[idx].content)
+        return _spans(tokens[idx].content, env)
 
     def code_inline(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return f"<code>{self._spans(tokens[idx].content)}</code>"
+        return f"<code>{_spans(tokens[idx].content, env)}</code>"
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return f"<pre><code>{self._spans(tokens[idx].content)}</code></pre>\n"
+        return f"<pre><code>{_spans(tokens[idx].content, env)}</code></pre>\n"
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        language = escape(" ".join(self._unmarked(tokens[idx].info).split()[:1]))
+        language = escape(" ".join(_unmarked(tokens[idx].info, env).split()[:1]))
         label = f' data-language="{language}"' if language else ""
-        return f"<pre{label}><code>{self._spans(tokens[idx].content)}</code></pre>\n"
+        return f"<pre{label}><code>{_spans(tokens[idx].content, env)}</code></pre>\n"
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
-        about = self._unmarked(token.content)
-        address = self._unmarked(str(token.attrs.get("src", "")))
+        about = _unmarked(token.content, env)
+        address = _unmarked(str(token.attrs.get("src", "")), env)
         return f'<em class="picture">Picture: {escape(about)} {escape(address)}</em>'
 
-    def _spans(self, content: str) -> str:
-        pieces: list[str] = []
-        for piece in _MARKS.split(content):
-            if piece in (DRAFTED, VERIFIED):
-                self._drafted = piece == DRAFTED
-            elif piece:
-                pieces.append(f"{OPEN}{escape(piece)}{CLOSE}" if self._drafted else escape(piece))
-        return "".join(pieces)
 
-    def _unmarked(self, text: str) -> str:
-        """What is not shown as text, without marks; what follows is shaded as they say."""
-        for mark in (DRAFTED, VERIFIED):
-            text = text.replace(quote(mark), mark)
-        if marks := _MARKS.findall(text):
-            self._drafted = marks[-1] == DRAFTED
-        return _MARKS.sub("", text)
+def _spans(content: str, env: EnvType) -> str:
+    if MARKED not in env:
+        return escape(content)
+    pieces: list[str] = []
+    for piece in _MARKS.split(content):
+        if piece in (DRAFTED, VERIFIED):
+            env[SHADING] = piece == DRAFTED
+        elif piece:
+            pieces.append(f"{OPEN}{escape(piece)}{CLOSE}" if env.get(SHADING) else escape(piece))
+    return "".join(pieces)
+
+
+def _unmarked(text: str, env: EnvType) -> str:
+    """What is not shown as text, without marks; what follows is shaded as they say."""
+    if MARKED not in env:
+        return text
+    for mark in (DRAFTED, VERIFIED):
+        text = text.replace(quote(mark), mark)
+    if marks := _MARKS.findall(text):
+        env[SHADING] = marks[-1] == DRAFTED
+    return _MARKS.sub("", text)
 
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Shaded).enable(["table", "strikethrough"])

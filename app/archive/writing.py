@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -17,6 +17,7 @@ from app.archive.errors import Unwritable
 from app.archive.shading import Decode
 from app.config import Folders, Settings
 from app.sanitise import sanitise
+from app.version import version_line
 from storage import Conversation, Store
 
 Format = Literal["md", "json", "html"]
@@ -66,7 +67,7 @@ def export_pieces(
     if format == "json":
         from app.archive.format import encode
 
-        return encode(conversations, settings, _program())
+        return encode(conversations, settings, version_line())
     if format == "html":
         from app.archive.page import page
 
@@ -78,7 +79,7 @@ def export_pieces(
 
 def every_conversation(store: Store) -> list[str]:
     """The ids of all that are not deleted, in an order in which an import makes the same list of them."""
-    return [found.id for found in sorted(reversed(store.conversations()), key=lambda found: found.updated)]
+    return [found.id for found in reversed(store.recent_conversations(most=sys.maxsize))]
 
 
 def export_folder(folders: Folders) -> Path:
@@ -141,10 +142,3 @@ def _write(pieces: Iterable[str], path: Path) -> Path:
         Path(unfinished).unlink(missing_ok=True)
         raise
     return path
-
-
-def _program() -> str:
-    try:
-        return f"outrider {version('outrider')}"
-    except PackageNotFoundError:
-        return "outrider"

@@ -1,0 +1,140 @@
+"""`outrider export` and `outrider import` as scripts see them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from storage import Store
+from tests.app.commands import Outrider, runner
+from tests.serving import REPOSITORY
+
+CHATGPT = REPOSITORY / "tests" / "data" / "chatgpt.json"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path) -> Outrider:
+    return runner(monkeypatch, capsys, home, home / "no drafter")
+
+
+@pytest.fixture
+def kept(home: Path) -> Iterator[Store]:
+    """The database that the commands use."""
+    with closing(Store.open(home / "data" / "outrider.db")) as store:
+        yield store
+
+
+@pytest.fixture
+def two(kept: Store) -> list[str]:
+    """The ids of two conversations, the second the later one."""
+    ids = []
+    for title in ("tarballs", "zips\x1b[2J"):
+        conversation = kept.create_conversation(title).id
+        asked = kept.add_message(conversation, "user", f"about {title}", parent_id=None, status="done")
+        kept.add_message(conversation, "assistant", "yes\x1b]0;x\x07", parent_id=asked.id, status="done")
+        kept.add_message(conversation, "assistant", "no", parent_id=asked.id, status="done")
+        ids.append(conversation)
+    return ids
+
+
+def test_the_last_conversation_goes_to_stdout(outrider: Outrider, two: list[str], kept: Store) -> None:
+    kept.pin(two[0], True)
+    exported = outrider("export")
+    assert exported.code == 0 and exported.err == ""
+    assert exported.out.startswith("# zips\n") and "no\n" in exported.out and "yes" not in exported.out
+    everything = outrider("export", "--branches", "--format", "html")
+    assert everything.out.startswith("<!DOCTYPE html>") and "yes" in everything.out
+    assert "\x1b" not in exported.out + everything.out
+
+
+def test_named_ones_in_their_order_each_once(outrider: Outrider, two: list[str]) -> None:
+    exported = outrider("export", two[1], two[0], two[1])
+    assert [line for line in exported.out.splitlines() if line.startswith("# ")] == [
+        "# Conversations",
+        "# zips",
+        "# tarballs",
+    ]
+
+
+def test_everything_to_a_file_and_back(outrider: Outrider, two: list[str], kept: Store, tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+    exported = outrider("export", "--all", "-o", str(path))
+    assert (exported.code, exported.out) == (0, "") and f"2 conversations in {path}" in exported.err
+    assert [item["id"] for item in json.loads(path.read_text(encoding="utf-8"))["conversations"]] == two
+    kept.erase(two[0])
+    imported = outrider("import", str(path))
+    assert imported.code == 0
+    assert imported.out.splitlines() == [f"{two[0]}  new  tarballs", f"{two[1]}  same  zips"]
+    assert "Outrider export, 2 conversations: 1 imported, 1 already here; 3 messages" in imported.err
+    again = outrider("import", "--again", str(path))
+    assert [line.split("  ")[1] for line in again.out.splitlines()] == ["new", "new"]
+    assert len(kept.conversations()) == 4
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE"), ("a.JSON", "{"), ("a.md", "# "), ("a", "# ")])
+def test_the_name_of_the_file_says_what_it_is(
+    outrider: Outrider, two: list[str], tmp_path: Path, name: str, begins: str
+) -> None:
+    assert outrider("export", "-o", str(tmp_path / name)).code == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+
+
+def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: Store) -> None:
+    imported = outrider("import", str(CHATGPT))
+    assert imported.code == 1
+    assert [line.split("  ")[1:] for line in imported.out.splitlines()] == [
+        ["new", "Unpacking"],
+        ["new", "Tools and pictures"],
+    ]
+    assert "ChatGPT export, 5 conversations: 2 imported, 3 not imported; 7 messages" in imported.err
+    assert "left out: " in imported.err and "1 custom instructions" in imported.err
+    assert "not imported: An empty shell: it has no messages" in imported.err
+    assert len(kept.conversations()) == 2
+
+
+def test_several_files_of_which_one_is_none(outrider: Outrider, two: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    outrider("export", two[0], "-o", str(path))
+    imported = outrider("import", str(tmp_path / "gone.json"), str(path))
+    assert imported.code == 1 and "gone.json cannot be read" in imported.err and "same" in imported.out
+    assert "Traceback" not in imported.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["export", "c0ffee"], 1, "outrider history"),
+        (["export", "--all", "c0ffee"], 2, "not both"),
+        (["export", "-o", "/nowhere/x.md"], 1, "/nowhere/x.md cannot be written"),
+        (["export", "--format", "pdf"], 2, "pdf"),
+        (["import"], 2, "FILE"),
+        (["import", "/nowhere/x.json"], 1, "/nowhere/x.json cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said(outrider: Outrider, two: list[str], arguments: list[str], code: int, says: str) -> None:
+    done = outrider(*arguments)
+    assert done.code == code and says in done.err and done.out == "" and "Traceback" not in done.err
+
+
+def test_nothing_to_export(outrider: Outrider) -> None:
+    exported = outrider("export")
+    assert (exported.code, exported.out) == (1, "") and "no conversation" in exported.err
+    everything = outrider("export", "--all", "--format", "json")
+    assert everything.code == 0 and json.loads(everything.out)["conversations"] == []
+
+
+def test_neither_loads_the_screen_or_a_model() -> None:
+    program = "import sys, app.archive.moving, app.archive.page, app.archive.markdown; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert not {"textual", "torch", "onnxruntime", "httpx", "tokenizers"} & set(done.stdout.split())
