@@ -83,7 +83,7 @@ class Terminal:
     @property
     def text(self) -> str:
         """All that was written, without escape sequences: not the picture, but every word of it."""
-        return SEQUENCES.sub("", self.raw.decode("utf-8", "replace"))
+        return visible(self.raw)
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
@@ -118,3 +118,8 @@ class Terminal:
     def interrupt(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGINT)
+
+
+def visible(raw: bytes) -> str:
+    """What of it is no escape sequence. One that is cut off at the end is taken for text."""
+    return SEQUENCES.sub("", raw.decode("utf-8", "replace"))
