@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
 
 from app.config import ConfigError
 from app.connection import SourceFailed
 from app.remotes import Remote, Remotes
+from app.waits import beside
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
-
-T = TypeVar("T")
 
 
 class Named:
@@ -61,33 +56,6 @@ class Named:
             await self._client.close()
         if self.chat is not None:
             await self.chat.close()
-
-
-async def beside(call: Callable[[], T]) -> T:
-    """What `call` returns or raises, from a thread that the program need not wait for at its end."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(value: T | None, error: Exception | None) -> None:
-        if answer.done():  # Nobody waits for it any more.
-            return
-        if error is not None:
-            answer.set_exception(error)
-        else:
-            answer.set_result(cast(T, value))
-
-    def run() -> None:
-        value: T | None = None
-        error: Exception | None = None
-        try:
-            value = call()
-        except Exception as raised:
-            error = raised
-        with contextlib.suppress(RuntimeError):  # The loop has ended.
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=run, name="token", daemon=True).start()
-    return await answer
 
 
 def options_of(remote: Remote) -> TransportOptions:

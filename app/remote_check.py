@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 
 from app.config import ConfigError, Settings
 from app.connection import chosen
-from app.named import beside, options_of
+from app.named import options_of
 from app.pace import ModeMeter
 from app.remotes import Remote, Remotes
 from app.sanitise import sanitise
+from app.waits import beside
 from drafter.config import DrafterConfig, DrafterError, read_config
 from remote import (
     CompletionsClient,

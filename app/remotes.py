@@ -24,6 +24,7 @@ from app.secrets import Tokens, same_server
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 BUNDLED = "bundled"
 """Names the verifier that is started on this device; no remote may be called so."""
+FILES = ("ca", "cert", "key")
 HEADER = "# Written by Outrider: `outrider remote`, or the screen of remotes. Comments are not kept.\n"
 VARIABLE = "OUTRIDER_TOKEN"
 
@@ -107,24 +108,30 @@ class Remotes:
             self.get(name)
         return name
 
-    def put(self, name: str, remote: Remote, token: str | None = None) -> Remote:
-        """Add or replace one; as it is kept. `token` None: as before, if it is the same server.
+    def put(self, name: str, remote: Remote, token: str | None = None, *, was: str | None = None) -> Remote:
+        """Add or replace one; as it is kept. `was`: the name that it had.
 
-        Raises `ConfigError`.
+        `token` None: as before, if it is the same server. Raises `ConfigError`.
         """
-        problem = name_problem(name)
-        if problem:
+        was = was or name
+        if problem := name_problem(name):
             raise ConfigError(problem)
-        remote = checked(remote)
-        before = self._remotes.get(name)
+        if name != was and name in self._remotes:
+            raise ConfigError(f"there is a remote {name} already")
+        remote, before = checked(remote), self._remotes.get(was)
+        same = before is not None and before.token == remote.token and same_server(before.url, remote.url)
+        if token is None and name != was and same:
+            token = self.token(was, {})
         if token is not None:
             remote = msgspec.structs.replace(remote, token=self.tokens.keep(name, remote.url, token))
-        elif remote.token != "environment" and not (before and same_server(before.url, remote.url)):
+        elif not same:
             remote = msgspec.structs.replace(remote, token="environment")
-        self._write({**self._remotes, name: remote}, self.used)
-        moved = before is not None and not (before.token == remote.token and same_server(before.url, remote.url))
-        if before is not None and before.token != "environment" and moved:
-            self.tokens.drop(name, before.url, before.token)
+        renamed = {name if other == was else other: value for other, value in self._remotes.items()}
+        self._write({**renamed, name: remote}, name if self.used == was else self.used)
+        if before is not None and before.token != "environment":
+            kept = same_server(before.url, remote.url) and (name, remote.token) == (was, before.token)
+            if not kept:
+                self.tokens.drop(was, before.url, before.token)
         return remote
 
     def remove(self, name: str) -> None:
@@ -173,6 +180,30 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def field_problem(field: str, text: str) -> str | None:
+    """What is wrong with what was typed for one field of a remote, seen by itself; empty: it is left out."""
+    if field == "name":
+        return name_problem(text)
+    if not text:
+        return "the address is missing" if field == "url" else None
+    try:
+        remote = typed({"url": "http://localhost", field: text})
+        checked(msgspec.structs.replace(remote, cert="/") if field == "key" else remote)
+    except ConfigError as error:
+        return str(error)
+    if field in FILES and not Path(text).expanduser().is_file():
+        return "there is no such file"
+    return None
+
+
+def typed(fields: Mapping[str, str]) -> Remote:
+    """A remote from what was typed; empty: left out. Raises `ConfigError`."""
+    try:
+        return msgspec.convert({field: text for field, text in fields.items() if text}, Remote, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
 def checked(remote: Remote) -> Remote:
     """The same with every value checked, and whole paths. Raises `ConfigError`."""
     parts = urlsplit(remote.url)
@@ -182,7 +213,7 @@ def checked(remote: Remote) -> Remote:
         raise ConfigError("a key belongs to a client certificate; give both")
     paths = {
         field: str(Path(path).expanduser().absolute())
-        for field in ("ca", "cert", "key")
+        for field in FILES
         if (path := getattr(remote, field)) is not None
     }
     try:

@@ -1,0 +1,188 @@
+"""The form for one remote. What is wrong stands below its field, as soon as the field is left or saving is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, get_args
+
+import msgspec
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, Select, Static
+
+from app.config import ConfigError
+from app.remote_desk import Desk
+from app.remotes import Kind, Remote, checked, field_problem, typed
+from app.sanitise import sanitise
+from app.secrets import same_server
+
+
+class Field(NamedTuple):
+    """A line of the form. `hint` stands in it while it is empty."""
+
+    name: str
+    label: str
+    hint: str
+
+
+FIRST = (
+    Field("name", "Name", "office"),
+    Field("url", "Address", "https://host:8000"),
+    Field("token", "Token", ""),
+)
+REST = (
+    Field("model", "Model", "the first that the server lists"),
+    Field("ca", "Authority", "file; else those that this device trusts"),
+    Field("cert", "Certificate", "file; where the server wants one"),
+    Field("key", "Its key", "file; if it is not in the same one"),
+    Field("proxy", "Proxy", "http://host:port; else as the environment says"),
+    Field("connect_timeout", "Connect in", "seconds"),
+    Field("read_timeout", "Answer in", "seconds; else by the line's round trips"),
+    Field("token_variable", "Token from", "OUTRIDER_TOKEN, where none is kept"),
+)
+KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "OpenAI-compatible"}
+
+
+class RemoteForm(ModalScreen[str | None]):
+    """Ends with the name of the remote that was kept, or None. `remote`: what is there of `name`; None: a new one."""
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("ctrl+s", "save", "Save", id="remote.save", priority=True),
+        Binding("escape", "cancel", "Cancel", id="remote.cancel"),
+        Binding("down", "app.focus_next", "Next field", id="remote.next", show=False),
+        Binding("up", "app.focus_previous", "Previous field", id="remote.previous", show=False),
+    ]
+
+    def __init__(self, desk: Desk, name: str | None, remote: Remote | None) -> None:
+        super().__init__()
+        self._desk, self._was, self._before = desk, name, remote
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="panel") as panel:
+            panel.border_title = "Add a remote" if self._was is None else f"Edit {self._was}"
+            panel.border_subtitle = "ctrl+s save   esc cancel"
+            with VerticalScroll(id="fields", can_focus=False):
+                for field in FIRST:
+                    yield from self._line(field)
+                kinds = [(KINDS[kind], kind) for kind in get_args(Kind)]
+                value = "auto" if self._before is None else self._before.kind
+                with Horizontal(classes="field"):
+                    yield Static("Kind", classes="label", markup=False)
+                    yield Select(kinds, value=value, allow_blank=False, compact=True, id="kind")
+                for field in REST:
+                    yield from self._line(field)
+            yield Static(id="problem", markup=False)
+
+    def _line(self, field: Field) -> Iterator[Widget]:
+        secret = field.name == "token"
+        hint = self._token_hint(None) if secret else field.hint
+        yield Horizontal(
+            Static(field.label, classes="label", markup=False),
+            Input(self._value(field.name), placeholder=hint, password=secret, compact=True, id=field.name),
+            classes="field",
+        )
+        yield Static(id=f"{field.name}-problem", classes="problem", markup=False)
+
+    def _value(self, field: str) -> str:
+        """What is in a field at first; a token is never shown again."""
+        if field == "name":
+            return self._was or ""
+        if self._before is None or field == "token":
+            return ""
+        value = getattr(self._before, field)
+        default = next(info.default for info in msgspec.structs.fields(Remote) if info.name == field)
+        return "" if value in (None, default) else f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _token_hint(self, url: str | None) -> str:
+        before = self._before
+        if before is None or before.token == "environment":
+            return "none; kept in the keyring, where one works"
+        try:
+            same = url is None or same_server(before.url, url)
+        except ValueError:  # Not an address yet.
+            same = False
+        return "as it is" if same else "give it again: it is for another server"
+
+    def on_mount(self) -> None:
+        self.query_one("#name", Input).focus()
+
+    @on(Input.Changed, "#url")
+    def hint_at_token(self, event: Input.Changed) -> None:
+        self.query_one("#token", Input).placeholder = self._token_hint(event.value.strip())
+
+    @on(Input.Changed)
+    def correct(self, event: Input.Changed) -> None:
+        """A problem that was told goes as soon as it is none any more; a new one is told when the field is left."""
+        field = event.input.id or ""
+        if self.query_one(f"#{field}-problem", Static).display and self._problem(field) is None:
+            self._tell(field, None)
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        left = event.widget
+        if isinstance(left, Input) and left.id and left.value.strip():
+            self._tell(left.id, self._problem(left.id))
+
+    @on(Input.Submitted)
+    def go_on(self, event: Input.Submitted) -> None:
+        self.focus_next()
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+    def action_save(self) -> None:
+        problems = {field.name: self._problem(field.name) for field in FIRST + REST}
+        for field, problem in problems.items():
+            self._tell(field, problem)
+        wrong = next((field for field, problem in problems.items() if problem), None)
+        if wrong is not None:
+            self.query_one(f"#{wrong}", Input).focus()
+            return
+        try:
+            remote = checked(self._typed())
+        except ConfigError as error:
+            self._say(str(error))
+            return
+        self._save(self._text("name"), remote, self._text("token") or None)
+
+    @work(group="save", exclusive=True)
+    async def _save(self, name: str, remote: Remote, token: str | None) -> None:
+        self._say("keeping it; the keyring may ask you to unlock it" if token else "keeping it")
+        try:
+            await self._desk.save(name, remote, token, self._was)
+        except ConfigError as error:
+            self._say(str(error))
+            return
+        self.dismiss(name)
+
+    def _typed(self) -> Remote:
+        """Raises `ConfigError`."""
+        fields = {field.name: self._text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
+        remote = typed({**fields, "kind": str(self.query_one(Select).value)})
+        return remote if self._before is None else msgspec.structs.replace(remote, token=self._before.token)
+
+    def _text(self, field: str) -> str:
+        return self.query_one(f"#{field}", Input).value.strip()
+
+    def _problem(self, field: str) -> str | None:
+        text = self._text(field)
+        if field == "name" and not text:
+            return "the name is missing"
+        if field == "key" and text and not self._text("cert"):
+            return "a key belongs to a client certificate; give both"
+        return None if field == "token" else field_problem(field, text)
+
+    def _tell(self, field: str, problem: str | None) -> None:
+        line = self.query_one(f"#{field}-problem", Static)
+        line.update(Content(sanitise(problem or "")))
+        line.display = problem is not None
+
+    def _say(self, sentence: str) -> None:
+        line = self.query_one("#problem", Static)
+        line.update(Content(sanitise(sentence)))
+        line.display = True

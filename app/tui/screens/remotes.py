@@ -1,0 +1,252 @@
+"""The screen of remotes, over the conversation: which there are, which one answers, what a test of one finds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.config import ConfigError
+from app.remote_desk import Desk
+from app.remotes import Remote, Remotes
+from app.sanitise import sanitise
+from app.tui.screens.remote_form import RemoteForm
+
+if TYPE_CHECKING:
+    from app.remote_check import Found
+
+BUNDLED = ".bundled"
+"""Its id in the list; no name begins with a dot."""
+ADDRESS = ".address"
+LOOK_SECONDS = 0.5
+"""Between two looks at how it goes with the one in use."""
+QUIET = "$foreground 60%"
+
+
+class RemotesScreen(ModalScreen[None]):
+    """Lists the remotes and does to them what the keys below say."""
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("enter", "use", "Use", id="remotes.use"),
+        Binding("a", "add", "Add", id="remotes.add"),
+        Binding("e", "edit", "Edit", id="remotes.edit"),
+        Binding("t", "test", "Test", id="remotes.test"),
+        Binding("d,delete", "remove", "Remove", id="remotes.remove"),
+        Binding("escape,q", "dismiss", "Close", id="remotes.close"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self._shown = ""
+        """What is said of the one in use."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="panel") as panel:
+            panel.border_title = "Remotes"
+            panel.border_subtitle = "esc close"
+            yield OptionList(id="list")
+            yield VerticalScroll(id="findings")
+            yield Static(self._hint(), id="hint", markup=False)
+
+    def on_mount(self) -> None:
+        self._list(self.desk.now)
+        self.query_one(OptionList).focus()
+        self.set_interval(LOOK_SECONDS, self._look)
+
+    # ---- actions -----------------------------------------------------------------------------------------------------
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.action_use()
+
+    def action_use(self) -> None:
+        """Asks the highlighted one from now on."""
+        name = self._highlighted()
+        if name == ADDRESS:
+            return
+        try:
+            notice = self.desk.use(None if name == BUNDLED else name)
+        except ConfigError as error:
+            self._complain(error)
+            return
+        if notice:
+            self.notify(sanitise(notice), severity="warning", markup=False)
+        self._list(name)
+
+    def action_add(self) -> None:
+        self._open_form(None)
+
+    def action_edit(self) -> None:
+        if (name := self._named()) is not None:
+            self._open_form(name)
+
+    @work(group="form", exclusive=True)
+    async def _open_form(self, name: str | None) -> None:
+        try:
+            remote = None if name is None else self.desk.remotes().get(name)
+        except ConfigError as error:
+            self._complain(error)
+            return
+        saved = await self.app.push_screen_wait(RemoteForm(self.desk, name, remote))
+        if saved is not None:
+            self._list(saved)
+            place = self._place(saved)
+            self.notify(sanitise(f"{saved}: its token: {place}" if place else saved), title="Kept", markup=False)
+
+    def action_test(self) -> None:
+        if (name := self._named()) is not None:
+            self._test(name)
+
+    @work(group="test", exclusive=True)
+    async def _test(self, name: str) -> None:
+        """Shows each finding as soon as it is there."""
+        findings = self.query_one("#findings", VerticalScroll)
+        await findings.remove_children()
+        waiting = Static(f"testing {name} …", classes="waiting", markup=False)
+        await findings.mount(waiting)
+        self.add_class("-tested")
+        self.call_after_refresh(self.query_one(OptionList).scroll_to_highlight)
+        try:
+            async for found in self.desk.test(name):
+                await findings.mount(_row(found), before=waiting)
+                findings.scroll_end(animate=False)
+        except ConfigError as error:
+            self._complain(error)
+        finally:
+            if waiting.is_attached:
+                await waiting.remove()
+
+    def action_remove(self) -> None:
+        if (name := self._named()) is not None:
+            self._confirm(name)
+
+    @work(group="form", exclusive=True)
+    async def _confirm(self, name: str) -> None:
+        in_use = " It answers now; the bundled verifier will." if name == self.desk.now else ""
+        if not await self.app.push_screen_wait(Confirm(f"Remove {name}, and its token?{in_use}")):
+            return
+        try:
+            self.desk.remove(name)
+        except ConfigError as error:
+            self._complain(error)
+        self._list(self.desk.now)
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def _list(self, highlighted: str | None) -> None:
+        """All of them, as they are on the disk now."""
+        options = self.query_one(OptionList)
+        remotes: Remotes | None = None
+        try:
+            remotes = self.desk.remotes()
+        except ConfigError as error:
+            self._complain(error)
+        options.clear_options()
+        now = self.desk.now
+        options.add_option(Option(self._bundled(now is None), id=BUNDLED))
+        known = {} if remotes is None else dict(remotes)
+        if now is not None and now not in known:
+            options.add_option(Option(self._two_lines(sanitise(now), "", True), id=ADDRESS))
+        for name, remote in known.items():
+            assert remotes is not None
+            options.add_option(Option(self._remote(name, remote, remotes, name == now), id=name))
+        ids = [option.id for option in options.options]
+        wanted = BUNDLED if highlighted is None else highlighted if highlighted in ids else ADDRESS
+        options.highlighted = ids.index(wanted) if wanted in ids else 0
+
+    def _bundled(self, used: bool) -> Content:
+        return self._two_lines("bundled verifier", "started on this device when it is needed", used)
+
+    def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
+        kind = {"auto": "", "verifier": "verifier, ", "openai": "OpenAI-compatible, "}[remote.kind]
+        about = f"{sanitise(remote.url)}\n{kind}token: {remotes.token_place(remote)}"
+        return self._two_lines(name, about, used)
+
+    def _two_lines(self, name: str, about: str, used: bool) -> Content:
+        """`about` may be two itself; the one in use also tells how it goes."""
+        state = self._state() if used else ""
+        if used:
+            self._shown = state
+        lines = [Content.assemble(("● " if used else "  ", "$success"), (name, "bold"))]
+        lines += [Content.styled(f"  {line}", QUIET) for line in about.splitlines()]
+        if state:
+            lines.append(Content.styled(f"  {state}", "$text-success" if used else QUIET))
+        return Content("\n").join(lines)
+
+    def _state(self) -> str:
+        status = self.desk.status
+        return sanitise(f"{status.mode}: {status.why}")
+
+    def _look(self) -> None:
+        """The one in use has connected, or lost its line."""
+        if self._state() != self._shown:
+            self._list(self._highlighted())
+
+    def _hint(self) -> Content:
+        keys = [binding for _, binding in self._bindings if binding.id and binding.key not in ("q", "delete")]
+        named = [(self.app.get_key_display(binding), binding.description.lower()) for binding in keys[:-1]]
+        return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
+
+    def _highlighted(self) -> str:
+        option = self.query_one(OptionList).highlighted_option
+        return BUNDLED if option is None or option.id is None else option.id
+
+    def _named(self) -> str | None:
+        """The highlighted one, if it is one of those that can be changed."""
+        name = self._highlighted()
+        if name in (BUNDLED, ADDRESS):
+            what = "The bundled verifier is always there" if name == BUNDLED else "It has no name; a adds one for it"
+            self.notify(f"{what}.", markup=False)
+            return None
+        return name
+
+    def _place(self, name: str) -> str:
+        try:
+            remotes = self.desk.remotes()
+            return remotes.token_place(remotes.get(name))
+        except ConfigError:
+            return ""
+
+    def _complain(self, error: ConfigError) -> None:
+        self.notify(sanitise(str(error)), title="Remotes", severity="error", markup=False, timeout=15)
+
+
+def _row(found: Found) -> Horizontal:
+    """One finding: its mark, what was looked at, what was seen."""
+    mark, part = str(found)[0], sanitise(found.part)
+    return Horizontal(
+        Static(f"{mark} {part}", classes=f"part -{found.state}", markup=False),
+        Static(Content(sanitise(found.text)), classes="text", markup=False),
+    )
+
+
+class Confirm(ModalScreen[bool]):
+    """One question that is answered by y or n."""
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("y,enter", "answer(True)", "Yes", id="confirm.yes"),
+        Binding("n,escape,q", "answer(False)", "No", id="confirm.no"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="question"):
+            yield Static(Content(self._question), markup=False)
+            yield Static(Content.assemble(("y", "bold"), " yes   ", ("n", "bold"), " no"), id="hint", markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)

@@ -1,0 +1,358 @@
+"""The screen of remotes: each thing that can be done there, on real files and against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Select, Static
+
+from app.config import Folders, Settings
+from app.connection import Source
+from app.events import ModeChanged
+from app.loopback import Loopback
+from app.named import Named
+from app.remote_desk import Desk
+from app.remotes import Remote, Remotes
+from app.tui.screens.remote_form import RemoteForm
+from app.tui.screens.remotes import Confirm, RemotesScreen
+from app.tui.theme import DARK
+from tests.app.ring import NoKeyring, Ring, use
+from tests.app.tui.scripted import wait_until
+from tests.remote.toy_verifier import ToyVerifier, serving
+
+TOKEN = "sk-do-not-show-me-0123456789"
+
+
+class Switch:
+    """Whoever asks the remote."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source | None] = []
+        self.mode = ModeChanged("edge", "verified by shell-guide")
+
+    def use(self, source: Source | None) -> None:
+        self.sources.append(source)
+        name = getattr(source, "name", None)
+        self.mode = ModeChanged("warming", f"connecting to {name or 'the verifier'}")
+
+    def status(self) -> ModeChanged:
+        return self.mode
+
+
+class Host(App[None]):
+    """The screen alone."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self.register_theme(DARK)
+        self.theme = DARK.name
+
+    def on_mount(self) -> None:
+        self.push_screen(RemotesScreen(self.desk))
+
+    @property
+    def rows(self) -> list[str]:
+        return [str(option.prompt) for option in self.list.options]
+
+    @property
+    def list(self) -> OptionList:
+        return self.screen_stack[1].query_one(OptionList)
+
+    @property
+    def highlighted(self) -> str | None:
+        option = self.list.highlighted_option
+        return None if option is None else option.id
+
+    def text(self, selector: str) -> str:
+        return str(self.screen.query_one(selector, Static).content)
+
+    @property
+    def findings(self) -> list[str]:
+        return [str(part.content) for part in self.screen.query("#findings .part").results(Static)]
+
+    @property
+    def told(self) -> list[str]:
+        return [notification.message for notification in self._notifications]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
+    ring = Ring()
+    use(monkeypatch, ring)
+    return ring
+
+
+@pytest.fixture
+def remotes(folders: Folders, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
+    """Two of them."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    remotes = Remotes(folders)
+    remotes.put("office", Remote(url="https://office.example:8443", kind="verifier", connect_timeout=5.0), TOKEN)
+    remotes.put("talker", Remote(url="https://api.example/v1", kind="openai", model="m", token_variable="API_KEY"))
+    return remotes
+
+
+@pytest.fixture
+def toy() -> Iterator[str]:
+    with serving(ToyVerifier().app()) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def host(folders: Folders, switch: Switch, **settings: str) -> Host:
+    return Host(Desk(Settings().replaced(settings, "a test"), folders, switch))
+
+
+async def highlight(pilot: Pilot[None], app: Host, name: str) -> None:
+    await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.list.has_focus)
+    app.list.highlighted = [option.id for option in app.list.options].index(name)
+    await wait_until(pilot, lambda: app.highlighted == name)
+
+
+async def fill(pilot: Pilot[None], app: Host, **fields: str) -> None:
+    await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm) and app.screen.query_one("#name").has_focus)
+    for field, text in fields.items():
+        widget = app.screen.query_one(f"#{field}")
+        if isinstance(widget, Select):
+            widget.value = text
+        elif isinstance(widget, Input):
+            widget.value = ""
+            widget.focus()
+            await wait_until(pilot, lambda: widget.has_focus)  # noqa: B023
+            await pilot.press(*text)
+            await wait_until(pilot, lambda: widget.value == text)  # noqa: B023
+
+
+def problem(app: Host, field: str) -> str:
+    line = app.screen.query_one(f"#{field}-problem", Static)
+    return str(line.content) if line.display else ""
+
+
+async def test_they_are_listed_with_state_and_token(folders: Folders, remotes: Remotes) -> None:
+    switch = Switch()
+    remotes.use("office")
+    app = host(folders, switch)
+    async with app.run_test(size=(60, 30)) as pilot:
+        await wait_until(pilot, lambda: len(app.rows) == 3)
+        assert app.rows[0].splitlines() == ["  bundled verifier", "  started on this device when it is needed"]
+        assert app.rows[1].splitlines() == [
+            "● office",
+            "  https://office.example:8443",
+            "  verifier, token: keyring",
+            "  edge: verified by shell-guide",
+        ]
+        assert app.rows[2].splitlines()[1:] == [
+            "  https://api.example/v1",
+            "  OpenAI-compatible, token: API_KEY (not set)",
+        ]
+        assert app.highlighted == "office"
+        switch.mode = ModeChanged("offline", "no answer\x1b[2J")
+        await wait_until(pilot, lambda: app.rows[1].splitlines()[-1] == "  offline: no answer")
+        assert not any(TOKEN in row for row in app.rows)
+
+
+async def test_another_one_is_used(folders: Folders, remotes: Remotes) -> None:
+    switch = Switch()
+    app = host(folders, switch)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.rows[1].startswith("● office"))
+        assert isinstance(switch.sources[-1], Named) and Remotes(folders).used == "office" and app.told == []
+        await highlight(pilot, app, ".bundled")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.rows[0].startswith("● bundled"))
+        assert isinstance(switch.sources[-1], Loopback) and Remotes(folders).used is None
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"mode": "offline"}, "Outrider was started offline"),
+        ({"remote": "https://elsewhere"}, "Only until Outrider ends: .* https://elsewhere"),
+    ],
+)
+async def test_what_speaks_against_a_choice_is_told(
+    folders: Folders, remotes: Remotes, settings: dict[str, str], says: str
+) -> None:
+    import re
+
+    app = host(folders, Switch(), **settings)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: any(re.search(says, told) for told in app.told))
+
+
+async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Remotes) -> None:
+    app = host(folders, Switch(), remote="https://elsewhere")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.highlighted == ".address")
+        assert app.rows[1].splitlines()[0] == "● https://elsewhere"
+        await pilot.press("enter", "e")
+        await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
+
+
+async def test_one_is_added(folders: Folders, remotes: Remotes, ring: Ring, tmp_path: Path) -> None:
+    app = host(folders, Switch())
+    async with app.run_test(size=(60, 34)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("a")
+        await fill(pilot, app, name="new", url="http://10.0.0.2:8000", token=TOKEN, kind="openai", read_timeout="30")
+        assert TOKEN not in "".join(
+            strip.text for strip in app.screen.query_one("#token").render_lines(app.screen.region)
+        )
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "new")
+        assert app.told == ["new: its token: keyring"]
+    kept = Remotes(folders).get("new")
+    assert kept == Remote(url="http://10.0.0.2:8000", kind="openai", read_timeout=30.0, token="keyring")
+    assert Remotes(folders).token("new") == TOKEN
+
+
+async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes, tmp_path: Path) -> None:
+    app = host(folders, Switch())
+    async with app.run_test(size=(60, 40)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("a")
+        await fill(pilot, app, name="new", url="10.0.0.2")
+        await pilot.press("tab")
+        await wait_until(pilot, lambda: problem(app, "url") == "the address starts with http:// or https://")
+        await fill_on(pilot, app, "url", "https://office")
+        await wait_until(pilot, lambda: problem(app, "url") == "")
+        wrong = {
+            "name": ("bundled", "on this device"),
+            "ca": (str(tmp_path / "nowhere.pem"), "there is no such file"),
+            "key": ("/key.pem", "give both"),
+            "proxy": ("http://me:secret@proxy", "without credentials"),
+            "connect_timeout": ("soon", "connect_timeout"),
+            "read_timeout": ("0", "read_timeout"),
+            "token_variable": ("MY TOKEN", "token_variable"),
+        }
+        for field, (text, _) in wrong.items():
+            app.screen.query_one(f"#{field}", Input).value = text
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: all(says in problem(app, field) for field, (_, says) in wrong.items()))
+        assert app.screen.query_one("#name").has_focus and isinstance(app.screen, RemoteForm)
+        for field in wrong:
+            app.screen.query_one(f"#{field}", Input).value = "office" if field == "name" else ""
+        await wait_until(pilot, lambda: not any(problem(app, field) for field in wrong))
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.text("#problem") == "there is a remote office already")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+    assert len(Remotes(folders)) == 2
+
+
+async def fill_on(pilot: Pilot[None], app: Host, field: str, text: str) -> None:
+    app.screen.query_one(f"#{field}", Input).value = text
+    await pilot.pause()
+
+
+async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remotes, ring: Ring) -> None:
+    switch = Switch()
+    remotes.use("office")
+    app = host(folders, switch)
+    async with app.run_test(size=(100, 34)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("e")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+        shown = {field.id: field.value for field in app.screen.query(Input)}
+        assert (shown["name"], shown["url"], shown["connect_timeout"]) == ("office", "https://office.example:8443", "5")
+        assert shown["token"] == shown["token_variable"] == "" and app.screen.query_one(Select).value == "verifier"
+        assert app.screen.query_one("#token", Input).placeholder == "as it is"
+        await fill(pilot, app, name="bureau", url="https://office.example:8443/team")
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "bureau")
+        assert app.rows[1].startswith("● bureau")
+    again = Remotes(folders)
+    assert "office" not in again and again.used == "bureau" and again.token("bureau") == TOKEN
+    assert list(ring.kept) == [("outrider", "bureau https://office.example:8443")]
+    assert isinstance(switch.sources[-1], Named) and switch.sources[-1].name == "bureau"
+
+
+async def test_a_token_is_asked_for_again_where_the_server_is_another(
+    folders: Folders, remotes: Remotes, ring: Ring
+) -> None:
+    app = host(folders, Switch())
+    async with app.run_test(size=(100, 34)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("e")
+        await fill(pilot, app, url="https://elsewhere")
+        placeholder = app.screen.query_one("#token", Input)
+        await wait_until(pilot, lambda: placeholder.placeholder == "give it again: it is for another server")
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        assert app.told == ["office: its token: OUTRIDER_TOKEN (not set)"]
+    assert ring.kept == {}
+
+
+async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, toy: str) -> None:
+    remotes.put("toy", Remote(url=toy))
+    remotes.put("nobody", Remote(url="http://127.0.0.1:9"))
+    app = host(folders, Switch())
+    async with app.run_test(size=(60, 40)) as pilot:
+        await highlight(pilot, app, "toy")
+        await pilot.press("t")
+        await wait_until(pilot, lambda: app.findings[-1:] == ["✗ mode"])
+        assert app.findings[:4] == ["✓ token", "✓ connection", "✓ round trips", "✓ verifier"]
+        await highlight(pilot, app, "nobody")
+        await pilot.press("t")
+        await wait_until(pilot, lambda: app.findings == ["✓ token", "✗ connection"])
+        await wait_until(pilot, lambda: not app.screen.query(".waiting"))
+        await highlight(pilot, app, ".bundled")
+        await pilot.press("t")
+        await wait_until(pilot, lambda: app.told == ["The bundled verifier is always there."])
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Ring, answer: str) -> None:
+    switch = Switch()
+    remotes.use("office")
+    app = host(folders, switch)
+    async with app.run_test(size=(60, 30)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("d")
+        await wait_until(pilot, lambda: isinstance(app.screen, Confirm))
+        question = str(app.screen.query(Static).first().content)
+        assert question == "Remove office, and its token? It answers now; the bundled verifier will."
+        await pilot.press(answer)
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await wait_until(pilot, lambda: len(app.rows) == (2 if answer == "y" else 3))
+    gone = answer == "y"
+    assert ("office" not in Remotes(folders)) == gone == (ring.kept == {})
+    assert [type(source) for source in switch.sources] == ([Loopback] if gone else [])
+
+
+async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None:
+    (folders.config / "remotes.toml").write_text("[remotes")
+    app = host(folders, Switch())
+    async with app.run_test(size=(60, 30)) as pilot:
+        await wait_until(pilot, lambda: any("remotes.toml is not valid TOML" in told for told in app.told))
+        assert len(app.rows) == 1
+
+
+async def test_a_file_is_said_where_there_is_no_keyring(
+    folders: Folders, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, NoKeyring())
+    app = host(folders, Switch())
+    async with app.run_test(size=(100, 34)) as pilot:
+        await highlight(pilot, app, "talker")
+        await pilot.press("e")
+        await fill(pilot, app, token=TOKEN)
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.told == [f"talker: its token: {folders.config / 'tokens.json'}"])
