@@ -17,7 +17,8 @@ from typing import Self
 
 from app import task as tasks
 from app.config import Settings
-from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source
+from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
+from app.context import Context, conversation_length
 from app.drafting import Drafting
 from app.events import Done, Event, Failed, Judged, Mode, ModeChanged, Started, Stats
 from app.outbox import Outbox
@@ -175,6 +176,20 @@ class Assistant:
         if not unverified(drafted):
             raise NoAnswer("Every token of that answer is verified already.", "internal")
         return drafted
+
+    def context(self, conversation_id: str) -> Context:
+        """How much of what can be read the shown branch takes, without an answer that is being written.
+
+        Any thread may ask. Raises `StorageError`.
+        """
+        verifier = None if self._connection is None else self._connection.verifier
+        limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
+        try:
+            thread = [one for one in self.store.thread(conversation_id) if one.status not in ("pending", "streaming")]
+            used = conversation_length(self._drafter.text, thread)
+        except DrafterError:
+            used = 0  # The answer will say what is wrong with the template.
+        return Context(used, min(limit, CONTEXT_TOKENS))
 
     async def settled(self) -> ModeChanged:
         """The mode, once the first connection is made or has failed."""

@@ -36,7 +36,7 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
     try:
         chosen = conversation_to_continue(store, conversation, last=last)
         async with Starting(store, settings, folders) as core:
-            window = Window(core, settings.keys, conversation=chosen, on_painted=core.start)
+            window = Window(core, settings, conversation=chosen, on_painted=core.start)
             await window.run_async()
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)

@@ -24,6 +24,7 @@ from storage import Queued, Store
 if TYPE_CHECKING:
     from app.assistant import Assistant
     from app.config import Folders, Settings
+    from app.context import Context
 
 log = logging.getLogger("outrider.start")
 
@@ -111,6 +112,10 @@ class Starting:
         async for change in assistant.changes():
             note(change)
             yield change
+
+    def context(self, conversation_id: str) -> Context | None:
+        assistant = self.present
+        return None if assistant is None else assistant.context(conversation_id)
 
     def stop(self) -> None:
         if assistant := self.present:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
+from app.config import Settings
 from app.tui.core import Core
 from app.tui.keys import checked
 from app.tui.remembered import Remembered
@@ -38,7 +40,7 @@ def _themes() -> type[Provider]:
 class OutriderApp(App[None]):
     """Opens at once; whatever is not ready yet shows in the badge of the status bar.
 
-    `keys`: remapped keys by id, as in the settings file. Raises `ConfigError` for what they get wrong.
+    Raises `ConfigError` for what the settings get wrong of its keys.
     """
 
     TITLE = "Outrider"
@@ -50,8 +52,9 @@ class OutriderApp(App[None]):
     ]
     COMMANDS = App.COMMANDS | {_actions, _themes}
 
-    def __init__(self, core: Core, keys: Mapping[str, str | Mapping[str, str]] | None = None) -> None:
-        mapped = checked(keys or {})
+    def __init__(self, core: Core, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        mapped = checked(self.settings.keys)
         super().__init__()
         self.core = core
         self.set_keymap(mapped)
@@ -64,7 +67,11 @@ class OutriderApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self.remember(theme=theme.name))
-        self.push_screen(ChatScreen(self.core))
+        self.push_screen(ChatScreen(self.core, self.settings, panel=self.remembered.panel))
+
+    @on(ChatScreen.PanelShown)
+    def remember_panel(self, event: ChatScreen.PanelShown) -> None:
+        self.remember(panel=event.shown)
 
     def remember(self, **changes: str | bool) -> None:
         """Keeps how the screen looks for the next start."""

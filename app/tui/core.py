@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from app.events import Event, ModeChanged
 from storage import Queued, Store
+
+if TYPE_CHECKING:
+    from app.context import Context
 
 
 class Outbox(Protocol):
@@ -57,6 +60,12 @@ class Core(Protocol):
 
     def verify(self, message_id: str) -> AsyncIterator[Event]:
         """Has a stored answer verified; what comes of it is stored beside it."""
+
+    def context(self, conversation_id: str) -> Context | None:
+        """How much of what can be read the shown branch takes, without an answer that is being written.
+
+        None while nothing can count it. Any thread may ask. Raises `StorageError`.
+        """
 
     def stop(self) -> None:
         """Ends the running reply, which then yields `Done(stopped=True)`; nothing happens where none runs."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from app.config import Settings
 from app.tui.app import OutriderApp
 from app.tui.core import Core
 from app.tui.screens.chat import ChatScreen
@@ -15,12 +16,12 @@ class Window(OutriderApp):
     def __init__(
         self,
         core: Core,
-        keys: Mapping[str, str | Mapping[str, str]] | None = None,
+        settings: Settings | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],
     ) -> None:
-        super().__init__(core, keys)
+        super().__init__(core, settings)
         self._conversation = conversation
         self._on_painted = on_painted
 

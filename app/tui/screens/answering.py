@@ -11,6 +11,7 @@ from app.events import Done, Event, Failed, ModeChanged, Paced, Started, Stats
 from app.sanitise import sanitise
 from app.tui.screens.opened import OpenConversation, Running
 from app.tui.turn import Turn
+from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.status_bar import StatusBar
@@ -112,11 +113,13 @@ class Answering(OpenConversation):
     async def listen(self, running: Running, answer: AsyncIterator[Event]) -> None:
         """Feeds one reply's events into its turn; the widgets draw it in their own time."""
         status, prompt, rounds = self.query_one(StatusBar), self.query_one(Prompt), self.query_one(Rounds)
-        turn = running.turn
+        panel, turn = self.query_one(Panel), running.turn
         try:
             async for event in answer:
                 turn.apply(event)
+                panel.apply(event)
                 if isinstance(event, Started):
+                    self.measure()
                     self.keep_unsent()
                     self.forget_unsent()  # Only now is the question stored.
                     await self.show_waiting()
@@ -124,6 +127,8 @@ class Answering(OpenConversation):
                     self.show_mode(event)
                 elif isinstance(event, Stats):
                     status.show_stats(event)
+                    running.written = event.verified + event.drafted
+                    self.show_context()
                 elif isinstance(event, Paced):
                     rounds.add(event)
                 elif isinstance(event, Done):
@@ -153,3 +158,4 @@ class Answering(OpenConversation):
             if turn.outcome != "done" or not (last and last[0] is turn):
                 await self.open_conversation(self.conversation)
         await self.show_waiting()
+        self.measure()

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 from textual.widgets import Static
 
+from app.config import Settings
+from app.tui.core import Core
 from app.tui.screens.queueing import Queueing
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.panel import WIDTH as PANEL
+from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import Welcome
 
+NARROW = 72
+"""Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
 WIDE = 110
-"""Columns from which the list of conversations has room beside the transcript."""
+"""Columns from which that list stays."""
+BESIDE = 100
+"""Columns from which the panel stands beside the transcript; else it lies over it."""
 
 
 class ChatScreen(Queueing):
@@ -26,6 +37,7 @@ class ChatScreen(Queueing):
     CSS_PATH = [
         "chat.tcss",
         "../widgets/message.tcss",
+        "../widgets/panel.tcss",
         "../widgets/prompt.tcss",
         "../widgets/rounds.tcss",
         "../widgets/status_bar.tcss",
@@ -33,7 +45,6 @@ class ChatScreen(Queueing):
         "../widgets/waiting.tcss",
         "../widgets/welcome.tcss",
     ]
-    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (72, "-narrow"), (WIDE, "-wide")]
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
@@ -41,8 +52,20 @@ class ChatScreen(Queueing):
         Binding(
             "ctrl+r", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True
         ),
+        Binding("f3", "toggle_panel", "Figures of drafting and verifying", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
     ]
+
+    @dataclass
+    class PanelShown(Message):
+        """The person wants the panel, or does not."""
+
+        shown: bool
+
+    def __init__(self, core: Core, settings: Settings, *, panel: bool = False) -> None:
+        super().__init__(core)
+        self.settings = settings
+        self._panel_first = panel
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -53,6 +76,7 @@ class ChatScreen(Queueing):
                 yield Transcript()
                 yield Rounds()
                 yield Prompt()
+            yield Panel()
         yield StatusBar()
 
     def on_mount(self) -> None:
@@ -61,6 +85,7 @@ class ChatScreen(Queueing):
         self._watch_mode()
         self.work_off()
         self.show_conversation("")
+        self.query_one(Panel).show(self._panel_first)
         self.query_one(Prompt).focus()
 
     def on_unmount(self) -> None:
@@ -68,8 +93,26 @@ class ChatScreen(Queueing):
         self.core.stop()
 
     def on_resize(self, event: events.Resize) -> None:
-        if (event.size.width >= WIDE) != self.has_class("-wide"):
+        self._lay_out(event.size.width)
+
+    def _lay_out(self, width: int) -> None:
+        """Says in classes what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
+        panel = self.query_one(Panel)
+        beside = panel.display and width >= BESIDE
+        self.set_class(panel.display and not beside, "-over")
+        room = width - PANEL if beside else width
+        if (room >= WIDE) != self.has_class("-wide"):
             self.remove_class("-toggled")  # What the person chose holds for the layout it was chosen in.
+        for name, least, below in (("-slim", 0, NARROW), ("-narrow", NARROW, WIDE), ("-wide", WIDE, room + 1)):
+            self.set_class(least <= room < below, name)
+
+    def action_toggle_panel(self) -> None:
+        self._show_panel(not self.query_one(Panel).display)
+
+    def _show_panel(self, shown: bool) -> None:
+        self.query_one(Panel).show(shown)
+        self._lay_out(self.size.width)
+        self.post_message(self.PanelShown(shown))
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
@@ -125,3 +168,4 @@ class ChatScreen(Queueing):
     async def _watch_mode(self) -> None:
         async for change in self.core.changes():
             self.show_mode(change)
+            self.measure()  # Another verifier may read more, or less.

@@ -6,8 +6,11 @@ with a conversation. They are screens, not plain mixins, because Textual collect
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from textual import work
 from textual.content import Content
 from textual.widgets import Static
 
@@ -17,13 +20,19 @@ from app.tui.core import Core
 from app.tui.screens.composing import Composing
 from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.waiting import Waiting
 from storage import Queued, StorageError
 
+if TYPE_CHECKING:
+    from app.context import Context
+
 TITLE_LENGTH = 60
+NEARLY_FULL = 0.9
+"""Share of what can be read from which the person is told."""
 
 
 @dataclass
@@ -36,6 +45,8 @@ class Running:
     """Id of the drafted answer in whose place it is shown, if it verifies one."""
     queued: str = ""
     """Its id in the queue, if it comes from there."""
+    written: int = 0
+    """Tokens, so far."""
 
 
 class OpenConversation(Composing):
@@ -44,6 +55,10 @@ class OpenConversation(Composing):
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self.live: Running | None = None
+        self.taken: Context | None = None
+        """What the open conversation takes of what can be read, as it was last counted."""
+        self._warned: set[str] = set()
+        """Conversations of which the person knows that they are nearly full."""
 
     async def open_conversation(self, conversation_id: str | None) -> None:
         """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation."""
@@ -71,6 +86,7 @@ class OpenConversation(Composing):
         await self.query_one(Transcript).show(turns)
         await self.show_waiting()
         self.need_title()
+        self.measure()
 
     def begin_conversation(self, prompt: str) -> str:
         """The open conversation, or where there is none a new one, named after its first prompt.
@@ -118,8 +134,39 @@ class OpenConversation(Composing):
         except StorageError as error:
             self.complain(error)
 
+    @work(exclusive=True, group="context")
+    async def measure(self) -> None:
+        """Counts the tokens of the open conversation, which may take a while; says so once where it is nearly full."""
+        conversation, context = self.conversation, None
+        if conversation is not None:
+            try:
+                context = await asyncio.to_thread(self.core.context, conversation)
+            except StorageError:
+                return  # Whatever is done next will say so.
+        self.taken = context
+        self.show_context()
+        if conversation is None or context is None:
+            return
+        if context.share < NEARLY_FULL:
+            self._warned.discard(conversation)
+        elif conversation not in self._warned:
+            self._warned.add(conversation)
+            self.notify(
+                f"This conversation takes {context.used:,} of the {context.limit:,} tokens that can be read. "
+                "Ctrl+N begins a new one.",
+                severity="warning",
+            )
+
+    def show_context(self) -> None:
+        """The meter, with what the running answer has taken so far."""
+        context = self.taken
+        if context is not None and self.live is not None and self.live.conversation == self.conversation:
+            context = context._replace(used=context.used + self.live.written)
+        self.query_one(StatusBar).show_context(context)
+
     def show_mode(self, mode: ModeChanged) -> None:
         self.query_one(StatusBar).show_mode(mode)
+        self.query_one(Panel).show_mode(mode)
         self.query_one(Prompt).offline = mode.mode == "offline"
 
     def say_busy(self) -> None:

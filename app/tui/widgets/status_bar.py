@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
@@ -9,8 +11,15 @@ from textual.widgets import Static
 
 from app.events import Mode, ModeChanged, Stats
 
+if TYPE_CHECKING:
+    from app.context import Context
+
 LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
 QUIET = "$foreground 60%"
+WIDE = 90
+"""Columns from which the context meter shows both of its numbers."""
+NEAR, FULL = 0.8, 0.95
+"""Shares of the context from which the meter warns."""
 
 
 class StatusBar(Horizontal):
@@ -19,7 +28,21 @@ class StatusBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(id="badge", markup=False)
         yield Static(id="figures", markup=False)
+        yield Static(id="context", markup=False)
         yield Static(id="why", markup=False)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meter: Context | None = None
+
+    def on_resize(self) -> None:
+        self.show_context(self._meter)
+
+    def show_context(self, context: Context | None) -> None:
+        """None: no conversation yet. A narrow bar has room for the share only."""
+        self._meter = context
+        meter = "" if context is None else context_meter(context, short=self.app.size.width < WIDE)
+        self.query_one("#context", Static).update(meter)
 
     def show_mode(self, mode: ModeChanged) -> None:
         for name in LABELS:
@@ -47,3 +70,17 @@ def figures(stats: Stats) -> Content:
         parts.append(("", f"{stats.drafted}", " drafted"))
     spans = [Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts]
     return Content("  ").join(spans)
+
+
+def context_meter(context: Context, *, short: bool) -> Content:
+    """How much of what can be read is taken."""
+    style = "$text-error" if context.share >= FULL else "$text-warning" if context.share >= NEAR else ""
+    if short:
+        return Content.assemble(("ctx ", QUIET), (f"{context.share:.0%}", style))
+    return Content.assemble(
+        ("ctx ", QUIET), (_thousands(context.used), style), (f"/{_thousands(context.limit)}", QUIET)
+    )
+
+
+def _thousands(count: int) -> str:
+    return str(count) if count < 1000 else f"{count / 1000:.1f}k"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from app.context import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
 from storage import FinalStatus, Message, Queued, Store
 
@@ -66,11 +67,16 @@ class ScriptedCore:
         self.mode = mode
         self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
         self.stops = 0
+        self.limit = 8192
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
 
     def status(self) -> ModeChanged:
         return self.mode
+
+    def context(self, conversation_id: str) -> Context:
+        """A token for each five characters."""
+        return Context(sum(len(one.text) for one in self.store.thread(conversation_id)) // 5, self.limit)
 
     async def changes(self) -> AsyncIterator[ModeChanged]:
         while True:

@@ -85,7 +85,7 @@ def test_the_settings_file_remaps_and_the_command_lists(
 
 async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store), {"chat.new": "f5"})
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("ctrl+n")
@@ -99,7 +99,7 @@ def rows(app: OutriderApp) -> list[str]:
 
 
 async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
-    app = Window(ScriptedCore(store), {"chat.new": "f5"})
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))

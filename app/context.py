@@ -1,0 +1,35 @@
+"""How much of what can be read at once a conversation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from drafter.text import ChatText
+from storage import Message
+
+
+class Context(NamedTuple):
+    """Tokens of the shown branch, and how many can be read: by the drafter, and by the verifier where one is there."""
+
+    used: int
+    limit: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit
+
+
+def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
+    """Tokens of a conversation, without rendering its template for each question again: that takes quadratic time.
+
+    Within a few tokens of the prompt of the next answer. Raises `TemplateFailed`.
+    """
+    if not thread:
+        return 0
+    one = len(text.render([("user", "a")]))
+    two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
+    letter = len(text.encode("a"))
+    around = (two - one - 2 * letter) / 2
+    said = sum(len(message.tokens) or len(text.encode(message.text)) for message in thread)
+    return round(one - letter + said + around * (len(thread) - 1))

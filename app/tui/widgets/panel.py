@@ -1,0 +1,128 @@
+"""What speculation does, in figures: beside the transcript, or over it where there is no room."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from app.events import Event, ModeChanged
+from app.sanitise import sanitise
+from app.tui.figures import Acceptance, Figures, Totals, bar, bytes_text, sparkline
+
+WIDTH = 40
+"""Columns, with padding and scroll bar."""
+TEXT = 36
+DEPTHS = 10
+BAR = 14
+QUIET = "$foreground 60%"
+HEAD = "bold $text-primary"
+
+
+class Panel(VerticalScroll, can_focus=False):
+    """Listens all the time, and draws while it is shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.figures = Figures()
+        self._mode: ModeChanged | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False)
+
+    def show(self, shown: bool) -> None:
+        self.display = shown
+        self._draw()
+
+    def show_mode(self, mode: ModeChanged) -> None:
+        self._mode = mode
+        self._draw()
+
+    def apply(self, event: Event) -> None:
+        """One of the events of an answer."""
+        self.figures.apply(event)
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.display:
+            self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode)))
+
+
+def lines(figures: Figures, mode: ModeChanged | None) -> list[Content]:
+    """The panel's text."""
+    answer, session = figures.answer, figures.session
+    shown = [Content.styled("Mode", HEAD)]
+    if mode is not None:
+        shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
+    shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures), Content("")]
+    shown.append(_columns("", "answer", "session", HEAD))
+    for name, one, all_of_them in zip(ROWS, _cells(answer), _cells(session)):
+        shown.append(_columns(name, one, all_of_them))
+    shown += [Content(""), _columns("Accepted by depth", "answer", "session", HEAD)]
+    return shown + _depths(answer.acceptance, session.acceptance)
+
+
+ROWS = ("tokens/s", "τ, tokens per round", "verified", "drafted only", "rounds", "passes saved", "sent", "received")
+
+
+def _cells(totals: Totals) -> tuple[str, ...]:
+    """A column of the table; what is not known is a dash."""
+    return (
+        _known(totals.tokens_per_second, ".0f"),
+        _known(totals.tau, ".2f"),
+        str(totals.verified),
+        str(totals.drafted),
+        str(totals.rounds),
+        _known(totals.passes_saved, "d"),
+        bytes_text(totals.bytes_up),
+        bytes_text(totals.bytes_down),
+    )
+
+
+def _known(number: float | None, form: str) -> str:
+    return "–" if number is None else format(number, form)
+
+
+def _columns(name: str, one: str, other: str, style: str = "") -> Content:
+    return Content.assemble((name.ljust(TEXT - 17), style or QUIET), (one.rjust(8), style), (other.rjust(9), style))
+
+
+def _line(figures: Figures) -> list[Content]:
+    """The round trips as bars, and what the line carries."""
+    trips, stats = figures.round_trips, figures.stats
+    if not trips:
+        return [Content.styled("none yet", QUIET)]
+    now, least, most = (f"{1000 * seconds:.0f}" for seconds in (trips[-1], min(trips), max(trips)))
+    shown = [
+        Content.styled(sparkline(trips, TEXT), "$text-accent"),
+        Content.assemble((now, ""), (f" ms now, {least} to {most} ms", QUIET)),
+    ]
+    if stats.line is not None:
+        rates = [
+            f"{arrow} {bytes_text(rate)}/s"
+            for arrow, rate in (("↑", stats.up_bytes_per_second), ("↓", stats.down_bytes_per_second))
+            if rate
+        ]
+        shown.append(Content.styled(" · ".join([f"line {stats.line}", *rates]), QUIET))
+    return shown
+
+
+def _depths(answer: Acceptance, session: Acceptance) -> list[Content]:
+    ours, theirs = answer.shares[:DEPTHS], session.shares[:DEPTHS]
+    if not theirs:
+        return [Content.styled("no draft yet", QUIET)]
+    shown = []
+    for at, share in enumerate(theirs):
+        mine = ours[at] if at < len(ours) else None
+        drawn = share if mine is None else mine
+        percents = ("–" if mine is None else f"{mine:.0%}", f"{share:.0%}")
+        shown.append(
+            Content.assemble(
+                (f"{at + 1:3} ", QUIET),
+                (bar(drawn, BAR).ljust(BAR + 1), "$text-success"),
+                (percents[0].rjust(8), ""),
+                (percents[1].rjust(9), ""),
+            )
+        )
+    return shown

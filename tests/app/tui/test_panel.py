@@ -1,0 +1,152 @@
+"""The figures of drafting and verifying, and how much of the context a conversation takes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.context import conversation_length
+from app.events import Done, Paced, Started, Stats
+from app.transcript import conversation_tokens
+from app.tui.figures import Figures, bar, bytes_text, sparkline
+from app.tui.widgets.panel import TEXT, Panel, lines
+from app.tui.widgets.status_bar import StatusBar
+from drafter.text import ChatText
+from storage import Message, Store
+from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
+
+
+def paced(levels: int, gained: int, rtt: float = 0.08) -> Paced:
+    return Paced(levels, 3 * levels, 2.0 if levels else None, gained, None, 0.01, 0.02, rtt)
+
+
+def test_figures_of_an_answer_and_of_the_session() -> None:
+    figures = Figures()
+    for event in (
+        Started("c", "one"),
+        Stats(rounds=1, verified=4, drafted=2, seconds=0.5, bytes_up=100, bytes_down=900),
+        Done(False, "end", (), (), Stats(rounds=4, verified=14, seconds=2.0, bytes_up=400, bytes_down=3600)),
+        Started("c", "two"),
+        Stats(rounds=0, drafted=5, seconds=1.0),
+    ):
+        figures.apply(event)
+    answer, session = figures.answer, figures.session
+    assert (answer.rounds, answer.drafted, answer.tau, answer.passes_saved) == (0, 5, None, None)
+    assert answer.tokens_per_second == 5.0
+    assert (session.answers, session.rounds, session.verified, session.drafted) == (2, 4, 14, 5)
+    assert (session.tau, session.passes_saved, session.bytes_up, session.bytes_down) == (3.5, 10, 400, 3600)
+    assert session.tokens_per_second == pytest.approx(19 / 3)
+
+
+def test_acceptance_by_depth() -> None:
+    figures = Figures()
+    figures.apply(Started("c", "one"))
+    hosted, whole_answer = Paced(0, 0, None, 3, None, 0, 0.1, 0.1, "hosted"), Paced(0, 40, None, 41, None, 0, 0.1, 0.1)
+    for event in (paced(3, 4), paced(3, 2), paced(1, 1), paced(2, 4), hosted, whole_answer):
+        figures.apply(event)
+    assert figures.answer.acceptance.shares == [3 / 4, 2 / 3, 2 / 3]
+    figures.apply(Started("c", "two"))
+    assert figures.answer.acceptance.shares == [] and len(figures.session.acceptance.shares) == 3
+    assert list(figures.round_trips) == [0.08] * 4 + [0.1] * 2
+
+
+def test_pieces() -> None:
+    assert sparkline([], 5) == "" and sparkline([3.0, 3.0], 5) == "▁▁"
+    assert sparkline([9, 0.0, 7.0, 14.0], 3) == "▁▅█"
+    assert [bar(share, 2) for share in (0.0, 0.5, 0.8, 1.0)] == ["", "█", "█▋", "██"]
+    assert [bytes_text(n) for n in (0, 999, 1000, 12_345, 999_499, 2_500_000, 3e9)] == [
+        "0 B", "999 B", "1.0 kB", "12 kB", "999 kB", "2.5 MB", "3.0 GB",
+    ]  # fmt: skip
+
+
+def test_the_lines_fit_the_panel() -> None:
+    figures = Figures()
+    figures.apply(Started("c", "one"))
+    for gained in range(1, 20):
+        figures.apply(paced(12, gained, gained / 100))
+    figures.apply(Stats(rounds=19, verified=99999, seconds=9.0, line="degraded", bytes_up=10**9, rtt_ms=190.0))
+    assert all(line.cell_length <= TEXT for line in lines(figures, None))
+    text = "\n".join(str(line) for line in lines(figures, READY))
+    assert "edge\ndrafting here, verified by shell-guide" in text
+    assert "190 ms now, 10 to 190 ms" in text and "line degraded" in text
+    assert "passes saved 99980 99980" in " ".join(text.split())
+
+
+async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(store: Store) -> None:
+    store_turns(store, "one", [("q", "a")])
+    script: list[Step] = [*verified("yes"), paced(2, 3), Stats(rounds=1, verified=3, seconds=0.1), finished(3)]
+    app = Window(ScriptedCore(store, [script]))
+    async with app.run_test(size=(130, 30)) as pilot:
+        panel = app.screen.query_one(Panel)
+        assert not panel.display
+        await pilot.press(*"hi", "enter")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: panel.display and panel.region.x == 90)
+        assert "passes saved" in app.text("Panel Static") and app.chat.has_class("-narrow")
+        assert app.prompt.region.right <= 90 and app.prompt.has_focus
+        await pilot.resize_terminal(60, 30)
+        await wait_until(pilot, lambda: panel.region.x == 20 and app.prompt.region.right > 50)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(150, 30)) as pilot:
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).region.width == 40)
+        assert app.chat.has_class("-wide"), "150 columns hold the list, too"
+        await pilot.press("f3")
+        await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(150, 30)) as pilot:
+        await pilot.pause()
+        assert not app.screen.query_one(Panel).display
+
+
+async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
+    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
+    hold = asyncio.Event()
+    core = ScriptedCore(store, [[Stats(rounds=1, verified=30), hold, *verified("yes"), finished(3)]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert app.text("#context") == ""
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.text("#context") == "ctx 100/8.2k")
+        await pilot.press(*"hello", "enter")
+        await wait_until(pilot, lambda: app.text("#context") == "ctx 131/8.2k")
+        hold.set()
+        await wait_until(pilot, lambda: app.text("#context") == "ctx 101/8.2k")
+        await pilot.resize_terminal(60, 30)
+        await wait_until(pilot, lambda: app.text("#context") == "ctx 1%")
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.text("#context") == "")
+
+
+async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> None:
+    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
+    core = ScriptedCore(store)
+    core.limit = 110
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        for _ in range(3):
+            await app.chat.open_conversation(conversation)
+            await wait_until(pilot, lambda: app.text("#context") == "ctx 100/110")
+            await app.chat.open_conversation(None)
+            await wait_until(pilot, lambda: app.text("#context") == "")
+        told = [toast.message for toast in app._notifications if "tokens that can be read" in toast.message]
+        assert len(told) == 1 and "100 of the 110" in told[0]
+        assert app.screen.query_one(StatusBar).query_one("#context")
+
+
+def test_a_conversations_length_is_close_to_its_prompt(tiny_pair: Path) -> None:
+    text = ChatText.load(tiny_pair / "drafter")
+    thread: list[Message] = []
+    for number in range(4):
+        for role, said in (("user", f"question {number}"), ("assistant", f"a longer answer {number}, with words")):
+            tokens = tuple(text.encode(said)) if role == "assistant" and number % 2 else ()
+            parent = thread[-1].id if thread else None
+            thread.append(
+                Message(f"m{len(thread)}", "c", parent, role, said, "done", tokens, (True,) * len(tokens), {}, "")  # type: ignore[arg-type]
+            )
+            if role == "user":
+                exact = len(conversation_tokens(text, thread))
+                assert abs(conversation_length(text, thread) - exact) <= 2 + len(thread)
