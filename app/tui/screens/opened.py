@@ -162,7 +162,8 @@ class OpenConversation(Composing):
         context = self.taken
         if context is not None and self.live is not None and self.live.conversation == self.conversation:
             context = context._replace(used=context.used + self.live.written)
-        self.query_one(StatusBar).show_context(context)
+        for status in self.query(StatusBar):  # There is none any more where the window closed while it was counted.
+            status.show_context(context)
 
     def show_mode(self, mode: ModeChanged) -> None:
         self.query_one(StatusBar).show_mode(mode)
