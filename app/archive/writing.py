@@ -28,18 +28,23 @@ def export_conversations(
     store: Store,
     ids: Sequence[str],
     format: Format,
-    path: Path,
+    path: Path | None = None,
     *,
-    settings: Settings,
+    settings: Settings | None = None,
     branches: bool = False,
 ) -> Path:
     """Writes conversations to one file, readable by this account only, and returns where it is.
 
-    A folder as `path` gets a file of a new name (`new_file`); a file is replaced. `branches`: all of them, and not the
-    shown one only; JSON always holds all. May be called off the main thread. Raises `Unwritable`, `StorageError`.
+    A folder as `path` gets a file of a new name (`new_file`), and so does `export_folder` where there is none; a file
+    is replaced. `branches`: all of them, and not the shown one only; JSON always holds all. May be called off the main
+    thread. Raises `Unwritable`, `StorageError`.
     """
-    pieces = export_pieces(store, ids, format, settings=settings, branches=branches)
+    pieces = export_pieces(store, ids, format, settings=settings or Settings(), branches=branches)
+    wanted = path
+    path = export_folder(Folders.locate()) if path is None else path
     try:
+        if wanted is None:
+            path.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             title = store.conversation(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
             with new_file(path, title, format) as created:
@@ -98,7 +103,6 @@ def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
     slug = "-".join(words)[:SLUG_LENGTH].strip("-") or "conversation"
     # Bytes count for a file system, letters for a person: 40 letters are at most 160 bytes of the 255.
     name = f"{slug}-{date.today().isoformat()}"
-    folder.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:
         path = folder / (f"{name}.{format}" if number == 1 else f"{name}-{number}.{format}")

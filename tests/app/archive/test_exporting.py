@@ -204,6 +204,16 @@ def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) 
     assert not created.exists()
 
 
+def test_without_a_path_into_the_folder_for_exports(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    ids = [answered(store), answered(store)]
+    written = export_conversations(store, ids, "json")
+    assert written == (tmp_path / "home" / "exports" / f"2-conversations-{date.today().isoformat()}.json").resolve()
+    assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
+
+
 def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
     conversation = answered(store)
     with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
