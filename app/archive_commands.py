@@ -60,7 +60,7 @@ def import_(
         bool, typer.Option("--again", help="Import copies of conversations that are there already, too.")
     ] = False,
 ) -> None:
-    """Read conversations: Outrider's JSON or database, a ChatGPT export, the logs.db of llm."""
+    """Read conversations: Outrider's JSON or database, a ChatGPT export, the files of llm and oterm."""
     _, folders = settings_with()
     from app.archive.moving import import_from
 

@@ -149,14 +149,15 @@ def _known(database: sqlite_utils.Database, conversation_id: str) -> Conversatio
 
 def _fits(database: sqlite_utils.Database, whole: Whole) -> bool:
     """Whether each of its ids is free here, or stands for the same thing."""
-    known = _known(database, whole.conversation.id)
-    if known is not None and known.created != whole.conversation.created:
-        return False
+    shared = False
     for message in whole.messages:
         row = next(database.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message.id,)), None)
-        if row is not None and not _same(message_from(row), message):
-            return False
-    return True
+        if row is not None:
+            if not _same(message_from(row), message):
+                return False
+            shared = True
+    known = _known(database, whole.conversation.id)
+    return shared or known is None or known.created == whole.conversation.created
 
 
 def _same(here: Message, there: Message) -> bool:

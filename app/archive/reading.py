@@ -23,13 +23,16 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from app.archive import chatgpt, format, llm_logs, tree
+from app.archive import chatgpt, format, llm_logs, oterm, tree
 from app.archive.errors import Unreadable, Unsuitable
 from storage import StorageError, Store, Whole
 
 LARGEST = 1 << 30
 """Bytes of JSON that are read at once; several times as much memory is needed for it."""
-KINDS = "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, or a database of Outrider"
+KINDS = (
+    "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, the store.db of oterm, "
+    "or a database of Outrider"
+)
 
 
 class Found(NamedTuple):
@@ -192,11 +195,13 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
     with closing(sqlite3.connect(_address(path), uri=True)) as source:
         source.backup(copy)
     tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if {"_sqlite_migrations", "conversations", "messages", "memories"} <= tables:
+    if {"_sqlite_migrations", "conversations", "messages"} <= tables:
         copy.close()
         return "database of Outrider", _from_outrider(copied, path)
     if llm_logs.is_llm(tables):
-        return "logs of llm", _from_llm(copy)
+        return "logs of llm", _from_elsewhere(llm_logs.conversations(copy))
+    if oterm.is_oterm(tables):
+        return "chats of oterm", _from_elsewhere(oterm.conversations(copy, path.stat().st_mtime))
     raise Unreadable(f"{path} is a database of another program; what can be imported is {KINDS}.")
 
 
@@ -206,8 +211,8 @@ def _address(path: Path) -> str:
     return f"{path.absolute().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
 
 
-def _from_llm(copy: sqlite3.Connection) -> Iterator[Found]:
-    for foreign in llm_logs.conversations(copy):
+def _from_elsewhere(conversations: Iterator[tree.Foreign]) -> Iterator[Found]:
+    for foreign in conversations:
         yield Found(foreign.title, partial(_foreign, foreign))
 
 

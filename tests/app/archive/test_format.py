@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import sqlite_utils
 from hypothesis import given, settings
 
 from app.archive import format
@@ -19,6 +21,7 @@ from app.archive.reading import import_file
 from app.archive.writing import every_conversation, export_conversations
 from app.config import Settings
 from storage import Store
+from storage.migrations import MIGRATIONS
 from tests.storage.trees import TALKS, Talk, fill, rows
 
 DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "data.md"
@@ -206,6 +209,25 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
     assert backup.read_bytes() == before and not list(tmp_path.glob("*-wal"))
     with closing(Store.open(store.path)) as again:
         assert rows(other) == rows(again)
+
+
+def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "outrider.db.before-m003_memory"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = sqlite_utils.Database(connection)
+        MIGRATIONS.apply(database, stop_before="m003_memory")
+        time = "2026-01-01T00:00:00.000+00:00"
+        database.execute(
+            "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)", (time,) * 2
+        )
+        database.execute(
+            "INSERT INTO messages (id, conversation_id, role, text, status, created)"
+            " VALUES ('m', 'c', 'user', 'how?', 'done', ?)",
+            (time,),
+        )
+    before = path.read_bytes()
+    assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
+    assert path.read_bytes() == before and store.message("m").text == "how?"
 
 
 def test_the_document_names_every_field() -> None:

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from app.archive.reading import import_file
+from storage import Store
+
+DATA = Path(__file__).parent.parent.parent / "data" / "oterm-0.26.sql"
+
+
+def test_chats_of_oterm(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(DATA.read_text(encoding="utf-8"))
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    report = import_file(store, path)
+    assert report.kind == "chats of oterm" and report.left_out == {"attachments (picture)": 1}
+    assert [(result.title, result.outcome) for result in report.results] == [
+        ("chat #1 - llama3.2", "new"), ("and a zip?", "new"), ("never used", "failed"),
+    ]  # fmt: skip
+    first, second = (store.whole(result.conversation_id or "") for result in report.results[:2])
+    assert [(message.role, message.text) for message in first.messages] == [
+        ("system", "Be brief."),
+        ("user", "how do I unpack a tarball?\n\n[picture: not in the import]"),
+        ("assistant", "tar -xf"),
+    ]
+    assert first.messages[-1].stats == {"source": "oterm", "model": "llama3.2"}
+    assert first.conversation.created == first.conversation.updated == "2023-11-14T22:13:20.000+00:00"
+    assert [message.text for message in second.messages] == ["and a zip?", "unzip"]
+
+    with closing(sqlite3.connect(path)) as database:  # Which gives the file another time.
+        database.execute("INSERT INTO message (chat_id, author, text) VALUES (2, 'user', 'thanks')")
+        database.commit()
+    again = import_file(store, path)
+    assert [(result.outcome, result.messages) for result in again.results[:2]] == [("same", 0), ("added", 1)]
