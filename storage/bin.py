@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import sqlite_utils
-
 from storage.branches import show_branch, versions_of
 from storage.conversations import find_conversation, find_message
 from storage.database import Database, NotFound
 from storage.messages import SELECT_CONVERSATIONS, Conversation, conversation_from
+from storage.sqlite import Sqlite
 
 KEPT = timedelta(days=30)
 
@@ -133,7 +132,7 @@ WITH_BELOW = """
 """`below`: a message and all that follows it, in whichever branch."""
 
 
-def _unused_time(database: sqlite_utils.Database) -> str:
+def _unused_time(database: Sqlite) -> str:
     """Now, UTC, ISO 8601; not the time of any other deletion, also where the clock has only milliseconds."""
     while True:
         time = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -146,6 +145,6 @@ def _unused_time(database: sqlite_utils.Database) -> str:
             return time
 
 
-def _conversation_anywhere(database: sqlite_utils.Database, conversation_id: str) -> None:
+def _conversation_anywhere(database: Sqlite, conversation_id: str) -> None:
     if not database.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone():
         raise NotFound(f"There is no conversation {conversation_id}, nor is it in the bin any more.")

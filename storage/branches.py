@@ -7,11 +7,11 @@ nowhere is none, nor is a try to verify or resume another one that came to nothi
 from __future__ import annotations
 
 import msgspec
-import sqlite_utils
 
 from storage.conversations import find_conversation, find_message, new_id, now
 from storage.database import Database
 from storage.messages import SELECT_MESSAGES, Conversation, Message, message_from, pack_provenance, pack_tokens
+from storage.sqlite import Sqlite
 
 HAS_CHILDREN = """
     EXISTS (
@@ -106,7 +106,7 @@ class Branches(Database):
             return find_conversation(database, copy_id)
 
 
-def show_branch(database: sqlite_utils.Database, message: Message) -> None:
+def show_branch(database: Sqlite, message: Message) -> None:
     """The same as `show`, inside the caller's transaction."""
     database.execute(
         "UPDATE conversations SET tip_id = ? WHERE id = ?",
@@ -114,7 +114,7 @@ def show_branch(database: sqlite_utils.Database, message: Message) -> None:
     )
 
 
-def versions_of(database: sqlite_utils.Database, message: Message) -> list[Message]:
+def versions_of(database: Sqlite, message: Message) -> list[Message]:
     """The same as `siblings`."""
     rows = database.query(
         f"""
@@ -128,7 +128,7 @@ def versions_of(database: sqlite_utils.Database, message: Message) -> list[Messa
     return [message_from(row) for row in rows]
 
 
-def _newest_end(database: sqlite_utils.Database, message_id: str) -> str:
+def _newest_end(database: Sqlite, message_id: str) -> str:
     """Where the newest branch through a message ends; with one that says something, if there is one."""
     row = database.execute(
         f"""
@@ -148,7 +148,7 @@ def _newest_end(database: sqlite_utils.Database, message_id: str) -> str:
     return end
 
 
-def _branch(database: sqlite_utils.Database, tip_id: str | None) -> list[Message]:
+def _branch(database: Sqlite, tip_id: str | None) -> list[Message]:
     rows = database.query(
         f"""
         WITH RECURSIVE branch (id, height) AS (
@@ -163,9 +163,7 @@ def _branch(database: sqlite_utils.Database, tip_id: str | None) -> list[Message
     return [message_from(row) for row in rows]
 
 
-def _copy(
-    database: sqlite_utils.Database, message: Message, message_id: str, conversation_id: str, parent_id: str | None
-) -> None:
+def _copy(database: Sqlite, message: Message, message_id: str, conversation_id: str, parent_id: str | None) -> None:
     status = "stopped" if message.status in ("pending", "streaming") else message.status
     database.execute(
         """

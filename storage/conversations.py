@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import get_args
 
 import msgspec
-import sqlite_utils
 
 from storage.database import AlreadyFinished, Database, NotFound
 from storage.messages import (
@@ -33,6 +32,7 @@ from storage.messages import (
     unpack_tokens,
     well_formed,
 )
+from storage.sqlite import Sqlite
 
 
 class Conversations(Database):
@@ -230,7 +230,7 @@ class Conversations(Database):
 
 
 def _save_partial(
-    database: sqlite_utils.Database, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str
+    database: Sqlite, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str
 ) -> None:
     database.execute(
         """
@@ -243,7 +243,7 @@ def _save_partial(
 
 
 def _settle(
-    database: sqlite_utils.Database,
+    database: Sqlite,
     message_id: str,
     text: str,
     tokens: bytes,
@@ -265,7 +265,7 @@ def _settle(
 
 
 def insert_message(
-    database: sqlite_utils.Database,
+    database: Sqlite,
     conversation_id: str,
     role: Role,
     text: str,
@@ -302,9 +302,7 @@ def insert_message(
     return find_message(database, message_id)
 
 
-def insert_question(
-    database: sqlite_utils.Database, conversation_id: str, text: str, *, parent_id: str | None, owner: str
-) -> Message:
+def insert_question(database: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
     """A question and its pending answer, which is returned, inside the caller's transaction."""
     question = insert_message(database, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
     return insert_message(
@@ -312,14 +310,14 @@ def insert_question(
     )
 
 
-def find_conversation(database: sqlite_utils.Database, conversation_id: str) -> Conversation:
+def find_conversation(database: Sqlite, conversation_id: str) -> Conversation:
     """One that is not in the bin. Raises `NotFound`."""
     for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
         return conversation_from(row)
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
-def find_message(database: sqlite_utils.Database, message_id: str, conversation_id: str | None = None) -> Message:
+def find_message(database: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
     """One that was not deleted. Raises `NotFound`."""
     for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
@@ -328,7 +326,7 @@ def find_message(database: sqlite_utils.Database, message_id: str, conversation_
     raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
 
 
-def _unfinished(database: sqlite_utils.Database, message_id: str) -> Status:
+def _unfinished(database: Sqlite, message_id: str) -> Status:
     """The status of a message that may still change."""
     row = database.execute("SELECT status, owner FROM messages WHERE id = ?", (message_id,)).fetchone()
     if row is None:

@@ -25,10 +25,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import sqlite_utils
-
-from storage.migrations import KNOWN, MIGRATIONS
+from storage.migrations import MIGRATIONS
 from storage.owner import Owner
+from storage.sqlite import Sqlite
 
 BUSY_MILLISECONDS = 5000
 
@@ -83,8 +82,7 @@ class Database:
         with self._explained():
             _create(path)
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        # Plugins are for the sqlite-utils command; one installed beside us has no business in this database.
-        self._database = sqlite_utils.Database(connection, execute_plugins=False)
+        self._database = Sqlite(connection)
         try:
             with self._explained():
                 self._database.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
@@ -104,12 +102,12 @@ class Database:
             self._owner.release()
 
     @contextmanager
-    def _read(self) -> Iterator[sqlite_utils.Database]:
+    def _read(self) -> Iterator[Sqlite]:
         with self._lock, self._explained():
             yield self._database
 
     @contextmanager
-    def _write(self) -> Iterator[sqlite_utils.Database]:
+    def _write(self) -> Iterator[Sqlite]:
         """A transaction: all or nothing. IMMEDIATE, so that it waits for its turn here and never fails half way."""
         with self._lock, self._explained():
             self._database.execute("BEGIN IMMEDIATE")
@@ -131,7 +129,7 @@ class Database:
 
     def _check_ours(self) -> None:
         # In this order: another process may create all tables, with their record, between the two.
-        if self._database.table_names() and not MIGRATIONS.applied(self._database):
+        if self._database.tables() and not MIGRATIONS.applied(self._database):
             raise NotADatabase(
                 f"{self.path} belongs to another program; move it away, or set OUTRIDER_HOME to another folder."
             )
@@ -151,14 +149,14 @@ class Database:
     def _migrate(self) -> None:
         # Inside one write transaction, so that of two processes which start at once the second finds nothing to do.
         with self._write() as database:
-            applied = [migration.name for migration in MIGRATIONS.applied(database)]
-            if unknown := [name for name in applied if name not in KNOWN]:
+            applied = MIGRATIONS.applied(database)
+            if unknown := [name for name in applied if name not in MIGRATIONS.known]:
                 raise NewerDatabase(
                     f"{self.path} was written by a newer Outrider (it has {unknown[0]}); update Outrider to open it."
                 )
             if pending := MIGRATIONS.pending(database):
                 if applied:
-                    self._back_up(pending[0].name)
+                    self._back_up(pending[0])
                 MIGRATIONS.apply(database)
 
     def _back_up(self, migration: str) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import msgspec
-import sqlite_utils
 
 from storage.conversations import find_conversation, new_id
 from storage.database import Database
@@ -32,6 +31,7 @@ from storage.messages import (
     well_formed,
 )
 from storage.queue import IN_VIEW, SELECT_QUEUED, Queued
+from storage.sqlite import Sqlite
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Importing(Database):
             return Put(known.id, "added", len(missing) + restored, 0, renamed)
 
 
-def _restore(database: sqlite_utils.Database, whole: Whole) -> tuple[bool, int]:
+def _restore(database: Sqlite, whole: Whole) -> tuple[bool, int]:
     """Takes out of the bin what `whole` has; whether the conversation was there, and how many of its messages."""
     before = database.execute(
         "SELECT id FROM messages WHERE conversation_id = ? AND deleted IS NOT NULL", (whole.conversation.id,)
@@ -142,12 +142,12 @@ def _restore(database: sqlite_utils.Database, whole: Whole) -> tuple[bool, int]:
     return updated.rowcount > 0, len(hidden)
 
 
-def _known(database: sqlite_utils.Database, conversation_id: str) -> Conversation | None:
+def _known(database: Sqlite, conversation_id: str) -> Conversation | None:
     rows = database.query(f"{SELECT_CONVERSATIONS} WHERE id = ?", (conversation_id,))
     return next(map(conversation_from, rows), None)
 
 
-def _fits(database: sqlite_utils.Database, whole: Whole) -> bool:
+def _fits(database: Sqlite, whole: Whole) -> bool:
     """Whether each of its ids is free here, or stands for the same thing."""
     shared = False
     for message in whole.messages:
@@ -178,8 +178,8 @@ def _later_tip(here: Conversation, whole: Whole) -> str | None:
     return whole.conversation.tip_id if at == here.tip_id else here.tip_id
 
 
-def _insert(database: sqlite_utils.Database, messages: Iterable[Message]) -> None:
-    database.conn.executemany(
+def _insert(database: Sqlite, messages: Iterable[Message]) -> None:
+    database.executemany(
         """
         INSERT INTO messages (id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -202,7 +202,7 @@ def _insert(database: sqlite_utils.Database, messages: Iterable[Message]) -> Non
     )
 
 
-def _enqueue(database: sqlite_utils.Database, queue: Iterable[Queued]) -> None:
+def _enqueue(database: Sqlite, queue: Iterable[Queued]) -> None:
     for queued in queue:
         taken = database.execute("SELECT 1 FROM queue WHERE id = ?", (queued.id,)).fetchone()
         database.execute(

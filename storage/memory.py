@@ -6,10 +6,9 @@ always compute it again, so what was used least recently makes room when the bud
 
 from __future__ import annotations
 
-import sqlite_utils
-
 from storage.conversations import find_conversation
 from storage.database import Database
+from storage.sqlite import Sqlite
 
 
 class Memories(Database):
@@ -64,7 +63,7 @@ class Memories(Database):
                 (length, conversation_id),
             )
 
-    def _make_room(self, database: sqlite_utils.Database) -> None:
+    def _make_room(self, database: Sqlite) -> None:
         # Whole conversations go: memory with a gap in it is worth only what lies before the gap.
         (excess,) = database.execute("SELECT sum(bytes) - ? FROM memories", (self.memory_budget,)).fetchone()
         for key, size in database.execute("SELECT key, bytes FROM memories ORDER BY used").fetchall():
@@ -74,7 +73,7 @@ class Memories(Database):
             excess -= size
 
 
-def _mark_used(database: sqlite_utils.Database, conversation_id: str, digest: bytes) -> None:
+def _mark_used(database: Sqlite, conversation_id: str, digest: bytes) -> None:
     # A count and not a time: the clock of a laptop may jump back.
     database.execute(
         """

@@ -11,19 +11,10 @@ for being deleted, and nothing that is deleted is shown or followed by anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import sqlite_utils
-from sqlite_utils.migrations import Migrations
+from storage.sqlite import Migrations, Sqlite
 
 MIGRATIONS = Migrations("outrider")
-KNOWN: list[str] = []
-"""Names of all migrations: a database with another one comes from a newer version."""
-
-
-def migration(function: Callable[[sqlite_utils.Database], None]) -> Callable[[sqlite_utils.Database], None]:
-    KNOWN.append(function.__name__)
-    return MIGRATIONS()(function)
+migration = MIGRATIONS.register
 
 
 # The integer keys are there for FTS5, whose rows are numbered as the messages are: a VACUUM may renumber a table that
@@ -31,7 +22,7 @@ def migration(function: Callable[[sqlite_utils.Database], None]) -> Callable[[sq
 
 
 @migration
-def m001_conversations(database: sqlite_utils.Database) -> None:
+def m001_conversations(database: Sqlite) -> None:
     database.executescript("""
         CREATE TABLE conversations (
             key INTEGER PRIMARY KEY,
@@ -88,7 +79,7 @@ def m001_conversations(database: sqlite_utils.Database) -> None:
 
 
 @migration
-def m002_search(database: sqlite_utils.Database) -> None:
+def m002_search(database: Sqlite) -> None:
     database.executescript("""
         CREATE VIRTUAL TABLE messages_fts USING fts5 (
             text, content='messages', content_rowid='key',
@@ -110,7 +101,7 @@ def m002_search(database: sqlite_utils.Database) -> None:
 
 
 @migration
-def m003_memory(database: sqlite_utils.Database) -> None:
+def m003_memory(database: Sqlite) -> None:
     database.executescript("""
         CREATE TABLE memories (
             key INTEGER PRIMARY KEY,
@@ -143,7 +134,7 @@ def m003_memory(database: sqlite_utils.Database) -> None:
 
 
 @migration
-def m004_queue(database: sqlite_utils.Database) -> None:
+def m004_queue(database: Sqlite) -> None:
     database.executescript("""
         CREATE TABLE queue (
             key INTEGER PRIMARY KEY,
@@ -170,7 +161,7 @@ def m004_queue(database: sqlite_utils.Database) -> None:
 
 
 @migration
-def m005_bin_and_titles(database: sqlite_utils.Database) -> None:
+def m005_bin_and_titles(database: Sqlite) -> None:
     database.executescript("""
         ALTER TABLE conversations ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1));
         ALTER TABLE conversations ADD COLUMN deleted TEXT;

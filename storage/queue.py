@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import sqlite_utils
-
 from storage.conversations import find_conversation, find_message, insert_message, insert_question, new_id, now
 from storage.database import Database, NotFound
 from storage.messages import Message, well_formed
+from storage.sqlite import Sqlite
 
 SELECT_QUEUED = """
     SELECT queue.id, queue.conversation_id, queue.message_id, coalesce(queue.text, question.text, '') AS text,
@@ -160,7 +159,7 @@ class Queue(Database):
 
 
 def _insert(
-    database: sqlite_utils.Database, conversation_id: str, *, text: str | None = None, message_id: str | None = None
+    database: Sqlite, conversation_id: str, *, text: str | None = None, message_id: str | None = None
 ) -> Queued:
     queued_id, created = new_id(), now()
     database.execute(
@@ -171,7 +170,7 @@ def _insert(
     return Queued(**_row(database, queued_id))
 
 
-def _row(database: sqlite_utils.Database, queued_id: str) -> Mapping[str, Any]:
+def _row(database: Sqlite, queued_id: str) -> Mapping[str, Any]:
     for row in database.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,)):
         return row
     raise NotFound(f"There is no {queued_id} in the queue; `outrider queue` lists what waits.")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tests.serving import REPOSITORY
 
-# numpy is not among them: sqlite-utils imports it where it is installed.
-HEAVY = {"onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2"}
+HEAVY = {"numpy", "onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2"}
 
 
 def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +33,7 @@ def test_the_version_loads_next_to_nothing() -> None:
     bare = loaded("import importlib.metadata, importlib.metadata._adapters, email.utils")
     ours = {name for name in modules if name.partition(".")[0] in ("app", "drafter", "remote", "storage")}
     assert ours == {"app", "app.start", "app.ending", "app.version"}
-    assert not modules & (HEAVY | {"numpy", "asyncio", "logging", "textual", "sqlite3"})
+    assert not modules & (HEAVY | {"asyncio", "logging", "textual", "sqlite3"})
     assert len(modules - bare - ours) < 20, modules - bare
 
 

@@ -5,10 +5,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlite_utils
 
 from storage import NewerDatabase, StorageFailed, Store
-from storage.migrations import KNOWN, MIGRATIONS
+from storage.migrations import MIGRATIONS
+from storage.sqlite import Sqlite
 
 
 def names(path: Path) -> set[str]:
@@ -21,7 +21,7 @@ def old_database(path: Path) -> Path:
     """As a version before memory left it, with one conversation."""
     path.parent.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = sqlite_utils.Database(connection)
+        database = Sqlite(connection)
         MIGRATIONS.apply(database, stop_before="m003_memory")
         database.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', '2026-01-01', '2026-01-01')"
@@ -32,7 +32,9 @@ def old_database(path: Path) -> Path:
 def test_a_new_database_gets_all_migrations_and_needs_no_backup(path: Path) -> None:
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        assert [name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id")] == KNOWN
+        assert [
+            name for (name,) in connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id")
+        ] == MIGRATIONS.known
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -55,7 +57,7 @@ def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> N
 def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = sqlite_utils.Database(connection)
+        database = Sqlite(connection)
         MIGRATIONS.apply(database, stop_before="m004_queue")
         database.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', '', '')")
         database.execute(
