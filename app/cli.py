@@ -196,11 +196,15 @@ def serve(
 
 
 @cli.command()
-def doctor(remote: Remote = None, token: Token = None) -> None:
-    """Check every part, and say how to mend what is broken."""
+def doctor(
+    remote: Remote = None,
+    token: Token = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check every part, and say how to mend what is broken. Exit 1 where something is."""
     from app.doctor import examine
 
-    raise typer.Exit(_run(examine({"remote": remote, "token": token})))
+    raise typer.Exit(_run(examine({"remote": remote, "token": token}, as_json=json)))
 
 
 @history_commands.callback(invoke_without_command=True)

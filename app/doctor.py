@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
-from app.config import ConfigError, Folders, Settings, load_settings
+from app import checkups
+from app.checkups import Finding
+from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.connection import Source, SourceFailed, chosen
+from app.ending import FAILED, OK
 from app.opening import source_of
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
@@ -20,36 +25,33 @@ from drafter.tree import DraftTree
 from remote import CompletionsClient, RemoteError, VerifierClient, detect
 from remote.openai import Model
 from remote.protocol import Card, Sampling
-from storage import StorageError, Store
 
 CARD_SECONDS = 10.0
 ROUND_SECONDS = 30.0
-MARKS = {"ok": "✓", "warning": "!", "broken": "✗"}
+SKEW_SECONDS = 120.0
+"""Between two clocks, from which on certificates and tokens may seem too young or too old."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One part and its state; `text` says how to mend it where it is not well."""
+async def examine(options: Mapping[str, object], *, as_json: bool = False) -> int:
+    """Print a line for each part, or one JSON object; 1 if one is broken, else 0.
 
-    state: Literal["ok", "warning", "broken"]
-    part: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{MARKS[self.state]} {self.part:<10} {sanitise(self.text)}"
-
-
-async def examine(options: Mapping[str, object]) -> int:
-    """Print a line for each part; 1 if one is broken, else 0. `options`: settings of the command line."""
-    broken = False
+    `options`: settings of the command line.
+    """
+    found: list[Finding] = []
     async for finding in _findings({name: value for name, value in options.items() if value is not None}):
-        print(finding, flush=True)
-        broken = broken or finding.state == "broken"
-    return 1 if broken else 0
+        found.append(finding)
+        if not as_json:
+            print(finding, flush=True)
+    broken = any(finding.state == "broken" for finding in found)
+    if as_json:
+        findings = [{**asdict(finding), "text": sanitise(finding.text)} for finding in found]
+        print(json.dumps({"ok": not broken, "findings": findings}, indent=1))
+    return FAILED if broken else OK
 
 
 async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     folders = Folders.locate()
+    yield checkups.program()
     try:
         settings = load_settings(folders).replaced(options, "the command line")
         written = str(folders.settings) if folders.settings.exists() else f"defaults (no {folders.settings})"
@@ -57,7 +59,8 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     except ConfigError as error:
         yield Finding("broken", "settings", str(error))
         settings = Settings()
-    yield _database(folders)
+    for finding in _local(folders, settings):
+        yield finding
     if settings.drafter_runtime == "onnx" and importlib.util.find_spec("onnxruntime") is None:
         yield Finding("broken", "drafter", "onnxruntime is missing: pip install onnxruntime")
         return
@@ -66,17 +69,20 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     if settings.remote is None:
         yield _torch()
     if drafter is not None and settings.mode != "offline":
-        yield await _verifier(settings, folders, drafter)
+        async for finding in _verifier(settings, folders, drafter):
+            yield finding
 
 
-def _database(folders: Folders) -> Finding:
-    try:
-        store = Store.open(folders.database)
-        count = len(store.conversations())
-        store.close()
-    except StorageError as error:
-        return Finding("broken", "database", str(error))
-    return Finding("ok", "database", f"{folders.database}, {count} conversations")
+def _local(folders: Folders, settings: Settings) -> Iterator[Finding]:
+    """What needs no model and no network."""
+    yield from checkups.folders_of(folders)
+    yield checkups.disk(folders)
+    yield checkups.database(folders)
+    encoding = sys.stdout.encoding or "ascii"
+    yield from checkups.terminal(os.environ, is_terminal=sys.stdout.isatty(), encoding=encoding)
+    yield from checkups.remotes(folders)
+    yield from checkups.proxies(settings.remote if is_address(settings.remote or "") else None)
+    yield from checkups.port()
 
 
 def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
@@ -106,17 +112,35 @@ def _torch() -> Finding:
     return Finding("ok", "torch", version("torch"))
 
 
-async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> Finding:
+async def _verifier(settings: Settings, folders: Folders, drafter: Drafter) -> AsyncIterator[Finding]:
     try:
         source = source_of(settings, folders)
-        assert source is not None
+    except (RemoteError, ConfigError) as error:
+        yield Finding("broken", "verifier", str(error))
+        return
+    assert source is not None
+    client: VerifierClient | None = None
+    try:
         try:
-            return await _answering(source, settings, drafter)
-        finally:
-            await source.close()
-    except (RemoteError, SourceFailed, ConfigError) as error:
-        by_choice = settings.remote is None and importlib.util.find_spec("torch") is None and settings.mode != "edge"
-        return Finding("warning" if by_choice else "broken", "verifier", str(error))
+            client = await source.client()
+            yield await _answering(source, settings, drafter)
+        except (RemoteError, SourceFailed, ConfigError) as error:
+            by_choice = settings.remote is None and importlib.util.find_spec("torch") is None
+            yield Finding("warning" if by_choice and settings.mode != "edge" else "broken", "verifier", str(error))
+        if client is not None:  # Also where it failed: its clock may be why.
+            for finding in _clock(client):
+                yield finding
+    finally:
+        await source.close()
+
+
+def _clock(client: VerifierClient) -> Iterator[Finding]:
+    """Where the two clocks differ by so much that certificates may be refused."""
+    ahead = client.ahead_seconds
+    if ahead is not None and abs(ahead) > SKEW_SECONDS:
+        which = "behind" if ahead > 0 else "ahead of"
+        text = f"this device's clock is {abs(ahead) / 60:,.0f} minutes {which} {client.host}'s; set whichever is wrong"
+        yield Finding("warning", "clock", f"{text}, or certificates may be refused")
 
 
 async def _answering(source: Source, settings: Settings, drafter: Drafter) -> Finding:

@@ -6,6 +6,7 @@ Imports next to nothing: `outrider --version` comes through here too.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -48,6 +49,9 @@ def complain(sentence: str) -> None:
 
 def guarded(command: Callable[[], object]) -> None:
     """Run a command: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # A terminal that is not UTF-8 gets a question mark, nobody a bug.
+            stream.reconfigure(errors="replace")
     try:
         command()
         sys.stdout.flush()  # Here, where a reader that has gone is understood; at exit, Python would complain of it.

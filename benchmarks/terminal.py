@@ -27,6 +27,7 @@ SEQUENCES = re.compile(
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]*[0-~]"
 )
+TRUE_COLOUR = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 PATIENCE_SECONDS = 60.0
 
 
@@ -44,10 +45,12 @@ class Terminal:
         environment: Mapping[str, str],
         folder: Path | None = None,
         size: tuple[int, int] = (30, 100),
+        kind: Mapping[str, str] = TRUE_COLOUR,
     ) -> None:
-        """`size`: lines and columns."""
+        """`size`: lines and columns. `kind`: what its variables say that it is."""
         self._command = command
-        self._environment = {**environment, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        others = {name: value for name, value in environment.items() if name not in ("TERM", "COLORTERM", "NO_COLOR")}
+        self._environment = {**others, **kind}
         self._folder = folder
         self._size = size
         self._process: subprocess.Popen[bytes] | None = None

@@ -49,6 +49,11 @@ class VerifierClient:
         """How the last connection was made; None before the first."""
         return self._wire.handshake
 
+    @property
+    def ahead_seconds(self) -> float | None:
+        """How far the server's clock was ahead of this device's at its last answer; None where it tells no time."""
+        return self._wire.ahead_seconds
+
     async def __aenter__(self) -> VerifierClient:
         return self
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import httpx
 import msgspec
 
+from remote.clock import ahead_seconds
 from remote.errors import Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, quoted
 from remote.failures import translated
 from remote.handshake import Handshake, Watch
@@ -123,6 +124,8 @@ class Wire:
         """On this device."""
         self.handshake: Handshake | None = None
         """How the last connection was made."""
+        self.ahead_seconds: float | None = None
+        """How far the server's clock was ahead of this device's when it last answered; None where it tells no time."""
         self._peer = peer
         self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
@@ -220,6 +223,7 @@ class Wire:
         with translated(self.host, self._options, watch):
             response = await self._http.send(request, stream=True)
         self.handshake = watch.handshake(response) or self.handshake
+        self.ahead_seconds = ahead_seconds(response.headers.get("date"), time.time())
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
         return Answer(response, self.host, watch.sent, traffic, self._options)
 

@@ -101,6 +101,15 @@ class Database:
             self._database.close()
             self._owner.release()
 
+    def damage(self) -> str | None:
+        """What SQLite finds wrong with the file, which may open for all that; None: nothing. Reads all of it.
+
+        Raises `NotADatabase` where it cannot even be read.
+        """
+        with self._read() as database:
+            (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        return None if found == "ok" else str(found)
+
     @contextmanager
     def _read(self) -> Iterator[Sqlite]:
         with self._lock, self._explained():

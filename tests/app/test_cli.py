@@ -95,7 +95,7 @@ def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier
 
 
 def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProcess) -> None:
-    sampled = ["--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
+    sampled = ["--mode", "edge", "--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
     asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "12", "--json", *sampled)
     answer = json.loads(asked.out)
     assert asked.code == 0 and len(answer["token_ids"]) == 12 and answer["drafted_nodes"] > 0
@@ -214,12 +214,9 @@ def test_history_lists_and_searches(outrider: Outrider) -> None:
 def test_doctor(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     well = outrider("doctor", "--remote", verifier.url)
     assert well.code == 0, well.out
-    assert [line.split()[:2] for line in well.out.splitlines()] == [
-        ["✓", "settings"],
-        ["✓", "database"],
-        ["✓", "drafter"],
-        ["✓", "verifier"],
-    ]
+    parts = [line.split()[:2] for line in well.out.splitlines() if line.split()[1] != "port"]
+    wanted = ["program", "settings", "folders", "disk", "database", "terminal", "drafter", "verifier"]
+    assert parts == [["✓", part] for part in wanted]
     unreachable = outrider("doctor", "--remote", NOBODY)
     assert unreachable.code == 1 and "✗ verifier" in unreachable.out
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
