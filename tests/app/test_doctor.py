@@ -52,6 +52,7 @@ def database(home: Path) -> Path:
         for number in range(200):
             text = f"question {number} " * 20
             store.add_message(conversation.id, "user", text, parent_id=None, status="done")
+        store.save_memory(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
     finally:
         store.close()
     with closing(sqlite3.connect(home / "data" / "outrider.db")) as connection:
@@ -114,11 +115,12 @@ def test_a_database_that_is_none(outrider: Outrider, home: Path, database: Path)
 def test_a_database_with_a_broken_page(outrider: Outrider, database: Path) -> None:
     assert "✓ database" in outrider("doctor").out
     with closing(sqlite3.connect(database)) as connection:
-        (pages,), (size,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
-        (schema,) = connection.execute("SELECT max(rootpage) FROM sqlite_master").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    page = database.read_bytes().index(b"MEMORY" * 100) // size + 3  # Of a chain: each begins with the next number.
     with database.open("r+b") as file:
-        file.seek(schema * size)  # Past the pages that opening reads.
-        file.write(b"\xa5" * (pages - schema) * size)
+        file.seek(page * size)
+        file.write(b"\xff" * 4)
+    Store.open(database).close()  # Nothing is noticed.
     found = outrider("doctor")
     assert found.code == 1 and "✗ database" in found.out and "damaged" in said(found, "database")
 
