@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from app import completing
 from app.ending import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, run, settings_with
 
 __all__ = [
@@ -23,7 +24,13 @@ __all__ = [
 ]
 
 Remote = Annotated[
-    str | None, typer.Option("--remote", metavar="NAME|URL", help="A verifier, or OpenAI-compatible server.")
+    str | None,
+    typer.Option(
+        "--remote",
+        metavar="NAME|URL",
+        help="A verifier, or OpenAI-compatible server.",
+        autocompletion=completing.remotes,
+    ),
 ]
 Token = Annotated[str | None, typer.Option("--token", help="Bearer token for a --remote URL; better: OUTRIDER_TOKEN.")]
 

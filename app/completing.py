@@ -45,6 +45,23 @@ def queued(incomplete: str) -> Candidates:
     return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queued()])
 
 
+def remotes(incomplete: str) -> Candidates:
+    """Names of remotes, with their addresses, and the one that means the verifier on this device."""
+    from app.config import ConfigError, Folders
+    from app.remotes import BUNDLED, Remotes
+
+    try:
+        known = [(name, remote.url) for name, remote in Remotes(Folders.locate())]
+    except ConfigError:
+        return []
+    return _described([*known, (BUNDLED, "the verifier on this device")], incomplete)
+
+
+def known_remotes(incomplete: str) -> Candidates:
+    """The same, of those that can be changed."""
+    return [one for one in remotes(incomplete) if one[0] != "bundled"]
+
+
 def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candidates:
     from app.config import Folders
     from storage import StorageError, Store

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from app import completing
 from app.command import FAILED, USAGE, fail, run, settings_with
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ UNREACHABLE = 3
 remote_commands = typer.Typer(
     help="Servers that answer from elsewhere: add, list, use, test, remove.", rich_markup_mode=None
 )
-Name = Annotated[str, typer.Argument(metavar="NAME")]
+Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completing.known_remotes)]
 TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read its token from stdin.")]
 
 
@@ -105,7 +106,7 @@ def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a li
 
 @remote_commands.command("use")
 def use(
-    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", autocompletion=completing.known_remotes)] = None,
     none: Annotated[bool, typer.Option("--none", help="Back to the bundled verifier.")] = False,
 ) -> None:
     """Choose the one that answers where no --remote is given."""
@@ -119,7 +120,10 @@ def use(
 
 @remote_commands.command("test")
 def test(
-    name: Annotated[str | None, typer.Argument(metavar="NAME|URL", help="Default: the one in use.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completing.known_remotes),
+    ] = None,
 ) -> None:
     """Try one: connection, TLS, round trips, what is there, whether the drafter fits it, and what mode that gives."""
     from app.config import is_address

@@ -73,6 +73,17 @@ def test_bash_is_offered_what_is_stored(
     assert bash(environment, tmp_path, "verify", "") == []
 
 
+def test_bash_is_offered_remotes_by_name(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "home" / "config" / "remotes.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[remotes.home]\nurl = "http://home.example:8000"\n[remotes.work]\nurl = "https://work.example"\n')
+    assert bash(environment, tmp_path, "ask", "--remote", "") == ["home", "work", "bundled"]
+    assert bash(environment, tmp_path, "remote", "use", "w") == ["work"]
+    assert bash(environment, tmp_path, "remote", "remove", "") == ["home", "work"]
+    file.write_text("remotes = 3")
+    assert bash(environment, tmp_path, "ask", "--remote", "") == []
+
+
 def test_no_title_can_give_a_shell_orders(
     environment: dict[str, str], tmp_path: Path, stored: tuple[str, str, str]
 ) -> None:
