@@ -79,13 +79,14 @@ class Desk:
             self.use(name)
         return kept
 
-    def remove(self, name: str) -> None:
+    async def remove(self, name: str) -> None:
         """Forget one, and its token; where it answers now, the bundled verifier does from then on.
 
-        Raises `ConfigError`.
+        Takes as long as `save`. Raises `ConfigError`.
         """
+        remotes = self.remotes()
         try:
-            self.remotes().remove(name)
+            await beside(lambda: remotes.remove(name))
         finally:
             if self.now == name and name not in self.remotes():
                 self.use(None)
@@ -102,5 +103,5 @@ class Desk:
             return self._settings.remote
         try:
             return self.remotes().meant_by(self._settings.remote)
-        except ConfigError:
+        except ConfigError:  # Whoever asks it says so.
             return None

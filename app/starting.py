@@ -24,6 +24,7 @@ from storage import Queued, Store
 if TYPE_CHECKING:
     from app.assistant import Assistant
     from app.config import Folders, Settings
+    from app.connection import Source
     from app.context import Context
 
 log = logging.getLogger("outrider.start")
@@ -46,6 +47,8 @@ class Starting:
         self._stopped = asyncio.Event()
         self._assistant: asyncio.Future[Assistant] = asyncio.get_running_loop().create_future()
         self._holding: asyncio.Task[None] | None = None
+        self._chosen: list[Source | None] = []
+        """Whom to ask, as the person said it before there was an assistant."""
 
     async def __aenter__(self) -> Self:
         self._holding = asyncio.create_task(self._hold())
@@ -83,6 +86,8 @@ class Starting:
         try:
             opening = await asyncio.to_thread(import_module, "app.opening")
             async with opening.assistant_on(self.store, self._settings, self._folders) as assistant:
+                for source in self._chosen[-1:]:
+                    assistant.use(source)
                 self._assistant.set_result(assistant)
                 await self._closing.wait()
         except Exception as error:  # Whatever it is, conversations can still be read.
@@ -101,6 +106,13 @@ class Starting:
         if self._assistant.done():
             return ModeChanged("offline", str(self._assistant.exception()))
         return ModeChanged("warming", "the drafter is being loaded")
+
+    def use(self, source: Source | None) -> None:
+        """Ask this verifier from now on, or as soon as there is anything to ask for."""
+        if assistant := self.present:
+            assistant.use(source)
+        else:
+            self._chosen.append(source)
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
         try:

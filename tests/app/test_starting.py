@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from app.config import Folders, Settings
+from app.connection import Fixed
 from app.events import Done, Event, Failed, Started
 from app.starting import Starting
 from storage import Store
+from tests.serving import VerifierProcess
 
 
 @pytest.fixture
@@ -50,6 +52,21 @@ async def test_one_that_never_starts_closes(store: Store, tiny_pair: Path) -> No
     async with starting(store, tiny_pair / "drafter") as core:
         core.stop()
     assert core.present is None
+
+
+async def test_the_remote_can_be_chosen_before_and_after(
+    store: Store, tiny_pair: Path, verifier: VerifierProcess
+) -> None:
+    settings = Settings(drafter=str(tiny_pair / "drafter"), remote="http://127.0.0.1:9", max_tokens=5)
+    folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
+    async with Starting(store, settings, folders) as core:
+        core.use(Fixed("http://127.0.0.1:8"))
+        core.use(Fixed(verifier.url))
+        core.start()
+        assistant = await core.assistant()
+        assert (await assistant.settled()).mode in ("edge", "hosted")
+        core.use(None)
+        assert core.status().why == "offline by choice"
 
 
 async def test_who_does_not_want_to_wait_is_told_that_nothing_was_sent(store: Store, tiny_pair: Path) -> None:

@@ -136,7 +136,7 @@ class RemotesScreen(ModalScreen[None]):
         if not await self.app.push_screen_wait(Confirm(f"Remove {name}, and its token?{in_use}")):
             return
         try:
-            self.desk.remove(name)
+            await self.desk.remove(name)
         except ConfigError as error:
             self._complain(error)
         self._list(self.desk.now)
