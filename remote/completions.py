@@ -228,7 +228,8 @@ class ChatStream:
                 if data == DONE:
                     return
                 if (error := read_error(data)) is not None:
-                    raise _refused(host, 500, *error)
+                    message, code = error
+                    raise _refused(host, 500, self._wire.hiding(message), code)
                 piece = _decoded(data, _Piece, host, "piece of an answer")
                 self.usage = piece.usage or self.usage
                 for choice in piece.choices or ():
@@ -269,7 +270,10 @@ async def _refusal(wire: Wire, answer: Answer) -> RemoteError:
     """What to raise for an answer that is none."""
     try:
         told = read_error(await answer.read()) if answer.status >= 400 and answer.content_type == JSON else None
-        return wire.stranger(answer) if told is None else _refused(wire.host, answer.status, *told)
+        if told is None:
+            return wire.stranger(answer)
+        message, code = told
+        return _refused(wire.host, answer.status, wire.hiding(message), code)
     finally:
         await answer.aclose()
 

@@ -129,8 +129,9 @@ class Wire:
         self._peer = peer
         self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
-        if token is not None:
-            headers["authorization"] = f"Bearer {_checked(token)}"
+        self._token = None if token is None else _checked(token)
+        if self._token is not None:
+            headers["authorization"] = f"Bearer {self._token}"
         options.check()
         verify = options.trust if address.scheme == "https" else False
         try:
@@ -230,14 +231,18 @@ class Wire:
     async def _refusal(self, answer: Answer) -> RemoteError:
         """What to raise for an answer that is not usable."""
         if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
-            return Refused(error)
+            return Refused(msgspec.structs.replace(error, message=self.hiding(error.message)))
         return self.stranger(answer)
+
+    def hiding(self, text: str) -> str:
+        """What a server said, without the token: some quote the one that they refuse."""
+        return text if self._token is None else text.replace(self._token, "[hidden]")
 
     def stranger(self, answer: Answer) -> RemoteError:
         """What to raise for an answer that the peer itself would not give."""
         portal = "a Wi-Fi login page may be in the way, or the address is wrong; open a browser to see"
         if 300 <= answer.status < 400:
-            return Stranger(f"{self.host} redirects to {answer.location or 'nowhere'}: {portal}")
+            return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}: {portal}")
         if answer.status == 401:
             message = f"{self.host} wants credentials (401); check the token of this remote"
             return Refused(Error(code="unauthorised", message=message, retry=False))

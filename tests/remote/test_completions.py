@@ -449,3 +449,27 @@ async def test_what_is_known_to_be_there_is_asked_at_once() -> None:
                 await detect(verifier, endpoint, PATIENCE, kind="verifier")
     assert isinstance(found, tuple) and found[0].id == "m"
     assert asked == [b"/v1/models", b"/v1/card"]
+
+
+async def test_a_token_that_a_server_quotes_is_hidden() -> None:
+    quoted = json.dumps({"error": {"message": "Incorrect API key provided: s3cret-token.", "code": "invalid"}}).encode()
+    refused = http(quoted, status="401 Unauthorized", content_type="application/json")
+    typed = refusal("unauthorised", status="401 Unauthorized", message="Not s3cret-token.")
+    moved = http(b"", status="302 Found", extra="location: /login?key=s3cret-token\r\n")
+    for reply in (refused, typed, moved, http(b"data: " + quoted + b"\n\n", content_type="text/event-stream")):
+        async with (
+            raw_peer(lambda _: reply) as port,  # noqa: B023
+            CompletionsClient(f"http://127.0.0.1:{port}", "s3cret-token") as chat,
+            VerifierClient(f"http://127.0.0.1:{port}", "s3cret-token") as verifier,
+        ):
+            for call in (verifier.card(PATIENCE), chat.models(PATIENCE), whole(chat)):
+                with pytest.raises(RemoteError) as caught:
+                    await call
+                assert "s3cret" not in str(caught.value)
+
+
+async def whole(client: CompletionsClient) -> str:
+    stream = await client.chat(
+        [QUESTION], Sampling(), model="m", most=1, deadline=PATIENCE, silence=PATIENCE, patience=PATIENCE
+    )
+    return "".join([piece async for piece in stream])
