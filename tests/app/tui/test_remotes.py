@@ -127,10 +127,11 @@ async def fill(pilot: Pilot[None], app: Host, **fields: str) -> None:
         if isinstance(widget, Select):
             widget.value = text
         elif isinstance(widget, Input):
-            widget.value = ""
+            widget.value = "" if field == "name" else text
             widget.focus()
             await wait_until(pilot, lambda: widget.has_focus)  # noqa: B023
-            await pilot.press(*text)
+            if field == "name":
+                await pilot.press(*text)
             await wait_until(pilot, lambda: widget.value == text)  # noqa: B023
 
 
