@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from textual import on
-from textual.app import ComposeResult
+import asyncio
+
 from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
-from textual.widgets import Markdown, Static
-from textual.widgets.markdown import MarkdownBlock, MarkdownFence
+from textual.widget import Widget
+from textual.widgets import Static
 
-from app.tui.blocks import closed_length, split
+from app.tui.markdown import leaves, parse
 from app.tui.turn import Turn
-from app.tui.widgets.tail import Tail, highlighted, preview
+from app.tui.widgets.prose import WAITING, Prose
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
@@ -25,84 +25,81 @@ class Question(Static):
         super().__init__(Content(text), markup=False)
 
 
-class Code(MarkdownFence):
-    """A complete code block."""
-
-    @classmethod
-    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        if ansi:
-            return super().highlight(code, language or "text", ansi, dark)
-        return highlighted(code, language or "text")
-
-
-class Prose(Markdown):
-    """The part of an answer that will not change. Links only show where they lead: an answer must not open pages."""
-
-    def get_block_class(self, block_name: str) -> type[MarkdownBlock]:
-        return Code if block_name in ("fence", "code_block") else super().get_block_class(block_name)
-
-    @on(Markdown.LinkClicked)
-    def show_link(self, event: Markdown.LinkClicked) -> None:
-        self.app.copy_to_clipboard(event.href)
-        self.notify(event.href, title="Link copied", markup=False)
-
-
 class Answer(Vertical):
-    """Draws a turn's answer while it runs and keeps what is to be said of it once it is finished."""
+    """Draws a turn's answer while it runs and keeps what is to be said of it once it is finished.
+
+    A stored answer costs two widgets; what there is to say of one is mounted where there is something.
+    """
 
     def __init__(self, turn: Turn) -> None:
         super().__init__()
         self.turn = turn
-        self._shown = 0
-        """Characters of the answer that the Markdown widget has."""
         self._revision = -1
         self._timer: Timer | None = None
+        self._drawing = asyncio.Lock()
+        self.prose = Prose("" if turn.running else turn.text)
+        self._said: dict[str, Static] = {}
+        """The lines beside the answer, by their class."""
+        if not turn.running:
+            self._revision = turn.revision
+            self._mark()
 
-    def compose(self) -> ComposeResult:
-        stored = "" if self.turn.running else self.turn.text
-        self._shown = len(stored)
-        yield Prose(stored, open_links=False)
-        yield Tail()
-        yield Static(classes="dropped", markup=False)
-        yield Static(classes="error", markup=False)
-        yield Static(classes="note", markup=False)
+    def compose(self) -> list[Widget]:
+        self.prose.display = bool(self.prose.source) or self.turn.running
+        dropped = self._said.get("dropped")
+        return [*([dropped] if dropped else []), self.prose, *(w for c, w in self._said.items() if c != "dropped")]
 
     async def on_mount(self) -> None:
-        self._timer = self.set_interval(FLUSH_SECONDS, self.flush)
-        await self.flush()
+        if self.turn.running or self.turn.revision != self._revision:
+            self._timer = self.set_interval(FLUSH_SECONDS, self.flush)
+            await self.flush()
+
+    @property
+    def drawn(self) -> bool:
+        """Nothing has come since the last draw."""
+        return self._revision == self.turn.revision and not self._drawing.locked()
 
     async def flush(self) -> None:
         """Draws what has come since the last draw."""
-        turn = self.turn
-        if turn.revision == self._revision:
-            return
-        self._revision = turn.revision
-        text, solid = turn.text, len(turn.reply.solid)
-        end = closed_length(turn.reply.solid) if turn.running else len(text)
-        with self.app.batch_update():
-            tail = self.query_one(Tail)
-            if turn.running and not text:
-                tail.wait()
-            else:
-                tail.show(text[end:], solid - end)
-            if end > self._shown:
-                fresh, self._shown = text[self._shown : end], end
-                await self.query_one(Prose).append(fresh)
-            if not turn.running:
-                self._finish()
-
-    def _finish(self) -> None:
+        async with self._drawing:
+            turn = self.turn
+            if turn.revision == self._revision:
+                return
+            self._revision = turn.revision
+            text, solid = turn.text, len(turn.reply.solid)
+            if turn.running:
+                await self.prose.prepare(text)
+                self.prose.grow(text or WAITING, solid)
+                return
+            if self.prose.growing:
+                await asyncio.to_thread(leaves, text)
+            with self.app.batch_update():
+                if self.prose.growing:
+                    self.prose.finish(text)
+                self.prose.display = bool(text)
+                self._mark()
         if self._timer is not None:
-            self._timer.stop()
-        self.query_one(Tail).display = False
-        self.query_one(Prose).display = bool(self.turn.text)
-        dropped = self.turn.dropped
-        blocks = [preview(dropped, block, len(dropped)) for block in split(dropped)]
-        self.query_one(".dropped", Static).update(Content("\n").join(blocks))
-        self.query_one(".error", Static).update(Content(self.turn.error))
-        self.query_one(".note", Static).update(Content(self.turn.note))
-        self.set_class(bool(self.turn.drafted), "-drafted")
-        self.set_class(self.turn.outcome == "stopped", "-stopped")
-        self.set_class(bool(self.turn.dropped), "-judged")
-        self.set_class(bool(self.turn.error), "-failed")
-        self.set_class(bool(self.turn.note), "-noted")
+            self._timer.stop()  # At last: this may be its own task, and is cancelled by it.
+            self._timer = None
+
+    def _mark(self) -> None:
+        """Says what there is to say of a finished answer."""
+        turn = self.turn
+        self._say("dropped", "\n".join(leaf.content.plain for leaf in parse(turn.dropped)[0]))
+        self._say("error", turn.error)
+        self._say("note", turn.note)
+        self.set_class(bool(turn.drafted), "-drafted")
+        self.set_class(turn.outcome == "stopped", "-stopped")
+        self.set_class(bool(turn.dropped), "-judged")
+        self.set_class(bool(turn.error), "-failed")
+        self.set_class(bool(turn.note), "-noted")
+
+    def _say(self, name: str, text: str) -> None:
+        said = self._said.get(name)
+        if said is not None:
+            said.update(Content(text))
+            said.display = bool(text)
+        elif text:
+            said = self._said[name] = Static(Content(text), classes=name, markup=False)
+            if self.is_attached:
+                self.mount(said, before=self.prose if name == "dropped" else None)

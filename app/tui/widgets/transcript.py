@@ -1,96 +1,129 @@
-"""The turns of one conversation, of which only the last are mounted."""
+"""The turns of one conversation, of which only those near the view are mounted."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from textual import on, work
+from textual import events, on
 from textual.containers import VerticalScroll
 from textual.geometry import Size
+from textual.layout import DockArrangeResult
 from textual.message import Message
+from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.tui.markdown import leaves
 from app.tui.turn import Turn
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.waiting import Waiting
 
-PAGE = 8
-"""Turns that are mounted at once: a few screenfuls. 300 Markdown messages take 5.5 s to mount."""
-LIMIT = 24
-"""Turns that may stay mounted: a stream under 300 Markdown messages is two to three times slower than under 50."""
+PAGE = 6
+"""Turns that are shown at first: more than a screenful of most."""
+SLICE = 2
+"""Turns that are mounted at once; then the loop is let go. One takes 4 ms."""
+NEAR, FAR = 2, 4
+"""Heights of the view within which turns are mounted, and beyond which they are not kept."""
 
 
-class Older(Static):
+class More(Static):
     """The line that stands for the turns that are not mounted."""
 
+    @dataclass
     class Wanted(Message):
-        """The person asked for older turns."""
+        """The person asked for them."""
+
+        older: bool
+
+    OLDER = True
 
     def __init__(self) -> None:
         super().__init__(markup=False)
 
     def count(self, turns: int) -> None:
         self.display = turns > 0
-        self.update(f"↑ {turns} older {'question' if turns == 1 else 'questions'}")
+        which = "↑ {} older" if self.OLDER else "↓ {} newer"
+        self.update(f"{which.format(turns)} {'question' if turns == 1 else 'questions'}")
 
-    def on_click(self) -> None:
-        self.post_message(self.Wanted())
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Wanted(self.OLDER))
+
+
+class Older(More):
+    """Above those that are mounted."""
+
+
+class Newer(More):
+    """Below them."""
+
+    OLDER = False
 
 
 class Transcript(VerticalScroll, can_focus=True):
-    """Follows the end while text arrives, unless the person has scrolled up."""
+    """Follows the end while text arrives, unless the person has scrolled up; then the line that is read stays."""
 
     def __init__(self) -> None:
         super().__init__()
         self.turns: list[Turn] = []
-        self._first = 0
-        """Index of the first mounted turn."""
-        self._busy = False
+        self._first = self._last = 0
+        """The mounted turns are `turns[first:last]`."""
         self._reading: tuple[Widget, int] | None = None
-        """The turn at the top of the view while older ones come in above it, and its distance from the top."""
-        self._returning = False
+        """The message at the top of the view, and its distance from the top; None while the end is followed."""
+        self._window = asyncio.Lock()
+        """Held while turns are mounted or removed."""
+        self.tending = False
+        """Turns are being mounted or removed."""
 
     def compose(self) -> Iterator[Widget]:
         yield Older()
+        yield Newer()
         yield Waiting()
 
     def on_mount(self) -> None:
-        self._count_older()
+        self._count()
+
+    # ---- the conversation --------------------------------------------------------------------------------------------
 
     async def show(self, turns: Sequence[Turn]) -> None:
-        """Replaces everything by the last page of `turns`."""
-        self._busy = True
-        self._reading = None
-        self.turns = list(turns)
-        self._first = max(0, len(self.turns) - PAGE)
-        with self.app.batch_update():
-            await self.query_children("Question, Answer").remove()
-            await self.mount_all(self._widgets(self.turns[self._first :]), before=self.query_one(Waiting))
-            self._count_older()
-        self.anchor(False)
-        self.call_after_refresh(self._settle)
+        """Replaces everything by the end of `turns`."""
+        async with self._window:
+            self.turns = list(turns)
+            await self._remount(max(0, len(self.turns) - PAGE), len(self.turns))
+            self.anchor(False)
+        self._tend()
 
     async def add(self, turn: Turn) -> None:
         """Appends a turn and moves to the end, where its answer will be."""
-        self.turns.append(turn)
-        await self.mount_all(self._widgets([turn]), before=self.query_one(Waiting))
-        if len(self.turns) - self._first > LIMIT:
-            await self._prune()
+        async with self._window:
+            self.turns.append(turn)
+            if self._last < len(self.turns) - 1:
+                await self._remount(max(0, len(self.turns) - PAGE), len(self.turns))
+            else:
+                await self._mount(len(self.turns) - 1, len(self.turns), before=self.query_one(Newer))
         self.scroll_end(animate=False)
+        self._tend()
 
     async def replace(self, old: Turn, new: Turn) -> None:
         """Puts another answer in the place of one; nothing happens where that one is not shown."""
-        at = next((at for at, turn in enumerate(self.turns) if turn is old), None)
-        if at is None:
-            return
-        self.turns[at] = new
-        for answer in self.query_children(Answer):
-            if answer.turn is old:
-                await self.mount(Answer(new), after=answer)
-                await answer.remove()
-        if new is self.turns[-1]:
-            self.scroll_end(animate=False)
+        async with self._window:
+            at = next((at for at, turn in enumerate(self.turns) if turn is old), None)
+            if at is None:
+                return
+            self.turns[at] = new
+            for answer in self.query_children(Answer):
+                if answer.turn is old:
+                    fresh = Answer(new)
+                    if self._reading is not None and self._reading[0] is answer:
+                        self._reading = fresh, self._reading[1]
+                    with self.app.batch_update():
+                        await self.mount(fresh, after=answer)
+                        await self._remove([answer])
+            if new is self.turns[-1]:
+                self.scroll_end(animate=False)
 
     async def refresh_notes(self) -> None:
         """Draws what has changed of finished answers."""
@@ -98,70 +131,198 @@ class Transcript(VerticalScroll, can_focus=True):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
 
-    @on(Older.Wanted)
-    @work(exclusive=True, group="older")
-    async def load_older(self) -> None:
-        """Mounts one more page above, and stays at the line that is being read."""
-        if self._busy or not self._first:
-            return
-        self._busy = True
-        self._reading = self._at_top()
-        first = max(0, self._first - PAGE)
-        older = self.turns[first : self._first]
-        self._first = first
-        await self.mount_all(self._widgets(older), after=self.query_one(Older))
-        self._count_older()
-        self.call_after_refresh(self._settle)
+    # ---- what is mounted ---------------------------------------------------------------------------------------------
+
+    def _tend(self) -> None:
+        """Mounts what has come near the view and removes what is far from it, a slice at a time."""
+        if not self.tending and self.is_attached:
+            self.tending = True
+            self.run_worker(self._tend_window(), group="window")
+
+    async def _tend_window(self) -> None:
+        try:
+            while self.is_attached:
+                await self._laid_out()
+                async with self._window:
+                    if not await self._tend_once():
+                        return
+        finally:
+            self.tending = False
+
+    async def _tend_once(self) -> bool:
+        """One slice; False where all is as it should be."""
+        height = self.size.height
+        above, below = self.scroll_y, self.max_scroll_y - self.scroll_y
+        if not height:
+            return False
+        if self._first and above < NEAR * height:
+            first = max(0, self._first - SLICE)
+            await self._mount(first, self._first, after=self.query_one(Older))
+        elif self._last < len(self.turns) and below < NEAR * height:
+            await self._mount(self._last, min(len(self.turns), self._last + SLICE), before=self.query_one(Newer))
+        elif (gone := self._far(above - FAR * height, above + (FAR + 1) * height)) is not None:
+            await self._unmount(*gone)
+        else:
+            return False
+        return True
+
+    def _far(self, top: float, bottom: float) -> tuple[int, int] | None:
+        """The mounted turns at either end that lie outside of these lines wholly, but for the last one."""
+        mounted = self._messages()
+        first, last = self._first, self._last
+        while first < last - 1 and mounted[2 * (first - self._first) + 1].virtual_region.bottom < top:
+            first += 1
+        while last > first + 1 and mounted[2 * (last - 1 - self._first)].virtual_region.y > bottom:
+            last -= 1
+        if last == self._last - 1 == len(self.turns) - 1:
+            last = self._last  # A turn that is just being added.
+        return (first, last) if (first, last) != (self._first, self._last) else None
+
+    async def _mount(self, first: int, last: int, **place: Any) -> None:
+        """Mounts `turns[first:last]` at either end of the others."""
+        turns = self.turns[first:last]
+        await self._prepare(turns)
+        self._keep_reading()
+        widgets = _widgets(turns)
+        self._first, self._last = min(first, self._first), max(last, self._last)
+        self._count()
+        with self.app.batch_update():
+            await self.mount_all(widgets, **place)
+
+    async def _unmount(self, first: int, last: int) -> None:
+        """Keeps `turns[first:last]` of the mounted ones."""
+        self._keep_reading()
+        mounted = self._messages()
+        gone = mounted[: 2 * (first - self._first)] + mounted[2 * (last - self._first) :]
+        self._first, self._last = first, last
+        self._count()
+        with self.app.batch_update():
+            await self._remove(gone)
+
+    async def _remove(self, gone: Sequence[Widget]) -> None:
+        lines = [widget._styles_cache for message in gone for widget in message.walk_children(Widget, with_self=True)]
+        await self.remove_children(gone)
+        # Textual's `StylesCache.get_inner_outer` remembers the last thousand caches with every line that they hold,
+        # and each garbage collection walks through all of that.
+        for cache in lines:
+            cache.clear()
+
+    async def _remount(self, first: int, last: int) -> None:
+        """Mounts `turns[first:last]` and nothing else."""
+        turns = self.turns[first:last]
+        await self._prepare(turns)
+        self._reading = None
+        with self.app.batch_update():
+            await self._remove(self._messages())
+            self._first, self._last = first, last
+            self._count()
+            await self.mount_all(_widgets(turns), before=self.query_one(Newer))
+
+    @staticmethod
+    async def _prepare(turns: Sequence[Turn]) -> None:
+        """Parses what will be drawn, in a thread: that takes as long as the rest."""
+        for turn in turns:
+            if not turn.running:
+                await asyncio.to_thread(leaves, turn.text)
+
+    async def _laid_out(self) -> None:
+        """Returns when all that was mounted has its place."""
+        drawn = asyncio.Event()
+        self.call_after_refresh(drawn.set)
+        await drawn.wait()
+
+    def _messages(self) -> list[Question | Answer]:
+        return [widget for widget in self.children if isinstance(widget, Question | Answer)]
+
+    def _count(self) -> None:
+        self.query_one(Older).count(self._first)
+        self.query_one(Newer).count(len(self.turns) - self._last)
+        if self._last < len(self.turns):
+            self.anchor(False)  # The end of what is mounted is not the end.
+
+    # ---- where the person reads --------------------------------------------------------------------------------------
+
+    def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
+        """Places the messages, so that the line that is read stays where it is on the screen."""
+        result = super().arrange(size, optimal)
+        if self._reading is not None and not self._follows:
+            widget, distance = self._reading
+            region = next((placement.region for placement in result.placements if placement.widget is widget), None)
+            if region is not None:
+                most = max(0, result.spatial_map.total_region.bottom - size.height)
+                y = min(max(0, region.y - distance), most)
+                if y != self.scroll_y:
+                    self.set_reactive(Widget.scroll_y, y)
+                    self.set_reactive(Widget.scroll_target_y, y)
+                    self.vertical_scrollbar.set_reactive(ScrollBar.position, y)
+        return result
+
+    @property
+    def _follows(self) -> bool:
+        return self._anchored and not self._anchor_released
+
+    def _keep_reading(self) -> None:
+        if self._reading is None and not self._follows:
+            self._reading = self._at_top()
+
+    def _at_top(self) -> tuple[Widget, int] | None:
+        for widget in self._messages():
+            region = widget.virtual_region
+            if region.bottom > self.scroll_y and region.height:
+                return widget, region.y - round(self.scroll_y)
+        return None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if not self._returning:
-            self._reading = None
-        if new_value <= 0 < old_value and self._first and not self._busy:
-            self.load_older()
+        self._reading = None if self._follows else self._at_top()
+        self._tend()
 
     def watch_virtual_size(self, size: Size) -> None:
         # A short conversation that is anchored would hang at the bottom of the window.
-        overflows = size.height > self.size.height
+        overflows = size.height > self.size.height and self._last == len(self.turns)
         if overflows != self.is_anchored:
             self.anchor(overflows)
-        if self._reading is not None:
-            self.call_after_refresh(self._return)
+        self._tend()
 
     def on_resize(self) -> None:
         self.watch_virtual_size(self.virtual_size)
 
-    def _at_top(self) -> tuple[Widget, int] | None:
-        for widget in self.query_children("Question, Answer"):
-            region = widget.virtual_region
-            if region.bottom > self.scroll_y:
-                return widget, region.y - round(self.scroll_y)
-        return None
+    def _scroll_to(self, *args: Any, **options: Any) -> bool:
+        # A jump: what is mounted above while it moves would shift where it moves to, and each frame costs a redraw.
+        return super()._scroll_to(*args, **{**options, "animate": False})
 
-    def _return(self) -> None:
-        """Moves back to what was being read. Markdown takes several layouts to find its height, and each calls this."""
-        if self._reading is None:
-            return
-        widget, distance = self._reading
-        self._returning = True
-        try:
-            self.scroll_to(y=widget.virtual_region.y - distance, animate=False, immediate=True)
-        finally:
-            self._returning = False
+    def scroll_end(self, **options: Any) -> None:
+        if self._last < len(self.turns):
+            self.run_worker(self._jump(len(self.turns)), group="jump", exclusive=True)
+        else:
+            super().scroll_end(**{**options, "animate": False})
 
-    def _settle(self) -> None:
-        self._busy = False
+    def scroll_home(self, **options: Any) -> None:
+        if self._first:
+            self.run_worker(self._jump(0), group="jump", exclusive=True)
+        else:
+            super().scroll_home(**{**options, "animate": False})
 
-    async def _prune(self) -> None:
-        keep = len(self.turns) - PAGE
-        mounted = [widget for widget in self.children if isinstance(widget, Question | Answer)]
-        await self.remove_children(mounted[: 2 * (keep - self._first)])
-        self._first = keep
-        self._count_older()
+    async def _jump(self, at: int) -> None:
+        """Shows the turns around this place, the beginning or the end."""
+        async with self._window:
+            first = min(at, max(0, len(self.turns) - PAGE))
+            await self._remount(first, min(len(self.turns), first + PAGE))
+            await self._laid_out()
+            if at:
+                self.scroll_end(immediate=True)
+            else:
+                self.scroll_home(immediate=True)
+        self._tend()
 
-    def _count_older(self) -> None:
-        self.query_one(Older).count(self._first)
+    @on(More.Wanted)
+    def show_more(self, event: More.Wanted) -> None:
+        event.stop()
+        if event.older:
+            self.scroll_home()
+        else:
+            self.scroll_end()
 
-    @staticmethod
-    def _widgets(turns: Sequence[Turn]) -> list[Widget]:
-        return [widget for turn in turns for widget in (Question(turn.question), Answer(turn))]
+
+def _widgets(turns: Sequence[Turn]) -> list[Widget]:
+    return [widget for turn in turns for widget in (Question(turn.question), Answer(turn))]

@@ -67,7 +67,7 @@ async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
     app = Window(core)
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        await wait_until(pilot, lambda: app.drawing)
         await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.answers == ["Use `ls"])
@@ -112,7 +112,7 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
     app = Window(core)
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press("a", "enter")
-        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        await wait_until(pilot, lambda: app.drawing)
         screen = app.screen
         assert isinstance(screen, ChatScreen) and screen.conversation
         running = screen.conversation

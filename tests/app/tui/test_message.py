@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from app.events import Drafted, Failed, Verified
-from app.tui.blocks import split
 from app.tui.turn import Turn
-from app.tui.widgets.message import Answer, Code
-from app.tui.widgets.tail import GHOST, OpenBlock, Tail, preview
+from app.tui.widgets.message import Answer
 from tests.app.tui.scripted import finished, verified, wait_until
 
 TEXT = (
@@ -29,62 +27,36 @@ class Host(App[None]):
         yield Answer(self.turn)
 
     @property
-    def closed(self) -> str:
-        return self.query_one(Markdown).source
+    def answer(self) -> Answer:
+        return self.query_one(Answer)
 
     @property
-    def open(self) -> list[str]:
-        return [str(block.content) for block in self.query(OpenBlock)]
+    def shown(self) -> list[str]:
+        return self.answer.prose.plain.split("\n")
+
+    @property
+    def screen_text(self) -> list[str]:
+        """The rows of the answer as they are drawn, down to the last that is not blank."""
+        prose = self.answer.prose
+        return [prose.render_line(y).text.rstrip() for y in range(prose.size.height)]
+
+    def note(self, name: str) -> str:
+        return "".join(str(line.content) for line in self.answer.query(f".{name}").results(Static) if line.display)
 
 
-def ghost(text: str, solid: int) -> str:
-    """What of the preview is drawn as ghost text."""
-    contents = [preview(text, block, solid) for block in split(text)]
-    return "".join(
-        content.plain[span.start : span.end] for content in contents for span in content.spans if span.style == GHOST
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("Use `tar", "Use tar"),
-        ("Use `tar` `", "Use tar "),
-        ("so **very b", "so very b"),
-        ("one\ntwo", "one two"),
-        ("- a\n- b", "• a\n• b"),
-        ("## Title", "Title"),
-        ("```sh\nls\n`", "ls"),
-        ("2 * 3 * 4 \\ [bold]x", "2 * 3 * 4 \\ [bold]x"),
-    ],
-)
-def test_a_preview_looks_as_markdown_will(text: str, plain: str) -> None:
-    (block,) = split(text)
-    assert preview(text, block, 0).plain == plain
-
-
-@pytest.mark.parametrize("text", [TEXT, TEXT[:20], TEXT[:50]])
-def test_text_turns_solid_from_left_to_right_without_moving(text: str) -> None:
-    shown = ["".join(preview(text, block, solid).plain for block in split(text)) for solid in range(len(text) + 1)]
-    assert len(set(shown)) == 1
-    ghosts = [ghost(text, solid) for solid in range(len(text) + 1)]
-    assert ghosts[0] == shown[0] and ghosts[-1] == ""
-    assert all(before.endswith(after) for before, after in zip(ghosts, ghosts[1:]))
-
-
-async def test_only_closed_blocks_go_to_markdown() -> None:
+async def test_code_is_plain_until_it_is_complete() -> None:
     turn = Turn("q")
     app = Host(turn)
     async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: app.open == ["…"])
+        await wait_until(pilot, lambda: app.shown == ["…"])
         turn.apply(Verified("Use `tar`:\n\n```sh\ntar xf", 9, 0))
         turn.apply(Drafted(" a.tar", 3))
-        await wait_until(pilot, lambda: app.open == ["tar xf a.tar"])
-        assert app.closed == "Use `tar`:\n\n" and not app.query(Code)
+        await wait_until(pilot, lambda: app.shown == ["Use tar:", "tar xf a.tar"])
+        assert app.answer.prose.ghost == " a.tar"
+        assert not app.answer.prose.parsed[-1].content.spans
         turn.apply(Verified(" b.tar\n```\n", 4, 1))
-        await wait_until(pilot, lambda: len(app.query(Code)) == 1)
-        assert app.open == []
-        assert app.query_one(Code).code == "tar xf b.tar"
+        await wait_until(pilot, lambda: bool(app.answer.prose.parsed[-1].content.spans))
+        assert app.shown == ["Use tar:", "tar xf b.tar"] and app.answer.prose.ghost == ""
 
 
 @pytest.mark.parametrize("piece", [1, 7, 200])
@@ -97,14 +69,31 @@ async def test_a_streamed_answer_ends_as_if_it_had_come_at_once(piece: int) -> N
         for count, event in enumerate(verified(TEXT, piece)):
             turn.apply(event)
             if count % 7 == 0:
-                await app.query_one(Answer).flush()
+                await app.answer.flush()
+        await app.answer.flush()
+        await pilot.pause()
+        before = app.screen_text
         turn.apply(finished(9))
-        await wait_until(pilot, lambda: not app.query_one(Tail).display)
-        assert app.closed == TEXT
-        blocks = [type(block) for block in app.query_one(Markdown).children]
+        await wait_until(pilot, lambda: app.answer.drawn)
+        await pilot.pause()
+        assert app.screen_text == before, "nothing moves at the end"
+        parsed = app.answer.prose.parsed
     async with stored.run_test():
-        assert stored.closed == TEXT
-        assert [type(block) for block in stored.query_one(Markdown).children] == blocks
+        assert stored.answer.prose.source == TEXT
+        assert stored.answer.prose.parsed == parsed
+        assert stored.screen_text == before
+
+
+async def test_what_stays_is_not_wrapped_again() -> None:
+    turn = Turn("q")
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        turn.apply(Verified(TEXT, 9, 0))
+        await wait_until(pilot, lambda: len(app.shown) == 5)
+        before = list(app.answer.prose._drawn)
+        turn.apply(Verified(", or nearly", 9, 0))
+        await wait_until(pilot, lambda: app.shown[-1].endswith("nearly"))
+        assert all(one is other for one, other in zip(before[:-1], app.answer.prose._drawn))
 
 
 async def test_marks_of_an_answer() -> None:
@@ -113,10 +102,9 @@ async def test_marks_of_an_answer() -> None:
     async with app.run_test() as pilot:
         turn.apply(Drafted("ls", 2))
         turn.apply(finished(2, 2))
-        answer = app.query_one(Answer)
-        await wait_until(pilot, lambda: answer.has_class("-drafted"))
-        assert str(answer.query_one(".note", Static).content) == "drafted offline, not verified"
-        assert answer.query_one(".note").display and not answer.query_one(".error").display
+        await wait_until(pilot, lambda: app.answer.has_class("-drafted"))
+        assert app.note("note") == "drafted offline, not verified"
+        assert app.note("error") == ""
 
 
 async def test_an_error_is_plain_text() -> None:
@@ -124,6 +112,5 @@ async def test_an_error_is_plain_text() -> None:
     app = Host(turn)
     async with app.run_test() as pilot:
         turn.apply(Failed("No [b]verifier[/b] at http://localhost:1.", "unavailable"))
-        answer = app.query_one(Answer)
-        await wait_until(pilot, lambda: answer.has_class("-failed"))
-        assert str(answer.query_one(".error", Static).content) == "No [b]verifier[/b] at http://localhost:1."
+        await wait_until(pilot, lambda: app.answer.has_class("-failed"))
+        assert app.note("error") == "No [b]verifier[/b] at http://localhost:1."

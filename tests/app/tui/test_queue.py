@@ -161,7 +161,7 @@ async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) ->
         await wait_until(pilot, lambda: app.waiting == ["a"])
         core.outbox.returned.put_nowait(store.queued()[0])
         await wait_until(pilot, lambda: app.prompt.answering and app.waiting == [])
-        await wait_until(pilot, lambda: bool(app.screen.query("OpenBlock")))
+        await wait_until(pilot, lambda: app.drawing)
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.answers == ["half"] and app.questions == ["a"])
         with store._read() as database:

@@ -14,7 +14,6 @@ from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.message import Answer
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.tail import Tail
 from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
@@ -48,7 +47,6 @@ def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int
 
     async def play(pilot: Pilot[None]) -> None:
         await type_question(pilot, "How do I unpack a .tar.gz file?")
-        await wait_until(pilot, lambda: any(tail.children for tail in pilot.app.screen.query(Tail)))
         await wait_until(pilot, lambda: pilot.app.screen.query_one(Answer).turn.reply.ghost != "")
         await pilot.app.screen.query_one(Answer).flush()
         await pilot.pause()

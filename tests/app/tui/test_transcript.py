@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 
-from app.events import Verified
+from app.events import Drafted, Retracted, Verified
 from app.tui.turn import Turn
 from app.tui.widgets.message import Answer, Question
-from app.tui.widgets.transcript import LIMIT, PAGE, Older, Transcript
+from app.tui.widgets.prose import WAITING
+from app.tui.widgets.transcript import Newer, Older, Transcript
 from tests.app.tui.scripted import finished, wait_until
 
 
@@ -17,7 +19,7 @@ def answered(count: int, lines: int = 4) -> list[Turn]:
 
 
 class Host(App[None]):
-    CSS = "Older { height: 1; } Question, Answer { height: auto; } Prose { height: auto; }"
+    CSS = "Older, Newer { height: 1; } Question, Answer { height: auto; } Prose { height: auto; }"
 
     def compose(self) -> ComposeResult:
         yield Transcript()
@@ -31,40 +33,93 @@ class Host(App[None]):
         return [str(question.content) for question in self.query(Question)]
 
     @property
+    def settled(self) -> bool:
+        return not self.transcript.tending and not self.transcript._window.locked()
+
+    @property
+    def in_view(self) -> list[tuple[str, int]]:
+        """The questions on the screen, and their first row."""
+        rows = ((str(question.content), question.region.y) for question in self.query(Question))
+        return [(text, y) for text, y in rows if 0 <= y < 24]
+
+    async def places(self, pilot: Pilot[None], question: str) -> list[int]:
+        """Where the question is after the next frame."""
+        await pilot.pause()
+        return [one.region.y for one in self.query(Question) if str(one.content) == question]
+
+    @property
     def at_end(self) -> bool:
         return 0 < self.transcript.max_scroll_y <= self.transcript.scroll_y
 
 
-async def test_only_the_last_turns_are_mounted_and_older_ones_come_on_scrolling_up() -> None:
+async def test_only_what_is_near_the_view_is_mounted() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.transcript.show(answered(PAGE + 3))
-        await wait_until(pilot, lambda: app.at_end)
-        assert app.questions == [f"question {number}" for number in range(3, PAGE + 3)]
-        assert app.query_one(Older).display
-        app.transcript.scroll_home(animate=False)
-        await wait_until(pilot, lambda: len(app.questions) == PAGE + 3)
-        assert app.questions[0] == "question 0"
-        await wait_until(pilot, lambda: not app.query_one(Older).display)
-        oldest, reading = app.query(Answer).first(), app.query(Question)[3]
-        await wait_until(pilot, lambda: oldest.region.height > 4)  # Its Markdown is laid out.
-        await wait_until(pilot, lambda: abs(reading.region.y - app.transcript.region.y) <= 2)
-        app.transcript.scroll_relative(y=-3, animate=False)
-        await wait_until(pilot, lambda: 2 < reading.region.y - app.transcript.region.y <= 5)
-        turn = Turn("now")
-        await app.transcript.mount(Answer(turn))
-        turn.apply(Verified("one line\n\nand another\n\n", 2, 0))
-        await wait_until(pilot, lambda: app.query(Answer).last().region.height > 2)
-        assert 2 < reading.region.y - app.transcript.region.y <= 5, "the person scrolled, and was taken back"
+        await app.transcript.show(answered(60))
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        mounted = app.questions
+        assert mounted[-1] == "question 59" and 8 <= len(mounted) <= 20
+        app.transcript.scroll_home()
+        await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.settled)
+        assert app.transcript.scroll_y == 0 and len(app.questions) <= 20
+        assert not app.query_one(Older).display and app.query_one(Newer).display
+        for _ in range(8):
+            before = app.in_view
+            app.transcript.scroll_page_down()
+            await wait_until(pilot, lambda: app.in_view != before and app.settled)  # noqa: B023
+        assert "question 0" not in app.questions and len(app.questions) <= 26
+        app.transcript.scroll_end()
+        await wait_until(pilot, lambda: app.at_end and app.settled and app.questions[-1] == "question 59")
+        assert not app.query_one(Newer).display
+
+
+async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() -> None:
+    app = Host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.transcript.show(answered(60))
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        seen = []
+        while app.questions[0] != "question 0":
+            app.transcript.scroll_relative(y=-19, immediate=True)
+            await pilot.pause()
+            (question, y), *_ = app.in_view
+            frames = [place for _ in range(5) for place in await app.places(pilot, question)]
+            await wait_until(pilot, lambda: app.settled)
+            assert set(frames) == {y}, f"{question} moved"
+            seen.append(question)
+        assert len(seen) > 10
+
+
+async def test_the_line_that_is_read_stays_while_an_answer_grows_above_and_below_it() -> None:
+    app = Host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        turns = answered(12)
+        await app.transcript.show(turns)
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        app.transcript.scroll_relative(y=-30, immediate=True)
+        await wait_until(pilot, lambda: app.settled)
+        (question, y), *_ = app.in_view
+        at = next(at for at, turn in enumerate(turns) if turn.question == question)
+        for place in (at - 2, at + 1):
+            new = Turn(turns[place].question)
+            await app.transcript.replace(turns[place], new)
+            answer = next(answer for answer in app.query(Answer) if answer.turn is new)
+            for ghost in ("one\n\ntwo\n\n" * 9, "", "three\n\n" * 20):
+                new.apply(Retracted(0))
+                new.apply(Drafted(ghost, 3))
+                await wait_until(pilot, lambda: answer.prose.source == (ghost or WAITING))  # noqa: B023
+                assert await app.places(pilot, question) == [y]
 
 
 async def test_a_click_on_the_line_loads_older_turns() -> None:
     app = Host()
-    async with app.run_test(size=(80, 60)) as pilot:
-        await app.transcript.show(answered(PAGE + 1, lines=0))
-        await wait_until(pilot, lambda: app.query_one(Older).region.height == 1)
-        await pilot.click(Older)
-        await wait_until(pilot, lambda: len(app.questions) == PAGE + 1)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.transcript.show(answered(60))
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        app.query_one(Older).post_message(Older.Wanted(older=True))
+        await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.transcript.scroll_y == 0)
+        app.query_one(Newer).post_message(Newer.Wanted(older=False))
+        await wait_until(pilot, lambda: app.questions[-1] == "question 59" and app.at_end)
 
 
 async def test_a_short_conversation_starts_at_the_top() -> None:
@@ -91,22 +146,36 @@ async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
         for number in range(30):
             turn.apply(Verified(f"more {number}\n\n", 2, 0))
         await wait_until(pilot, lambda: app.transcript.max_scroll_y > before + 50)
-        assert app.transcript.scroll_y == stays
+        assert app.transcript.scroll_y == stays, "nothing above the view has changed"
         app.transcript.scroll_end(animate=False)
         await wait_until(pilot, lambda: app.at_end)
         turn.apply(Verified("last\n\n" * 9, 2, 0))
         turn.apply(finished(2))
-        before = app.transcript.max_scroll_y
-        await wait_until(pilot, lambda: app.transcript.max_scroll_y > before)
+        await wait_until(pilot, lambda: "last" in app.query(Answer).last().prose.plain)
         await wait_until(pilot, lambda: app.at_end)
 
 
-async def test_a_long_session_is_pruned() -> None:
+async def test_a_long_session_lets_go_of_what_is_far_above() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
-        for turn in answered(LIMIT + 2, lines=1):
+        for turn in answered(40):
             await app.transcript.add(turn)
-        await wait_until(pilot, lambda: len(app.questions) < LIMIT)
-        assert app.questions[-1] == f"question {LIMIT + 1}"
-        assert len(app.transcript.turns) == LIMIT + 2
+        await wait_until(pilot, lambda: app.settled and app.at_end)
+        assert len(app.questions) <= 26 and app.questions[-1] == "question 39"
+        assert len(app.transcript.turns) == 40
         assert app.query_one(Older).display
+
+
+async def test_one_running_answer_follows_the_person_to_the_end_again() -> None:
+    app = Host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.transcript.show(answered(60))
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        app.transcript.scroll_home()
+        await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.settled)
+        turn = Turn("now")
+        await app.transcript.add(turn)
+        turn.apply(Verified("line\n\n" * 30, 2, 0))
+        await wait_until(pilot, lambda: app.questions[-1] == "now" and app.at_end and app.settled)
+        await wait_until(pilot, lambda: app.query(Answer).last().region.height > 50)
+        await wait_until(pilot, lambda: app.at_end)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from textual.widgets import Static
-from textual.widgets.markdown import Markdown
 
 from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prose import WAITING
 from app.tui.widgets.waiting import Waiting
 
 
 class Window(OutriderApp):
     def text(self, selector: str) -> str:
-        return str(self.screen.query_one(selector, Static).content)
+        """What is said there; nothing where there is no such line."""
+        return next((str(line.content) for line in self.screen.query(selector).results(Static)), "")
 
     @property
     def prompt(self) -> Prompt:
@@ -29,7 +30,14 @@ class Window(OutriderApp):
     def answers(self) -> list[str]:
         """The text of each answer that is finished and drawn."""
         answers = self.screen.query(Answer)
-        return [text.source for answer in answers if not answer.turn.running for text in answer.query(Markdown)]
+        return [answer.prose.source for answer in answers if not answer.turn.running and answer.drawn]
+
+    @property
+    def drawing(self) -> bool:
+        """Something of a running answer is on the screen."""
+        return any(
+            answer.turn.running and answer.prose.source not in ("", WAITING) for answer in self.screen.query(Answer)
+        )
 
     @property
     def titles(self) -> list[str]:

@@ -1,0 +1,314 @@
+"""Markdown as leaves: flat runs of styled text that a widget can wrap and draw line by line.
+
+One widget for each block, as Textual's own Markdown has it, costs 40 ms for an answer of a dozen lines; leaves cost one
+widget for all of it. They also know where in the source each character came from, so that ghost text and provenance are
+shaded to the character. No part of the source is left out: HTML shows as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from textual.content import Content, Span
+from textual.highlight import highlight
+from textual.style import Style
+
+from app.tui.blocks import split
+
+Kind = Literal["prose", "code", "row", "head", "rule"]
+BULLETS = "•▪‣◦"
+SEPARATOR = " │ "
+"""Between the cells of a table's row."""
+UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
+LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
+"""A last line that may become anything: the marks of a list, a fence, a rule, a heading made of the line above."""
+
+_parsers = threading.local()
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A paragraph, heading, code block, row of a table or rule, with what stands left of it."""
+
+    kind: Kind
+    content: Content
+    """Of a table's row: its cells, with `SEPARATOR` between."""
+    first: Content = Content("")
+    """Left of its first line: bullets and the bars of quotes."""
+    rest: Content = Content("")
+    """Left of all others; as wide."""
+    gap: bool = True
+    """A blank line before it."""
+    source: tuple[int, int] = (0, 0)
+    """The lines that it was made of, as characters of the text."""
+    text: str = field(default="", repr=False)
+    """Those lines."""
+    number: int = 0
+    """Of a code block: its place among the answer's, from 1."""
+    cells: tuple[int, ...] = ()
+    """Of a table's row: the characters of each cell."""
+    widths: tuple[int, ...] = ()
+    """Of a table's row: the columns' widths, in cells."""
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """For each character of the content, where in the text it begins; never decreasing."""
+        start = self.source[0]
+        return _code_offsets(self, start) if self.kind == "code" else _prose_offsets(self, start)
+
+    def before(self, offset: int) -> int:
+        """How many of its characters come from before this place of the text."""
+        if offset >= self.source[1]:
+            return len(self.content.plain)
+        return 0 if offset <= self.source[0] else bisect_left(self.offsets, offset)
+
+
+def parse(text: str, start: int = 0, code_blocks: int = 0) -> tuple[list[Leaf], int]:
+    """The leaves of `text[start:]`, and where its last top-level block begins: up to there nothing can change any more.
+
+    `code_blocks`: how many came before.
+    """
+    part = text[start:]
+    tokens = _parser().parse(part)
+    lines = [start]
+    for line in part.split("\n"):
+        lines.append(min(lines[-1] + len(line) + 1, len(text)))
+    last = next((token.map[0] for token in reversed(tokens) if token.map and not token.level), 0)
+    return list(_Walk(tokens, text, lines, code_blocks, start > 0).leaves()), lines[last]
+
+
+@lru_cache(maxsize=64)
+def leaves(text: str) -> tuple[Leaf, ...]:
+    """All leaves of a finished text, with its code highlighted. Slow where a lexer is loaded: call it in a thread."""
+    return tuple(coloured(leaf) for leaf in parse(text)[0])
+
+
+def coloured(leaf: Leaf) -> Leaf:
+    """The leaf with its code highlighted."""
+    if leaf.kind != "code":
+        return leaf
+    fence = next((block for block in split(leaf.text) if block.fenced), None)
+    return replace(leaf, content=highlighted(leaf.content.plain, (fence and fence.language) or "text"))
+
+
+@lru_cache(maxsize=256)
+def highlighted(code: str, language: str) -> Content:
+    """Highlighted code. A fence that names no language stays plain: guessing loads every lexer, which takes seconds.
+
+    200 lines take 25 ms, and 20 ms more where the language is new.
+    """
+    content = highlight(code, language=language)
+    return content if content.plain == code else Content(code)
+
+
+def completed(text: str) -> str:
+    """An unfinished text as it will be read once the marks that are open are closed; nothing before its end changes."""
+    blocks = split(text)
+    if not blocks or blocks[-1].closed:
+        return text
+    last = blocks[-1]
+    if last.fenced:
+        return text[: last.body[1]] if last.body[1] > last.body[0] else text
+    prose = text[last.start :]
+    if (loose := LOOSE_END.search(prose)) is not None:
+        prose = prose[: loose.start()]
+    plain, closing = "", ""
+    at = 0
+    for match in UNCLOSED.finditer(prose):
+        plain += prose[at : match.start()]
+        at = match.end()
+        if match["rest"] is not None:
+            if match["rest"].strip("` \n"):
+                closing = match["marks"]
+                prose = prose.rstrip("` \n")
+            else:
+                prose = prose[: match.start()]
+            break
+    plain += prose[at:]
+    if not closing and plain.count("**") % 2:
+        prose = prose[:-2] if prose.endswith("**") else prose.rstrip("* \n") + "**"
+    return text[: last.start] + prose + closing
+
+
+def _parser() -> MarkdownIt:
+    """One for each thread: it keeps links that it looks at in itself."""
+    if not hasattr(_parsers, "markdown"):
+        _parsers.markdown = MarkdownIt("gfm-like")
+    markdown: MarkdownIt = _parsers.markdown
+    return markdown
+
+
+def _prose_offsets(leaf: Leaf, start: int) -> list[int]:
+    offsets, at = [], 0
+    for char in leaf.content.plain:
+        found = -1 if char.isspace() or char == "│" else leaf.text.find(char, at)
+        at = found if found >= 0 else at
+        offsets.append(start + at)
+        at += found >= 0
+    return offsets
+
+
+def _code_offsets(leaf: Leaf, start: int) -> list[int]:
+    source = leaf.text.split("\n")
+    fenced = bool(blocks := split(leaf.text)) and blocks[0].fenced
+    at = start + (len(source.pop(0)) + 1 if fenced else 0)
+    offsets: list[int] = []
+    for code, line in zip(leaf.content.plain.split("\n"), source):
+        indent = max(0, len(line) - len(code))
+        offsets += range(at + indent, at + indent + len(code) + 1)
+        at += len(line) + 1
+    return offsets[: len(leaf.content.plain)]
+
+
+@dataclass
+class _Container:
+    """A list item or a quote."""
+
+    first: Content
+    rest: Content
+    begun: bool = False
+
+
+class _Walk:
+    """Goes through the tokens once."""
+
+    def __init__(self, tokens: Sequence[Token], text: str, lines: Sequence[int], code_blocks: int, goes_on: bool):
+        self._tokens, self._text, self._lines = tokens, text, lines
+        self._code_blocks = code_blocks
+        self._containers: list[_Container] = []
+        self._lists: list[int | None] = []
+        """The next number of each list that is open; None: it has bullets."""
+        self._any = goes_on
+        self._listed = False
+        """The list that is open has a leaf already."""
+
+    def leaves(self) -> Iterator[Leaf]:
+        style, at = "", 0
+        while at < len(self._tokens):
+            token = self._tokens[at]
+            match token.type:
+                case "bullet_list_open" | "ordered_list_open":
+                    self._listed = self._listed and bool(self._lists)
+                    self._lists.append(int(token.attrs.get("start", 1)) if token.type[0] == "o" else None)
+                case "bullet_list_close" | "ordered_list_close":
+                    self._lists.pop()
+                case "list_item_open":
+                    self._containers.append(self._item())
+                case "blockquote_open":
+                    bar = Content.styled("▌ ", ".quote")
+                    self._containers.append(_Container(bar, bar))
+                case "list_item_close" | "blockquote_close":
+                    container = self._containers.pop()
+                    if not container.begun:  # An empty item is seen, too.
+                        self._containers.append(container)
+                        yield self._leaf("prose", Content(""), token.map or (0, 0), tight=True)
+                        self._containers.pop()
+                case "heading_open":
+                    style = ".title" if token.tag == "h1" else ".heading"
+                case "heading_close" | "paragraph_close":
+                    style = ""
+                case "inline":
+                    content = inline(token)
+                    yield self._leaf("prose", content.stylize_before(style) if style else content, token.map)
+                case "fence" | "code_block":
+                    self._code_blocks += 1
+                    code = Content(token.content.removesuffix("\n"))
+                    yield self._leaf("code", code, token.map, number=self._code_blocks)
+                case "hr":
+                    yield self._leaf("rule", Content(""), token.map)
+                case "html_block":
+                    yield self._leaf("prose", Content(token.content.rstrip("\n")), token.map)
+                case "table_open":
+                    end = next(end for end in range(at, len(self._tokens)) if self._tokens[end].type == "table_close")
+                    yield from self._table(self._tokens[at:end])
+                    at = end
+            at += 1
+
+    def _item(self) -> _Container:
+        number = self._lists[-1]
+        if number is None:
+            depth = sum(one is None for one in self._lists)
+            mark = f" {BULLETS[(depth - 1) % len(BULLETS)]} "
+        else:
+            self._lists[-1] = number + 1
+            mark = f"{number:>2}. "
+        return _Container(Content.styled(mark, ".bullet"), Content(" " * len(mark)))
+
+    def _leaf(
+        self, kind: Kind, content: Content, lines: Sequence[int] | None, *, tight: bool = False, number: int = 0
+    ) -> Leaf:
+        opens = any(not container.begun for container in self._containers)
+        tight = tight or (bool(self._lists) and self._listed and (opens or kind == "code"))
+        first = Content("").join([one.rest if one.begun else one.first for one in self._containers])
+        rest = Content("").join([one.rest for one in self._containers])
+        for container in self._containers:
+            container.begun = True
+        gap, self._any, self._listed = self._any and not tight, True, bool(self._lists)
+        start, end = (self._lines[line] for line in (lines or (0, 0)))
+        return Leaf(kind, content, first, rest, gap, (start, end), self._text[start:end], number)
+
+    def _table(self, tokens: Sequence[Token]) -> Iterator[Leaf]:
+        rows: list[tuple[Kind, list[Content], Sequence[int] | None]] = []
+        kind: Kind = "head"
+        for token in tokens:
+            if token.type == "tbody_open":
+                kind = "row"
+            elif token.type == "tr_open":
+                rows.append((kind, [], token.map))
+            elif token.type == "inline":
+                rows[-1][1].append(inline(token))
+        widths = tuple(
+            max((cell.cell_length for cell in column), default=0) for column in zip(*(row[1] for row in rows))
+        )
+        for number, (kind, cells, lines) in enumerate(rows):
+            leaf = self._leaf(kind, Content(SEPARATOR).join(cells), lines, tight=number > 0)
+            yield replace(leaf, cells=tuple(len(cell) for cell in cells), widths=widths)
+
+
+def inline(token: Token) -> Content:
+    """The text of a paragraph with its emphasis, code and links."""
+    pieces: list[str] = []
+    spans: list[Span] = []
+    opened: list[tuple[int, str | Style]] = []
+    length = 0
+
+    def add(text: str, style: str | Style = "") -> None:
+        nonlocal length
+        pieces.append(text)
+        if style and text:
+            spans.append(Span(length, length + len(text), style))
+        length += len(text)
+
+    for child in token.children or ():
+        match child.type:
+            case "softbreak":
+                add(" ")
+            case "hardbreak":
+                add("\n")
+            case "code_inline":
+                add(child.content, ".code_inline")
+            case "em_open" | "strong_open" | "s_open":
+                opened.append((length, f".{child.type.removesuffix('_open')}"))
+            case "link_open":
+                opened.append((length, link(str(child.attrs.get("href", "")))))
+            case "em_close" | "strong_close" | "s_close" | "link_close":
+                start, style = opened.pop()
+                spans.append(Span(start, length, style))
+            case "image":
+                add(child.content or str(child.attrs.get("src", "")), link(str(child.attrs.get("src", ""))))
+            case _:
+                add(child.content)
+    return Content("".join(pieces), spans)
+
+
+def link(target: str) -> Style:
+    """A click shows where it leads; an answer must not open pages."""
+    return Style(underline=True) + Style.from_meta({"@click": f"show_link({target!r})"})
