@@ -1,0 +1,306 @@
+"""The screen under load: how long its event loop stalls while a long chat opens, scrolls and streams.
+
+    python -m benchmarks.screen [--messages N ...] [--tokens-per-second N] [--lines N] [--columns N] [--json OUT]
+
+The real application without a terminal (Textual's headless driver draws every frame, and writes it nowhere) over a
+real store whose one conversation has N messages of Markdown with code, and a core that streams an answer with a code
+fence of `--lines` lines in rounds like those of a line of 60 ms. A task that wants to run every 2 ms notes how much
+later it did.
+
+- `open`: from opening the conversation to its last answer drawn at the end of the view
+- `up`: ten pages up, one key each, and ten down again
+- `stream`: the answer; `idle`: a second with nothing to do, after it
+
+Each with its longest stall and CPU seconds per second. `stall_cpu_ms` is what the loop's own thread worked during its
+longest stall: on a machine with other work the time on the clock also holds what others took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
+from app.machine import machine
+from app.tui.app import OutriderApp
+from app.tui.screens.chat import ChatScreen
+from app.tui.widgets.message import Answer
+from app.tui.widgets.transcript import Transcript
+from storage import Queued, Store
+
+PERIOD_SECONDS = 0.002
+ROUND_SECONDS = 0.06
+TOKEN_CHARACTERS = 4
+"""Of English text and code, on average."""
+PAGES = 10
+SIZE = (120, 40)
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+ANSWERS = (
+    "Use `tar` to **extract** a gzip-compressed archive:\n\n```sh\ntar xzvf {{path/to/archive.tar.gz}}\n```\n\n"
+    "Some useful options:\n\n- `-x` extracts, `-z` goes through gzip\n- `-C {{path/to/directory}}` elsewhere\n"
+    "- `-v` names each file as it comes\n\nNothing is overwritten without need; *see* the manual on safety.\n",
+    "## What eats the disk\n\n`du` adds up what lies below a folder. The largest first:\n\n```sh\n"
+    "du -xh --max-depth=1 / 2>/dev/null | sort -rh | head -20\n```\n\n1. Start at the root.\n2. Go into the largest.\n"
+    "3. Repeat until the culprit has a name.\n\n> Snapshots and deleted files that are still open show in `df` only.\n",
+    "A script that does this each night:\n\n```python\nfrom pathlib import Path\nimport shutil\n\n\n"
+    'def tidy(folder: Path, days: int) -> int:\n    """Removes what nobody has touched for so long."""\n'
+    "    removed = 0\n    for path in folder.iterdir():\n        if age(path) > days:\n"
+    "            shutil.rmtree(path)\n            removed += 1\n    return removed\n```\n\n"
+    "Run it from a timer, and let it write what it removed to a log that you can read on the next morning. That costs "
+    "a line, and has saved many a folder.\n",
+    "| option | meaning |\n|---|---|\n| `-n` | numbers |\n| `-r` | in reverse |\n| `-u` | each line once |\n\n"
+    "So `sort -nru` does all three. Lines that are equal keep no order among themselves unless `-s` asks for it, which "
+    "matters as soon as only a part of each line is compared.\n",
+)
+QUESTIONS = ("How do I unpack a .tar.gz file?", "What is eating my disk?", "Tidy a folder every night", "Sort numbers")
+
+
+def long_answer(lines: int) -> str:
+    """Prose, a fence of so many lines, prose."""
+    code = (
+        f"    total += weigh(items[{line}], by={line % 7})  # the {line}th of them, by its weight"
+        for line in range(lines)
+    )
+    return f"{ANSWERS[0]}\nAll of it, spelt out:\n\n```python\n" + "\n".join(code) + f"\n```\n\n{ANSWERS[1]}"
+
+
+def write_conversation(store: Store, messages: int) -> str:
+    """Its id. Every eighth answer was drafted offline."""
+    conversation = store.create_conversation("A long one").id
+    parent: str | None = None
+    for number in range(messages // 2):
+        question, text = QUESTIONS[number % len(QUESTIONS)], ANSWERS[number % len(ANSWERS)]
+        parent = store.add_message(conversation, "user", question, parent_id=parent, status="done").id
+        parent = store.add_message(conversation, "assistant", "", parent_id=parent, status="pending").id
+        tokens = len(text) // TOKEN_CHARACTERS
+        store.finish(parent, range(tokens), [number % 8 != 7] * tokens, text, "done", {})
+    return conversation
+
+
+class Outbox:
+    """Nothing ever waits."""
+
+    def __init__(self, store: Store) -> None:
+        self.enqueue, self.enqueue_verification = store.enqueue, store.enqueue_verification
+        self.queued, self.unqueue = store.queued, store.unqueue
+
+    async def due(self) -> AsyncIterator[Queued]:
+        await asyncio.Event().wait()
+        yield self.queued()[0]
+
+    async def send(self, queued: Queued) -> AsyncIterator[Event]:
+        raise RuntimeError(f"{queued.id} was never due")
+        yield
+
+
+class StreamingCore:
+    """Answers every question by the same text, a round of drafted and verified tokens at a time."""
+
+    def __init__(self, store: Store, text: str, tokens_per_second: float) -> None:
+        self.store, self.outbox = store, Outbox(store)
+        self._text = text
+        self._per_round = max(1, round(tokens_per_second * ROUND_SECONDS))
+        self._seconds = self._per_round / tokens_per_second
+
+    def status(self) -> ModeChanged:
+        return ModeChanged("edge", "drafting here, verified by a script")
+
+    async def changes(self) -> AsyncIterator[ModeChanged]:
+        await asyncio.Event().wait()
+        yield self.status()
+
+    def stop(self) -> None:
+        """Nothing to stop: it ends when all is said."""
+
+    async def verify(self, message_id: str) -> AsyncIterator[Event]:
+        raise RuntimeError(f"nobody verifies {message_id} here")
+        yield
+
+    async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+        thread = self.store.thread(conversation_id)
+        parent = thread[-1].id if thread else None
+        question = self.store.add_message(conversation_id, "user", prompt, parent_id=parent, status="done")
+        answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
+        yield Started(conversation_id, answer.id)
+        began, piece, tokens = time.monotonic(), self._per_round * TOKEN_CHARACTERS, 0
+        for number, at in enumerate(range(0, len(self._text), piece), 1):
+            text = self._text[at : at + piece]
+            yield Drafted(text, self._per_round)
+            await asyncio.sleep(max(0.0, began + number * self._seconds - time.monotonic()))
+            tokens += self._per_round
+            yield Verified(text, self._per_round, self._per_round - 1)
+            yield Paced(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
+            self.store.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
+            yield Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
+        self.store.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
+        stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
+        yield Done(False, "end", tuple(range(tokens)), (True,) * tokens, stats)
+
+
+# ---- what is measured ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Part:
+    """One thing that the screen did."""
+
+    seconds: float = 0.0
+    cpu_per_second: float = 0.0
+    stall_ms: float = 0.0
+    """The longest that the loop was away beyond its own period."""
+    stall_cpu_ms: float = 0.0
+    """The most that the loop's thread worked between two turns of the watcher."""
+    stalls_over_50_ms: int = 0
+    stalls: list[float] = field(default_factory=list, repr=False)
+    """All above 10 ms, milliseconds, in their order."""
+
+
+class Watcher:
+    """A task that wants to run every `PERIOD_SECONDS`, and notes by how much it was late."""
+
+    def __init__(self) -> None:
+        self._part = Part()
+
+    async def watch(self) -> None:
+        last, worked = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            now, working = time.perf_counter(), time.thread_time()
+            stall, part = 1000 * (now - last - PERIOD_SECONDS), self._part
+            part.stall_ms = max(part.stall_ms, stall)
+            part.stall_cpu_ms = max(part.stall_cpu_ms, 1000 * (working - worked))
+            part.stalls_over_50_ms += stall > 50
+            if stall > 10:
+                part.stalls.append(round(stall, 1))
+            last, worked = now, working
+
+    @contextmanager
+    def part(self) -> Iterator[Part]:
+        """What happens inside is this part's."""
+        part = self._part = Part()
+        began, worked = time.perf_counter(), time.process_time()
+        yield part
+        part.seconds = time.perf_counter() - began
+        part.cpu_per_second = (time.process_time() - worked) / part.seconds
+        self._part = Part()
+
+
+async def until(condition: Any, seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the screen was not so far after {seconds:.0f} s")
+        await asyncio.sleep(PERIOD_SECONDS)
+
+
+async def turn_pages(pilot: Pilot[None], transcript: Transcript, key: str, pages: int) -> list[float]:
+    """Milliseconds from each key to its first frame, each when the one before has come to rest."""
+    took = []
+    for _ in range(pages):
+        before, began = transcript.scroll_y, time.perf_counter()
+        pilot.app.simulate_key(key)
+        await until(lambda: transcript.scroll_y != before or time.perf_counter() - began > 0.5)  # noqa: B023
+        took.append(1000 * (time.perf_counter() - began))
+        await asyncio.sleep(0.4)  # The scroll is animated, and turns are mounted behind it.
+    return took
+
+
+async def measure(messages: int, text: str, speed: float, size: tuple[int, int]) -> dict[str, Any]:
+    """One row: a conversation of so many messages."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder) / "outrider.db")
+        conversation = write_conversation(store, messages)
+        app, watcher = OutriderApp(StreamingCore(store, text, speed)), Watcher()
+        row: dict[str, Any] = {"messages": messages}
+        async with app.run_test(size=size) as pilot:
+            watching = asyncio.create_task(watcher.watch())
+            await until(lambda: isinstance(app.screen, ChatScreen))
+            screen = app.screen
+            assert isinstance(screen, ChatScreen)
+            transcript = screen.query_one(Transcript)
+            await asyncio.sleep(0.5)
+            gc.freeze()  # As the application does when its first frame is drawn.
+            with watcher.part() as opened:
+                began = time.perf_counter()
+                await screen.open_conversation(conversation)
+                await until(lambda: last_is_drawn(transcript))
+                row["open_ms"] = 1000 * (time.perf_counter() - began)
+                await asyncio.sleep(1.0)
+            with watcher.part() as up:
+                row["page_ms"] = max(await turn_pages(pilot, transcript, "pageup", PAGES))
+            with watcher.part() as down:
+                await turn_pages(pilot, transcript, "pagedown", PAGES + 2)
+            transcript.scroll_end(animate=False)
+            await asyncio.sleep(0.5)
+            row["widgets_before"] = len(screen.query("*"))
+            with watcher.part() as streamed:
+                screen.post_message(type(screen.query_one("Prompt")).Submitted("Spell it all out"))
+                await until(lambda: screen._live is not None)
+                await until(lambda: screen._live is None)
+                await until(lambda: last_is_drawn(transcript))
+            await asyncio.sleep(0.5)
+            row["widgets"] = len(screen.query("*"))
+            with watcher.part() as idle:
+                await asyncio.sleep(1.0)
+            watching.cancel()
+        store.close()
+    parts = {"open": opened, "up": up, "down": down, "stream": streamed, "idle": idle}
+    return row | {name: {key: rounded(value) for key, value in asdict(part).items()} for name, part in parts.items()}
+
+
+def last_is_drawn(transcript: Transcript) -> bool:
+    answers = [answer for answer in transcript.query(Answer) if not answer.turn.running]
+    drawn = bool(answers) and answers[-1].turn is transcript.turns[-1] and answers[-1].region.height > 3
+    return drawn and transcript.scroll_y >= transcript.max_scroll_y
+
+
+def rounded(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def show(row: dict[str, Any]) -> None:
+    print(f"{row['messages']} messages: open in {row['open_ms']:.0f} ms, a page in {row['page_ms']:.0f} ms, ", end="")
+    print(f"widgets {row['widgets_before']}, {row['widgets']} after the stream")
+    for name in ("open", "up", "down", "stream", "idle"):
+        part = row[name]
+        print(
+            f"  {name:7} {part['seconds']:6.1f} s   longest stall {part['stall_ms']:6.1f} ms"
+            f" (its own work {part['stall_cpu_ms']:6.1f} ms), {part['stalls_over_50_ms']} over 50 ms"
+            f"   CPU {part['cpu_per_second']:.2f} s/s",
+            flush=True,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, nargs="+", default=[10, 1000])
+    parser.add_argument("--tokens-per-second", type=float, default=100.0)
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--columns", type=int, default=SIZE[0])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    rows = []
+    for messages in options.messages:
+        text = long_answer(options.lines)
+        rows.append(asyncio.run(measure(messages, text, options.tokens_per_second, (options.columns, SIZE[1]))))
+        show(rows[-1])
+    if options.json is not None:
+        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
