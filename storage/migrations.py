@@ -11,7 +11,12 @@ for being deleted, and nothing that is deleted is shown or followed by anything.
 
 from __future__ import annotations
 
-from storage.sqlite import Migrations, Sqlite
+from typing import TYPE_CHECKING
+
+from storage.sqlite import Migrations
+
+if TYPE_CHECKING:
+    import sqlite_utils
 
 MIGRATIONS = Migrations("outrider")
 migration = MIGRATIONS.register
@@ -22,7 +27,7 @@ migration = MIGRATIONS.register
 
 
 @migration
-def m001_conversations(database: Sqlite) -> None:
+def m001_conversations(database: sqlite_utils.Database) -> None:
     database.executescript("""
         CREATE TABLE conversations (
             key INTEGER PRIMARY KEY,
@@ -79,7 +84,7 @@ def m001_conversations(database: Sqlite) -> None:
 
 
 @migration
-def m002_search(database: Sqlite) -> None:
+def m002_search(database: sqlite_utils.Database) -> None:
     database.executescript("""
         CREATE VIRTUAL TABLE messages_fts USING fts5 (
             text, content='messages', content_rowid='key',
@@ -101,7 +106,7 @@ def m002_search(database: Sqlite) -> None:
 
 
 @migration
-def m003_memory(database: Sqlite) -> None:
+def m003_memory(database: sqlite_utils.Database) -> None:
     database.executescript("""
         CREATE TABLE memories (
             key INTEGER PRIMARY KEY,
@@ -134,7 +139,7 @@ def m003_memory(database: Sqlite) -> None:
 
 
 @migration
-def m004_queue(database: Sqlite) -> None:
+def m004_queue(database: sqlite_utils.Database) -> None:
     database.executescript("""
         CREATE TABLE queue (
             key INTEGER PRIMARY KEY,
@@ -161,7 +166,7 @@ def m004_queue(database: Sqlite) -> None:
 
 
 @migration
-def m005_bin_and_titles(database: Sqlite) -> None:
+def m005_bin_and_titles(database: sqlite_utils.Database) -> None:
     database.executescript("""
         ALTER TABLE conversations ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1));
         ALTER TABLE conversations ADD COLUMN deleted TEXT;

@@ -1,41 +1,33 @@
-"""SQLite as the tables' code speaks to it: rows as dictionaries, scripts inside transactions, named migrations.
+"""SQLite as the tables' code speaks to it: rows as dictionaries, and named migrations.
 
-The record of the migrations is the one that sqlite-utils keeps, whose command can still look into the database. The
-library itself takes longer to import than all the rest that the first frame needs: with numpy, which it imports where
-that is installed, 160 ms of 390.
+sqlite-utils makes the migrations and keeps their record. It is imported where there are some to make, not at each
+start: with numpy, which it imports where that is installed, it takes 160 of the 390 ms until the first frame.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import sqlite_utils
 
 Parameters = Sequence[object] | Mapping[str, object]
-Change = Callable[["Sqlite"], None]
+Change = Callable[["sqlite_utils.Database"], None]
 
 
 class Sqlite:
     """A connection that begins no transaction by itself; every failure is one of `sqlite3`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def execute(self, sql: str, parameters: Parameters = ()) -> sqlite3.Cursor:
-        return self._connection.execute(sql, parameters)
+        return self.connection.execute(sql, parameters)
 
     def executemany(self, sql: str, rows: Iterable[Parameters]) -> sqlite3.Cursor:
-        return self._connection.executemany(sql, rows)
-
-    def executescript(self, sql: str) -> None:
-        """Each statement of a script, inside the transaction that is open: `sqlite3` would commit it first."""
-        statement = ""
-        for part in sql.rstrip().removesuffix(";").split(";"):
-            statement += f"{part};"
-            if sqlite3.complete_statement(statement):  # A trigger's body holds semicolons.
-                self._connection.execute(statement)
-                statement = ""
+        return self.connection.executemany(sql, rows)
 
     def query(self, sql: str, parameters: Parameters = ()) -> Iterator[dict[str, Any]]:
         """The rows by column; the statement has run when this returns, and rows are read as they are asked for."""
@@ -47,10 +39,10 @@ class Sqlite:
         return {name for (name,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def rollback(self) -> None:
-        self._connection.rollback()
+        self.connection.rollback()
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
 
 
 class Migrations:
@@ -84,23 +76,11 @@ class Migrations:
 
     def apply(self, database: Sqlite, *, stop_before: str | None = None) -> None:
         """Makes the pending changes, and records them. Atomic if it is inside one transaction."""
-        database.execute("""
-            CREATE TABLE IF NOT EXISTS "_sqlite_migrations" (
-                "id" INTEGER PRIMARY KEY,
-                "migration_set" TEXT,
-                "name" TEXT,
-                "applied_at" TEXT
-            )
-        """)
-        database.execute("""
-            CREATE UNIQUE INDEX IF NOT EXISTS "idx__sqlite_migrations_migration_set_name"
-            ON "_sqlite_migrations" ("migration_set", "name")
-        """)
-        for name in self.pending(database):
-            if name == stop_before:
-                return
-            self._changes[name](database)
-            database.execute(
-                "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, ?, ?)",
-                (self.name, name, str(datetime.now(UTC))),
-            )
+        import sqlite_utils
+        from sqlite_utils.migrations import Migrations as Record
+
+        record = Record(self.name)
+        for change in self._changes.values():
+            record()(change)
+        # Plugins are for the sqlite-utils command; one installed beside us has no business in this database.
+        record.apply(sqlite_utils.Database(database.connection, execute_plugins=False), stop_before=stop_before)

@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlite_utils
 
 from storage import StorageError, Store
-from storage.migrations import KNOWN, MIGRATIONS
+from storage.migrations import MIGRATIONS
+from storage.sqlite import Sqlite
 from tests.storage.test_bin import assert_sound
 
 REPOSITORY = Path(__file__).parents[2]
@@ -68,14 +68,14 @@ def old(request: pytest.FixtureRequest, path: Path) -> Path:
 
 
 def test_there_is_a_dump_from_before_each_migration() -> None:
-    assert [f"m{number:03}" for number in range(1, len(KNOWN))] == DUMPS
+    assert [f"m{number:03}" for number in range(1, len(MIGRATIONS.known))] == DUMPS
 
 
 @pytest.mark.parametrize("dump", DUMPS)
 def test_a_migration_that_has_shipped_never_changes(dump: str, path: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.db"
     with closing(sqlite3.connect(again, isolation_level=None)) as connection:
-        MIGRATIONS.apply(sqlite_utils.Database(connection), stop_before=KNOWN[DUMPS.index(dump) + 1])
+        MIGRATIONS.apply(Sqlite(connection), stop_before=MIGRATIONS.known[DUMPS.index(dump) + 1])
     assert schema(load(dump, path)) == schema(again)
 
 
@@ -129,7 +129,7 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
     for table in set(after) & {"memory_chunks", "queue"}:
         assert after[table] == before[table]
     assert contents(Path(untouched)) == contents(
-        old.with_name(f"{old.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+        old.with_name(f"{old.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
     )
 
 
@@ -152,7 +152,7 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
     left = tmp_path / "left.db"
     with closing(Store.open(left)) as store:
         assert "only in the log" in [one.title for one in store.conversations()]
-    backup = left.with_name(f"{left.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+    backup = left.with_name(f"{left.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
     assert contents(backup) == before
 
 
@@ -165,7 +165,7 @@ def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, obstacle: str) ->
         with pytest.raises(StorageError, match="already exists"):
             Store.open(old)
         assert (contents(old), schema(old)) == (before, tables)
-        backup = old.with_name(f"{old.name}.before-{KNOWN[len(before['_sqlite_migrations'])]}")
+        backup = old.with_name(f"{old.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
         assert (contents(backup), schema(backup)) == (before, tables)
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"DROP {obstacle.split(' (')[0].split(' AS')[0]}")
@@ -195,9 +195,9 @@ def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
         "-c",
         f"from pathlib import Path; from storage import Store; Store.open(Path({str(large)!r}))",
     ]
-    backup = large.with_name(f"{large.name}.before-{KNOWN[4]}")
+    backup = large.with_name(f"{large.name}.before-{MIGRATIONS.known[4]}")
     for _ in range(3):
-        if len(contents(large)["_sqlite_migrations"]) == len(KNOWN):
+        if len(contents(large)["_sqlite_migrations"]) == len(MIGRATIONS.known):
             break
         with subprocess.Popen(command, cwd=REPOSITORY) as process:
             while not backup.exists() and process.poll() is None:  # It is about to change the tables.

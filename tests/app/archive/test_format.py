@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import sqlite_utils
 from hypothesis import given, settings
 
 from app.archive import format
@@ -22,6 +21,7 @@ from app.archive.writing import every_conversation, export_conversations
 from app.config import Settings
 from storage import Store
 from storage.migrations import MIGRATIONS
+from storage.sqlite import Sqlite
 from tests.storage.trees import TALKS, Talk, fill, rows
 
 DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "data.md"
@@ -214,7 +214,7 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
 def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "outrider.db.before-m003_memory"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = sqlite_utils.Database(connection)
+        database = Sqlite(connection)
         MIGRATIONS.apply(database, stop_before="m003_memory")
         time = "2026-01-01T00:00:00.000+00:00"
         database.execute(
