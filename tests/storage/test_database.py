@@ -25,6 +25,7 @@ from storage import (
     StorageReadOnly,
     Store,
 )
+from storage.database import LOG_BYTES
 
 NOBODY = 65534
 
@@ -158,6 +159,39 @@ def test_a_database_that_another_program_holds(store: Store, path: Path) -> None
         assert store.conversations() == []
         other.execute("ROLLBACK")
     store.create_conversation()
+
+
+def test_a_write_waits_for_its_turn(store: Store, path: Path) -> None:
+    tried = threading.Event()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        store._database.conn.set_trace_callback(lambda sql: tried.set() if sql == "BEGIN IMMEDIATE" else None)
+        writing = pool.submit(store.create_conversation, "waited")
+        assert tried.wait(30) and not writing.done()
+        other.execute("COMMIT")
+        conversation = writing.result(30)
+    assert store.conversations() == [conversation]
+    with store._read() as database:
+        assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
+
+
+def test_a_long_log_is_written_back_when_its_readers_are_gone(
+    store: Store, path: Path, conversation: Conversation
+) -> None:
+    log = Path(f"{path}-wal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM conversations").fetchall()
+        for number in range(12):
+            message = store.add_message(conversation.id, "user", str(number), parent_id=None, status="pending")
+            store.finish(message.id, [1 << 19] * (1 << 18), [True] * (1 << 18), "", "done", {})
+        assert log.stat().st_size > LOG_BYTES
+        other.execute("ROLLBACK")
+        store.rename(conversation.id, "afterwards")
+        assert log.stat().st_size < LOG_BYTES
+    assert len(store.messages(conversation.id)) == 12
+    with store._read() as database:
+        assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
 def test_several_may_open_a_new_database_at_once(path: Path) -> None:
