@@ -36,6 +36,7 @@ def export(
     ] = False,
 ) -> None:
     """Write conversations as Markdown, JSON or HTML."""
+    out = None if out == Path("-") else out
     if everything and conversations:
         fail("Name conversations or give --all, not both.", USAGE)
     settings, folders = settings_with()

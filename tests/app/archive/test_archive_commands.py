@@ -58,6 +58,12 @@ def test_the_last_conversation_goes_to_stdout(outrider: Outrider, two: list[str]
     assert "\x1b" not in exported.out + everything.out
 
 
+def test_a_dash_is_stdout(outrider: Outrider, two: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert outrider("export", "-o", "-").out == outrider("export").out != ""
+    assert not (tmp_path / "-").exists()
+
+
 def test_named_ones_in_their_order_each_once(outrider: Outrider, two: list[str]) -> None:
     exported = outrider("export", two[1], two[0], two[1])
     assert [line for line in exported.out.splitlines() if line.startswith("# ")] == [

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.archive import chatgpt, tree
+from app.archive import chatgpt, reading, tree
 from app.archive.errors import Unreadable, Unsuitable
 from app.archive.reading import import_file
+from app.transcript import conversation_tokens
+from drafter.text import ChatText
 from storage import Store, Whole
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "chatgpt.json"
@@ -122,6 +124,30 @@ def test_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> 
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(Unreadable, match="download it again"):
         import_file(store, path)
+
+
+def test_more_than_can_be_read_is_refused_before_it_is(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGEST", 1 << 20)
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", " " * (2 << 20) + "[]")
+    assert path.stat().st_size < 10_000
+    with pytest.raises(Unreadable, match=r"conversations\.json in .*bomb\.zip is larger than 1 MiB"):
+        import_file(store, path)
+    plain = tmp_path / "conversations.json"
+    plain.write_bytes(b" " * (2 << 20) + b"[]")
+    with pytest.raises(Unreadable, match="larger than 1 MiB"):
+        import_file(store, plain)
+
+
+def test_an_imported_conversation_can_be_gone_on_with(store: Store, text: ChatText) -> None:
+    import_file(store, SAMPLE)
+    conversation = next(found for found in store.conversations() if found.title == "Tools and pictures")
+    pending = store.ask(conversation.id, "go on", parent_id=conversation.tip_id)
+    said = text.decode(conversation_tokens(text, store.branch(pending.id)[:-1]))
+    assert "First I draw." in said and said.rstrip().endswith("go on")
 
 
 def test_children_are_enough_where_parents_are_missing() -> None:

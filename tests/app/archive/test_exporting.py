@@ -158,6 +158,11 @@ def test_texts_that_are_whole_stay_as_they_are() -> None:
     assert contained(" \n") == "*(empty)*"
 
 
+def test_an_open_fence_is_closed_and_anything_else_that_is_open_is_quoted() -> None:
+    assert contained("a\n\n~~~~sh\nls") == "a\n\n~~~~sh\nls\n~~~~"
+    assert contained("a\n\n<!-- b\n\nc") == "> a\n> \n> <!-- b\n> \n> c"
+
+
 def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
     conversation = answered(store)
     path = tmp_path / "talk.md"
