@@ -27,11 +27,12 @@ def conversations(database: sqlite3.Connection, written: float) -> Iterator[Fore
     for chat in database.execute("SELECT * FROM chat ORDER BY id").fetchall():
         left_out: Counter[str] = Counter()
         rows = database.execute("SELECT * FROM message WHERE chat_id = ? ORDER BY id", (chat["id"],)).fetchall()
-        nodes = [Node("system", None, "system" if chat["system"] else None, chat["system"] or "")]
+        told = _field(chat, "system")
+        nodes = [Node("system", None, "system" if told else None, told)]
         for row in rows:
-            stats = {"model": name_of(chat["model"])}
-            role = ROLES.get(row["author"]) if row["text"] or row["images"] else None
-            nodes.append(Node(str(row["id"]), nodes[-1].key, role, _text(row, left_out), None, {**stats}))
+            stats: dict[str, float | int | str | None] = {"model": name_of(chat["model"])}
+            role = ROLES.get(row["author"]) if row["text"] or _field(row, "images") else None
+            nodes.append(Node(str(row["id"]), nodes[-1].key, role, _text(row, left_out), None, stats))
         first = next((node.text for node in nodes if node.role == "user"), "")
         # Numbers begin again in each file; what was asked first tells two of them apart.
         key, title = f"{chat['id']} {first}", chat["name"] or first[:120]
@@ -40,10 +41,16 @@ def conversations(database: sqlite3.Connection, written: float) -> Iterator[Fore
 
 def _text(row: sqlite3.Row, left_out: Counter[str]) -> str:
     try:
-        pictures = json.loads(row["images"] or "[]")
+        pictures = json.loads(_field(row, "images") or "[]")
     except ValueError:
         pictures = []
     count = len(pictures) if isinstance(pictures, list) else 0
     if count:
         left_out["attachments (picture)"] += count
     return "\n\n".join([part for part in (row["text"],) if part] + ["[picture: not in the import]"] * count)
+
+
+def _field(row: sqlite3.Row, name: str) -> str:
+    """Of a column that older versions do not have."""
+    columns = row.keys()
+    return (row[name] or "") if name in columns else ""

@@ -123,7 +123,9 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}. Check its name and permissions.") from None
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:  # RuntimeError: a password.
+    except (zipfile.BadZipFile, zlib.error, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "encrypted" not in str(error):
+            raise
         raise Unreadable(f"{path} is damaged or locked ({error}); download it again.") from None
     except sqlite3.Error as error:
         raise Unreadable(f"{path} cannot be read ({error}); close the program that uses it, or take a copy.") from None

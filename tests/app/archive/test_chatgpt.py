@@ -126,6 +126,18 @@ def test_an_archive_of_something_else_is_named(store: Store, tmp_path: Path) -> 
         import_file(store, path)
 
 
+def test_a_locked_archive_is_named(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "locked.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", "[]")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x03\x04") + 6] |= 1  # The flags that say that it takes a password.
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(Unreadable, match="encrypted.*download it again"):
+        import_file(store, path)
+
+
 def test_more_than_can_be_read_is_refused_before_it_is(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,3 +36,15 @@ def test_chats_of_oterm(store: Store, tmp_path: Path) -> None:
         database.commit()
     again = import_file(store, path)
     assert [(result.outcome, result.messages) for result in again.results[:2]] == [("same", 0), ("added", 1)]
+
+
+def test_an_older_file_without_pictures_and_system_prompts(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("""
+            CREATE TABLE chat (id INTEGER PRIMARY KEY, name TEXT, model TEXT NOT NULL);
+            CREATE TABLE message (id INTEGER PRIMARY KEY, chat_id INTEGER, author TEXT NOT NULL, text TEXT NOT NULL);
+            INSERT INTO chat VALUES (1, 'old', 'llama2');
+            INSERT INTO message VALUES (1, 1, 'user', 'how?');
+        """)
+    assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
