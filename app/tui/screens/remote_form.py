@@ -55,8 +55,11 @@ class RemoteForm(ModalScreen[str | None]):
     BINDINGS = [
         Binding("ctrl+s", "save", "Save", id="remote.save", priority=True),
         Binding("escape", "cancel", "Cancel", id="remote.cancel"),
-        Binding("down", "app.focus_next", "Next field", id="remote.next", show=False),
-        Binding("up", "app.focus_previous", "Previous field", id="remote.previous", show=False),
+        # Before the field sees them, so that what is typed right after goes into the next one.
+        Binding("tab", "app.focus_next", "Next field", id="remote.next", priority=True),
+        Binding("shift+tab", "app.focus_previous", "Previous field", id="remote.previous", priority=True),
+        Binding("down", "app.focus_next", "Next field", id="remote.down"),
+        Binding("up", "app.focus_previous", "Previous field", id="remote.up"),
     ]
 
     def __init__(self, desk: Desk, name: str | None, remote: Remote | None) -> None:

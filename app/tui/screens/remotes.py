@@ -28,6 +28,7 @@ ADDRESS = ".address"
 LOOK_SECONDS = 0.5
 """Between two looks at how it goes with the one in use."""
 QUIET = "$foreground 60%"
+STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 
 class RemotesScreen(ModalScreen[None]):
@@ -180,7 +181,7 @@ class RemotesScreen(ModalScreen[None]):
         lines = [Content.assemble(("● " if used else "  ", "$success"), (name, "bold"))]
         lines += [Content.styled(f"  {line}", QUIET) for line in about.splitlines()]
         if state:
-            lines.append(Content.styled(f"  {state}", "$text-success" if used else QUIET))
+            lines.append(Content.styled(f"  {state}", STATES.get(self.desk.status.mode, QUIET)))
         return Content("\n").join(lines)
 
     def _state(self) -> str:
