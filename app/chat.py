@@ -28,6 +28,7 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
 
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
     from app.continuing import conversation_to_continue
+    from app.remote_desk import Desk
     from app.starting import Starting
     from app.tui.window import Window
     from storage import Store
@@ -36,7 +37,8 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
     try:
         chosen = conversation_to_continue(store, conversation, last=last)
         async with Starting(store, settings, folders) as core:
-            window = Window(core, settings, conversation=chosen, on_painted=core.start)
+            desk = Desk(settings, folders, core)
+            window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)
             await window.run_async()
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)

@@ -21,6 +21,8 @@ from app.tui.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from textual.command import Provider
 
+    from app.remote_desk import Desk
+
 
 # The palette's own modules are read when it is opened for the first time.
 
@@ -40,7 +42,8 @@ def _themes() -> type[Provider]:
 class OutriderApp(App[None]):
     """Opens at once; whatever is not ready yet shows in the badge of the status bar.
 
-    Raises `ConfigError` for what the settings get wrong of its keys.
+    `desk`: what can be done with remotes; None: nothing. Raises `ConfigError` for what the settings get wrong of its
+    keys.
     """
 
     TITLE = "Outrider"
@@ -48,15 +51,17 @@ class OutriderApp(App[None]):
         Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
         Binding("f1", "show_help", "Help", id="app.help", priority=True),
         Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
+        Binding("f4", "show_remotes", "Remotes", id="app.remotes", priority=True),
         Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
     ]
     COMMANDS = App.COMMANDS | {_actions, _themes}
 
-    def __init__(self, core: Core, settings: Settings | None = None) -> None:
+    def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
         self.core = core
+        self.desk = desk
         self.set_keymap(mapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -95,3 +100,12 @@ class OutriderApp(App[None]):
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "show_remotes" or self.desk is not None
+
+    def action_show_remotes(self) -> None:
+        from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
+
+        if self.desk is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
+            self.push_screen(RemotesScreen(self.desk))

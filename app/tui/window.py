@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.config import Settings
 from app.tui.app import OutriderApp
 from app.tui.core import Core
 from app.tui.screens.chat import ChatScreen
+
+if TYPE_CHECKING:
+    from app.remote_desk import Desk
 
 
 class Window(OutriderApp):
@@ -17,11 +21,12 @@ class Window(OutriderApp):
         self,
         core: Core,
         settings: Settings | None = None,
+        desk: Desk | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],
     ) -> None:
-        super().__init__(core, settings)
+        super().__init__(core, settings, desk)
         self._conversation = conversation
         self._on_painted = on_painted
 

@@ -17,11 +17,14 @@ from app.loopback import Loopback
 from app.named import Named
 from app.remote_desk import Desk
 from app.remotes import Remote, Remotes
+from app.tui.app import OutriderApp
+from app.tui.screens.chat import ChatScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import Confirm, RemotesScreen
 from app.tui.theme import DARK
+from storage import Store
 from tests.app.ring import NoKeyring, Ring, use
-from tests.app.tui.scripted import wait_until
+from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
 
 TOKEN = "sk-do-not-show-me-0123456789"
@@ -357,3 +360,22 @@ async def test_a_file_is_said_where_there_is_no_keyring(
         await fill(pilot, app, token=TOKEN)
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.told == [f"talker: its token: {folders.config / 'tokens.json'}"])
+
+
+async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: Remotes, store: Store) -> None:
+    switch, core = Switch(), ScriptedCore(store)
+    app = OutriderApp(core, Settings(), Desk(Settings(), folders, switch))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await pilot.press("f4", "down", "enter")
+        await wait_until(pilot, lambda: bool(switch.sources))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+    app = OutriderApp(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await pilot.press("f4")
+        await pilot.pause()
+        assert isinstance(app.screen, ChatScreen)
