@@ -19,7 +19,13 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
 
     `conversation`: id of the one to open; `last`: the last one; neither: a new one.
     """
+    from app.config import is_address
+
     settings, folders = settings_with(**options)
+    if settings.mode != "offline" and settings.remote is not None and not is_address(settings.remote):
+        from app.remotes import Remotes
+
+        Remotes(folders).meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         complain('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"')
         return USAGE

@@ -200,6 +200,8 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess) -> 
     assert outrider("ask", "list files", "--remote", "here", *short).code == 0
     unknown = outrider("ask", "list files", "--remote", "hree", *short)
     assert unknown.code == 2 and "known: here, nobody" in unknown.err
+    assert "known: here, nobody" in outrider("chat", "--remote", "hree").err
+    assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
     assert well.code == 0 and "✓ verifier" in well.out
     assert "✗ verifier   there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
