@@ -39,6 +39,12 @@ def _themes() -> type[Provider]:
     return Themes
 
 
+def _conversations() -> type[Provider]:
+    from app.tui.commands import Conversations
+
+    return Conversations
+
+
 class OutriderApp(App[None]):
     """Opens at once; whatever is not ready yet shows in the badge of the status bar.
 
@@ -54,7 +60,7 @@ class OutriderApp(App[None]):
         Binding("f4", "show_remotes", "Remotes", id="app.remotes", priority=True),
         Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
     ]
-    COMMANDS = App.COMMANDS | {_actions, _themes}
+    COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
     def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
         self.settings = settings or Settings()
@@ -90,9 +96,15 @@ class OutriderApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What Textual itself offers and no action of ours does."""
         yield SystemCommand("Theme", "Choose one of all themes", self.action_change_theme)
+        yield SystemCommand("Log", "What the program did", self.show_log)
         yield SystemCommand(
             "Screenshot", "Save this screen as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
         )
+
+    def show_log(self) -> None:
+        from app.tui.screens.log import LogScreen
+
+        self.push_screen(LogScreen())
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):

@@ -1,18 +1,30 @@
-"""What the command palette offers: every action that has a key, with that key, and the themes."""
+"""What the command palette offers: every action that has a key, the themes, and conversations by what was said."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.dom import DOMNode
 
 from app.tui.keys import rooms
+from app.tui.screens.opened import OpenConversation
+from app.tui.widgets.conversation_list import one_line
+from storage import StorageError
 
 MOVES = ("prompt.page_up", "prompt.page_down", "prompt.newline", "app.commands")
 """Of no use from a list of commands."""
+FOUND = 20
+"""Conversations that a search in the palette shows at most."""
+
+
+def holds(title: str, query: str) -> bool:
+    """Each word of the query occurs in the title."""
+    return all(word in title.lower() for word in query.lower().split())
 
 
 class Command(NamedTuple):
@@ -52,7 +64,8 @@ class Actions(Provider):
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in self.commands():
-            if (score := matcher.match(command.title)) > 0:
+            # Letters here and there match any sentence, and would stand before the conversations that are meant.
+            if holds(command.title, query) and (score := matcher.match(command.title)) > 0:
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 
 
@@ -65,3 +78,21 @@ class Themes(Provider):
             title = f"Theme: {name}"
             if name != "textual-ansi" and (score := matcher.match(title)) > 0:
                 yield Hit(score, matcher.highlight(title), partial(setattr, self.app, "theme", name))
+
+
+class Conversations(Provider):
+    """Conversations whose title or messages hold the words."""
+
+    async def search(self, query: str) -> Hits:
+        screen = self.screen
+        if not isinstance(screen, OpenConversation):
+            return
+        try:
+            found = await asyncio.to_thread(screen.core.store.find, query, FOUND)
+        except StorageError:
+            return  # The list of conversations says what is wrong.
+        for at, one in enumerate(found):
+            title = f"Open: {one_line(one.conversation.title) or 'Untitled'}"
+            snippet = one_line(one.snippet)
+            go = partial(screen.open_conversation, one.conversation.id, one.message_id)
+            yield Hit(0.5 - at / 1000, Content(title), go, title, snippet)

@@ -50,10 +50,15 @@ def rooms() -> tuple[Room, ...]:
     """From the part with the focus outwards."""
     from app.tui.app import OutriderApp
     from app.tui.screens.chat import ChatScreen
+    from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
+    from app.tui.widgets.sidebar import Rename, Search
 
     return (
         Room("Prompt", Prompt, False),
+        Room("List of conversations", ConversationList, False),
+        Room("Search", Search, False),
+        Room("New name", Rename, False),
         Room("Conversation", ChatScreen, True),
         Room("Everywhere", OutriderApp, True),
     )

@@ -13,12 +13,13 @@ from textual.widgets import Static
 
 from app.config import Settings
 from app.tui.core import Core
+from app.tui.screens.organising import Organising
 from app.tui.screens.queueing import Queueing
-from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import Welcome
@@ -31,7 +32,7 @@ BESIDE = 100
 """Columns from which the panel stands beside the transcript; else it lies over it."""
 
 
-class ChatScreen(Queueing):
+class ChatScreen(Queueing, Organising):
     """The widgets, what leads from one to another, and the layout for each width."""
 
     CSS_PATH = [
@@ -40,6 +41,7 @@ class ChatScreen(Queueing):
         "../widgets/panel.tcss",
         "../widgets/prompt.tcss",
         "../widgets/rounds.tcss",
+        "../widgets/sidebar.tcss",
         "../widgets/status_bar.tcss",
         "../widgets/transcript.tcss",
         "../widgets/waiting.tcss",
@@ -47,7 +49,6 @@ class ChatScreen(Queueing):
     ]
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
-        Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
         Binding(
             "ctrl+r", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True
@@ -63,14 +64,13 @@ class ChatScreen(Queueing):
         shown: bool
 
     def __init__(self, core: Core, settings: Settings, *, panel: bool = False) -> None:
-        super().__init__(core)
-        self.settings = settings
+        super().__init__(core, settings)
         self._panel_first = panel
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
-            yield ConversationList(compact=True)
-            with Vertical():
+            yield Sidebar()
+            with Vertical(id="main"):
                 yield Static(id="title", markup=False)
                 yield Welcome()
                 yield Transcript()
@@ -136,21 +136,9 @@ class ChatScreen(Queueing):
     async def show_help(self) -> None:
         await self.run_action("app.show_help")
 
-    @on(ConversationList.Opened)
-    async def open(self, event: ConversationList.Opened) -> None:
-        await self.open_conversation(event.conversation_id)
-        if not self.has_class("-wide"):
-            self.remove_class("-toggled")
-        self.query_one(Prompt).focus()
-
     async def action_new(self) -> None:
         await self.open_conversation(None)
         self.query_one(Prompt).focus()
-
-    def action_toggle_list(self) -> None:
-        self.toggle_class("-toggled")
-        conversations = self.query_one(ConversationList)
-        self.call_after_refresh((conversations if conversations.display else self.query_one(Prompt)).focus)
 
     def action_toggle_rounds(self) -> None:
         self.query_one(Rounds).toggle()

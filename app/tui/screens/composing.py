@@ -9,6 +9,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import TextArea
 
+from app.config import Settings
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.editor import EditorFailed, edit
@@ -25,9 +26,10 @@ RECALLED = 1000
 class Composing(Screen[None]):
     """Knows the prompt, and in which conversation it is written."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, settings: Settings) -> None:
         super().__init__()
         self.core = core
+        self.settings = settings
         self.conversation: str | None = None
         """Id of the open conversation; None until the first prompt of a new one is sent."""
         self._unsent = Unsent(core.store.path)

@@ -14,6 +14,7 @@ from textual import work
 from textual.content import Content
 from textual.widgets import Static
 
+from app.config import Settings
 from app.events import ModeChanged
 from app.sanitise import sanitise
 from app.tui.core import Core
@@ -52,23 +53,34 @@ class Running:
 class OpenConversation(Composing):
     """Knows which conversation is open and which answer runs, and shows both as they are."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core)
+    def __init__(self, core: Core, settings: Settings) -> None:
+        super().__init__(core, settings)
         self.live: Running | None = None
         self.taken: Context | None = None
         """What the open conversation takes of what can be read, as it was last counted."""
         self._warned: set[str] = set()
         """Conversations of which the person knows that they are nearly full."""
 
-    async def open_conversation(self, conversation_id: str | None) -> None:
-        """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation."""
+    async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
+        """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation.
+
+        `message_id`: the message to show it at, on whichever branch that is.
+        """
+        found: int | None = None
         turns: list[Turn] = []
         title = ""
         if conversation_id is not None:
             try:
                 store = self.core.store
                 title = store.conversation(conversation_id).title
-                turns = Turn.of_thread(store.thread(conversation_id), store.messages(conversation_id))
+                thread = store.thread(conversation_id)
+                if message_id is not None:
+                    if all(message.id != message_id for message in thread):
+                        store.show(message_id)
+                        thread = store.thread(conversation_id)
+                    before = [message.id for message in thread].index(message_id)
+                    found = len(Turn.of_thread(thread[: before + 1])) - 1
+                turns = Turn.of_thread(thread, store.messages(conversation_id))
             except StorageError as error:
                 self.complain(error)
                 return
@@ -84,6 +96,8 @@ class OpenConversation(Composing):
             turns[at : at + 1] = [live]
         self.show_conversation(title)
         await self.query_one(Transcript).show(turns)
+        if found is not None and found >= 0:
+            await self.query_one(Transcript).go_to(found)
         await self.show_waiting()
         self.need_title()
         self.measure()
@@ -128,11 +142,15 @@ class OpenConversation(Composing):
         # The title is the first question, which stands right below it as long as it is the only one.
         self.set_class(len(self.query_one(Transcript).turns) > 1, "-titled")
 
-    def list_conversations(self) -> None:
+    @work(exclusive=True, group="list")
+    async def list_conversations(self) -> None:
+        """Thousands of conversations take a while to read, so that is not done here and now."""
         try:
-            self.query_one(ConversationList).show(self.core.store.conversations(), self.conversation)
+            conversations = await asyncio.to_thread(self.core.store.conversations)
         except StorageError as error:
             self.complain(error)
+            return
+        self.query_one(ConversationList).show(conversations, self.conversation)
 
     @work(exclusive=True, group="context")
     async def measure(self) -> None:

@@ -1,46 +1,184 @@
-"""The stored conversations, newest first."""
+"""The stored conversations by age, the pinned ones first; or those that a search has found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from textual import on
+from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from app.sanitise import sanitise
-from storage import Conversation
+from app.tui.ages import group
+from storage import Conversation, Found
 
 NEW = "new"
+PAGE = 200
+"""Conversations that are listed at first, and added when the end comes near: 5,000 at once take 120 ms."""
+QUIET = "$foreground 60%"
+
+
+def one_line(text: str) -> str:
+    """A title or a snippet, whatever it holds, as one line that is safe to draw."""
+    return " ".join(sanitise(text).split())
 
 
 class ConversationList(OptionList):
-    """Enter or a click opens one; the first line starts a new one."""
+    """Enter or a click opens one; the first line starts a new one. What is done to one is for the screen to do."""
+
+    BINDINGS = [
+        Binding("slash", "say('search')", "Search titles and texts", id="list.search"),
+        Binding("r", "say('rename')", "Rename the conversation", id="list.rename"),
+        Binding("p", "say('pin')", "Pin the conversation, or unpin it", id="list.pin"),
+        Binding("d,delete", "say('delete')", "Delete the conversation", id="list.delete"),
+        Binding("u", "say('undo')", "Bring back the conversation that was deleted last", id="list.undo"),
+        Binding("x", "say('export')", "Export the conversation", id="list.export"),
+        Binding("escape", "say('leave')", "Back to the prompt", id="list.leave"),
+    ]
 
     @dataclass
     class Opened(Message):
         """The person chose a conversation; None: a new one."""
 
         conversation_id: str | None
+        message_id: str | None = None
+        """What the search found there."""
 
-    def show(self, conversations: Iterable[Conversation], current: str | None) -> None:
-        """Replaces the list and marks the conversation that is open."""
-        self.clear_options()
-        self.add_option(Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW))
-        self.add_option(None)
-        for conversation in conversations:
-            here = conversation.id == current
-            title = " ".join(sanitise(conversation.title).split()) or "Untitled"
-            mark = Content.styled("▍ " if here else "  ", "$text-primary")
-            self.add_option(Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}"))
-            if here:
-                self.highlighted = self.option_count - 1
+    @dataclass
+    class Said(Message):
+        """The person wants something done: search, rename, pin, delete, undo, export or leave."""
+
+        what: str
+        conversation: Conversation | None
+        """The highlighted one."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True)
+        self._rows: list[Conversation] = []
+        self._found: list[Found] | None = None
+        self._current: str | None = None
+        self._listed = 0
+        self._group = ""
+        self._drawn: object = None
+
+    def show(self, conversations: Sequence[Conversation], current: str | None) -> None:
+        """Lists them and marks the one that is open; stays at the highlighted one where that is not the open one."""
+        moved = current != self._current
+        self._rows, self._current = list(conversations), current
+        if self._found is None:
+            self._draw(keep=None if moved else self._highlighted_id)
+
+    def show_found(self, found: Sequence[Found] | None) -> None:
+        """What a search has found, the first one highlighted. None: everything again."""
+        if found is None and self._found is None:
+            return
+        self._found = None if found is None else list(found)
+        self._draw(keep=None)
+
+    @property
+    def chosen(self) -> Conversation | None:
+        """The highlighted one."""
+        return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
+
+    def line_of(self, conversation_id: str) -> int | None:
+        """How many lines below the upper end of the view its title is."""
+        name = f"at-{conversation_id}"
+        if name not in self._id_to_option:
+            return None
+        return self._index_to_line[self.get_option_index(name)] - round(self.scroll_y)
+
+    def _all(self) -> list[Conversation]:
+        return self._rows if self._found is None else [found.conversation for found in self._found]
+
+    @property
+    def _highlighted_id(self) -> str | None:
+        option = self.highlighted_option
+        return None if option is None else option.id
+
+    def _draw(self, keep: str | None) -> None:
+        now = datetime.now().astimezone()
+        wanted = (self._rows, self._current, self._found, now.date())
+        if wanted == self._drawn:
+            return
+        self._drawn = wanted
+        at = self.scroll_y
+        self._listed, self._group = 0, ""
+        first: list[Option | None] = []
+        if self._found is None:
+            first = [Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW), None]
+        elif not self._found:
+            first = [Option(Content.styled("Nothing found", QUIET), disabled=True)]
+        self.set_options([*first, *self._next(PAGE, now)])
+        if self._found is not None:
+            self.highlighted = 0 if self._found else None
+        else:
+            while keep is not None and keep not in self._id_to_option and self._listed < len(self._rows):
+                self.add_options(self._next(PAGE, now))
+            target = keep if keep in self._id_to_option else f"at-{self._current}"
+            if target in self._id_to_option:
+                self.highlighted = self.get_option_index(target)
+            if keep is not None:
+                self.scroll_to(y=at, animate=False)
+
+    def _next(self, count: int, now: datetime) -> Iterator[Option]:
+        """The next ones, with a line before each group."""
+        if self._found is not None:
+            yield from (self._found_option(found) for found in self._found)
+            return
+        for conversation in self._rows[self._listed : self._listed + count]:
+            if (name := group(conversation, now)) != self._group:
+                self._group = name
+                yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
+            self._listed += 1
+            yield self._option(conversation)
+
+    def _option(self, conversation: Conversation) -> Option:
+        here = conversation.id == self._current
+        title = one_line(conversation.title) or "Untitled"
+        mark = Content.styled("▍ " if here else "  ", "$text-primary")
+        return Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}")
+
+    def _found_option(self, found: Found) -> Option:
+        snippet = Content.styled("  " + one_line(found.snippet), QUIET)
+        option = self._option(found.conversation)
+        assert isinstance(option.prompt, Content)
+        return Option(option.prompt + Content("\n") + snippet, id=option.id)
+
+    def _more(self) -> None:
+        """Lists the next ones where the end comes near."""
+        if self._found is None and self._listed < len(self._rows):
+            self.add_options(self._next(PAGE, datetime.now().astimezone()))
+
+    def watch_highlighted(self, highlighted: int | None) -> None:
+        super().watch_highlighted(highlighted)
+        if highlighted is not None and highlighted > self.option_count - PAGE // 4:
+            self._more()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if new_value > self.max_scroll_y - 2 * self.size.height:
+            self._more()
+
+    def action_last(self) -> None:
+        while self._found is None and self._listed < len(self._rows):
+            self._more()
+        super().action_last()
+
+    def action_say(self, what: str) -> None:
+        self.post_message(self.Said(what, self.chosen))
 
     @on(OptionList.OptionSelected)
     def open(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         chosen = event.option.id or NEW
-        self.post_message(self.Opened(None if chosen == NEW else chosen.removeprefix("at-")))
+        if chosen == NEW:
+            self.post_message(self.Opened(None))
+            return
+        conversation_id = chosen.removeprefix("at-")
+        found = [one.message_id for one in self._found or () if one.conversation.id == conversation_id]
+        self.post_message(self.Opened(conversation_id, found[0] if found else None))

@@ -125,6 +125,16 @@ class Transcript(VerticalScroll, can_focus=True):
             if new is self.turns[-1]:
                 self.scroll_end(animate=False)
 
+    async def go_to(self, at: int) -> None:
+        """Moves to the turn at this place, which becomes the first in view."""
+        while at < self._first:
+            older = self.turns[max(0, self._first - PAGE) : self._first]
+            self._first -= len(older)
+            await self.mount_all(self._widgets(older), after=self.query_one(Older))
+        self._count_older()
+        question = self.query_children(Question)[at - self._first]
+        self.call_after_refresh(self.scroll_to_widget, question, animate=False, top=True)
+
     async def refresh_notes(self) -> None:
         """Draws what has changed of finished answers."""
         for answer in self.query_children(Answer):

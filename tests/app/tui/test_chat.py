@@ -10,6 +10,7 @@ from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
 from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds
+from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, Welcome
@@ -128,15 +129,15 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
     store_turns(store, "evil \x1b]0;title\x07\x1b[2Jname", [("one", "1"), ("two", "2")])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
-        conversations = app.screen.query_one(ConversationList)
-        assert not conversations.display, "hidden below 110 columns"
+        conversations, sidebar = app.screen.query_one(ConversationList), app.screen.query_one(Sidebar)
+        assert not sidebar.display, "hidden below 110 columns"
         await pilot.press("ctrl+b")
         await wait_until(pilot, lambda: conversations.has_focus)
         assert app.titles == ["+ New conversation", "  evil name"]
         conversations.highlighted = conversations.option_count - 1
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.answers == ["1", "2"])
-        await wait_until(pilot, lambda: app.prompt.has_focus and not conversations.display)
+        await wait_until(pilot, lambda: app.prompt.has_focus and not sidebar.display)
         assert app.text("#title") == "evil name"
         await pilot.press("up", "up")
         assert app.prompt.text == "one"
@@ -147,15 +148,15 @@ async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(s
 async def test_the_list_follows_the_width(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(120, 30)) as pilot:
-        conversations = app.screen.query_one(ConversationList)
-        await wait_until(pilot, lambda: conversations.display)
+        sidebar = app.screen.query_one(Sidebar)
+        await wait_until(pilot, lambda: sidebar.display)
         await pilot.press("ctrl+b")
-        await wait_until(pilot, lambda: not conversations.display)
+        await wait_until(pilot, lambda: not sidebar.display)
         await pilot.resize_terminal(60, 30)
         await pilot.pause()
-        assert not conversations.display
+        assert not sidebar.display
         await pilot.resize_terminal(120, 30)
-        await wait_until(pilot, lambda: conversations.display)
+        await wait_until(pilot, lambda: sidebar.display)
 
 
 async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> None:

@@ -42,7 +42,7 @@ class Window(OutriderApp):
     @property
     def titles(self) -> list[str]:
         options = self.screen.query_one(ConversationList).options
-        return [str(option.prompt) for option in options]
+        return [str(option.prompt) for option in options if not option.disabled]
 
     @property
     def chat(self) -> ChatScreen:

@@ -1,0 +1,29 @@
+"""How long ago something was, in the words that a list of conversations is parted by."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from storage import Conversation
+
+PINNED = "Pinned"
+
+
+def age(written: str, now: datetime) -> str:
+    """`written`: UTC, ISO 8601. `now`: with the time zone by which days begin."""
+    try:
+        then = datetime.fromisoformat(written).astimezone(now.tzinfo)
+    except ValueError:  # An import may hold anything.
+        return "Older"
+    days = (now.date() - then.date()).days
+    if days <= 0:
+        return "Today"
+    if days == 1:
+        return "Yesterday"
+    monday = now.date() - timedelta(days=now.weekday())
+    return "This week" if then.date() >= monday else "Older"
+
+
+def group(conversation: Conversation, now: datetime) -> str:
+    """The part of the list that it belongs to."""
+    return PINNED if conversation.pinned else age(conversation.updated, now)

@@ -1,0 +1,287 @@
+"""The list of conversations: by age, searched, named, pinned, deleted and brought back, exported."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from app.tui.ages import age, group
+from app.tui.screens.export import ExportScreen
+from app.tui.widgets.conversation_list import PAGE, ConversationList
+from app.tui.widgets.message import Question
+from app.tui.widgets.sidebar import Rename, Search, Sidebar
+from app.tui.widgets.transcript import Transcript
+from storage import Conversation, Store
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
+
+NOW = datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=2)))  # A Sunday.
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("2026-11-21T22:00:00.000+00:00", "Today"),
+        ("2026-11-21T21:59:00.000+00:00", "Yesterday"),
+        ("2026-11-20T12:00:00.000+00:00", "This week"),
+        ("2026-11-15T22:30:00.000+00:00", "This week"),
+        ("2026-11-15T21:30:00.000+00:00", "Older"),
+        ("2027-01-01T00:00:00.000+00:00", "Today"),
+        ("no date", "Older"),
+    ],
+)
+def test_ages(written: str, words: str) -> None:
+    assert age(written, NOW) == words
+    conversation = Conversation("id", "title", None, written, written, pinned=True)
+    assert group(conversation, NOW) == "Pinned"
+
+
+def backdate(store: Store, conversation: str, days: int) -> None:
+    """As if it had been written to so many days ago."""
+    then = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+    with sqlite3.connect(store.path) as database:
+        database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (then, conversation))
+    database.close()
+
+
+def lines(app: Window) -> list[str]:
+    """The list, with the lines between."""
+    return [str(option.prompt) for option in app.screen.query_one(ConversationList).options]
+
+
+def conversations_of(app: Window) -> ConversationList:
+    return app.screen.query_one(ConversationList)
+
+
+async def highlight(app: Window, pilot: Pilot[None], title: str) -> None:
+    """Puts the focus on a conversation of the list."""
+    await wait_until(pilot, lambda: any(title in line for line in app.titles))
+    conversations = conversations_of(app)
+    conversations.focus()
+    conversations.highlighted = next(at for at, line in enumerate(lines(app)) if title in line)
+    await pilot.pause()
+
+
+async def test_conversations_are_parted_by_age_and_pinned_ones_come_first(store: Store) -> None:
+    for title, days in (("ancient", 400), ("last", 1), ("new", 0), ("kept", 300)):
+        backdate(store, store_turns(store, title, [("q", "a")]), days)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        expected = ["+ New conversation", "Today", "  new", "Yesterday", "  last", "Older", "  kept", "  ancient"]
+        await wait_until(pilot, lambda: lines(app) == expected)
+        await highlight(app, pilot, "kept")
+        await pilot.press("p")
+        pinned = [
+            "+ New conversation",
+            "Pinned",
+            "  kept",
+            "Today",
+            "  new",
+            "Yesterday",
+            "  last",
+            "Older",
+            "  ancient",
+        ]
+        await wait_until(pilot, lambda: lines(app) == pinned)
+        assert conversations_of(app).chosen and conversations_of(app).chosen.title == "kept", "it stays highlighted"
+        await pilot.press("p")
+        await wait_until(pilot, lambda: lines(app) == expected)
+
+
+async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a"), ("r", "b")])
+    store_turns(store, "other", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await highlight(app, pilot, "old")
+        await pilot.press("r")
+        name = app.screen.query_one(Rename)
+        await wait_until(pilot, lambda: name.has_focus)
+        conversations = conversations_of(app)
+        assert name.region.y == conversations.region.y + (conversations.line_of(conversation) or 0)
+        await pilot.press("end", *" name", "enter")
+        await wait_until(pilot, lambda: "▍ old name" in app.titles and conversations.has_focus)
+        assert store.conversation(conversation).title == "old name" and app.text("#title") == "old name"
+        await pilot.press("r", *"no", "escape")
+        await wait_until(pilot, lambda: conversations.has_focus and not name.display)
+        assert store.conversation(conversation).title == "old name"
+        await pilot.press("r", "end", "!", "tab")
+        await wait_until(pilot, lambda: store.conversation(conversation).title == "old name!")
+
+
+async def test_a_deleted_conversation_comes_back(store: Store) -> None:
+    first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.chat.open_conversation(first)
+        for title in ("first", "second"):
+            await highlight(app, pilot, title)
+            await pilot.press("d")
+            await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
+        assert store.conversations() == [] and app.chat.conversation is None
+        assert any("u in the list brings it back" in toast.message for toast in app._notifications)
+        await pilot.press("u")
+        await wait_until(pilot, lambda: app.chat.conversation == second)
+        await pilot.press("u")
+        await wait_until(pilot, lambda: app.chat.conversation == first and app.questions == ["first"])
+        assert {one.id for one in store.conversations()} == {first, second}
+        await pilot.press("u")
+        await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
+
+
+async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await pilot.press(*"running", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await highlight(app, pilot, "running")
+        await pilot.press("d")
+        await wait_until(pilot, lambda: any("still running" in toast.message for toast in app._notifications))
+        assert len(store.conversations()) == 1
+        conversations_of(app).blur()
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize("width", [60, 120])
+async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: Store, width: int) -> None:
+    turns = [(f"question {number}", f"answer {number}\n\n" * 9) for number in range(30)]
+    turns[3] = ("where is the needle?", "in the haystack")
+    long = store_turns(store, "long", turns)
+    store_turns(store, "evil \x1b]0;t\x07needle", [("q", "a")])
+    store_turns(store, "neither", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(width, 30)) as pilot:
+        await pilot.press("ctrl+f")
+        box = app.screen.query_one(Search)
+        await wait_until(pilot, lambda: box.has_focus and app.screen.query_one(Sidebar).display)
+        await pilot.press(*"need")
+        await wait_until(pilot, lambda: len(app.titles) == 2)
+        first, second = sorted(app.titles)
+        assert first.startswith("  evil needle\n")
+        assert second.startswith("  long\n") and "where is the needle" in second
+        await pilot.press(*"le hay")
+        await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
+        await pilot.press(*["backspace"] * 4, "down", "enter")
+        await wait_until(pilot, lambda: app.chat.conversation == long and app.prompt.has_focus)
+        question = next(one for one in app.screen.query(Question) if str(one.content) == turns[3][0])
+        top = app.screen.query_one(Transcript).region.y
+        await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
+        assert app.screen.query_one(Sidebar).display == (width == 120)
+
+
+async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> None:
+    for title in ("one", "two"):
+        store_turns(store, title, [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: conversations_of(app).has_focus and len(app.titles) == 3)
+        await pilot.press("slash", *"one")
+        await wait_until(pilot, lambda: len(app.titles) == 1)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: len(app.titles) == 3 and conversations_of(app).has_focus)
+        assert app.screen.query_one(Search).value == ""
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus and not app.screen.query_one(Sidebar).display)
+
+
+async def test_what_was_found_on_another_branch_is_shown(store: Store) -> None:
+    conversation = store_turns(store, "branches", [("first", "shown")])
+    other = store.add_message(conversation, "user", "a needle", parent_id=None, status="done")
+    store.add_message(conversation, "assistant", "hidden", parent_id=other.id, status="done")
+    store.show(store.messages(conversation)[0].id)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == ["shown"])
+        await pilot.press("ctrl+f", *"needle")
+        await wait_until(pilot, lambda: len(app.titles) == 1 and "branches" in app.titles[0])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.questions == ["a needle"] and app.answers == ["hidden"])
+
+
+async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
+    with store._write() as database:
+        for number in range(3 * PAGE):
+            values = (f"c{number}", f"conversation {number}", f"2020-01-01T00:00:00.{number:03}+00:00")
+            database.execute("INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?3, ?3)", values)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        conversations = conversations_of(app)
+        await wait_until(pilot, lambda: len(app.titles) == 1 + PAGE)
+        await pilot.click(ConversationList, offset=(5, 4))
+        await wait_until(pilot, lambda: app.chat.conversation == f"c{3 * PAGE - 2}")
+        conversations.scroll_end(animate=False)
+        await wait_until(pilot, lambda: len(app.titles) == 1 + 2 * PAGE)
+        conversations.focus()
+        await pilot.press("end")
+        await wait_until(pilot, lambda: len(app.titles) == 1 + 3 * PAGE)
+        assert conversations.chosen and conversations.chosen.id == "c0"
+        store.rename("c0", "still the last one")
+        app.chat.list_conversations()
+        await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
+        assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"
+
+
+async def test_the_palette_opens_conversations_by_what_was_said(store: Store) -> None:
+    conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+p")
+        await wait_until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        app.screen.query_one(Input).value = "needle"
+        options = app.screen.query_one(OptionList)
+        await wait_until(pilot, lambda: any("Open: unrelated" in str(option.prompt) for option in options.options))
+        options.highlighted = 0
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation == conversation)
+
+
+@pytest.mark.parametrize(
+    ("downs", "suffix", "titles"), [(0, "md", ["one"]), (2, "json", ["one"]), (5, "json", ["one", "two"])]
+)
+async def test_conversations_are_exported(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, downs: int, suffix: str, titles: list[str]
+) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    for title in ("two", "one"):
+        store_turns(store, title, [("question", "answer")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await highlight(app, pilot, "one")
+        await pilot.press("x")
+        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await pilot.press("home", *["down"] * downs, "enter")
+        await wait_until(pilot, lambda: any(toast.title == "Exported" for toast in app._notifications))
+        (path,) = (tmp_path / "home" / "exports").iterdir()
+        assert path.suffix == f".{suffix}" and str(path) in [toast.message for toast in app._notifications]
+        text = path.read_text()
+        assert all(title in text for title in titles) and ("two" in text) == ("two" in titles)
+        if suffix == "json":
+            assert len(json.loads(text)["conversations"]) == len(titles)
+
+
+async def test_an_export_that_cannot_be_written_is_told(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "exports").write_text("in the way")
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"hi", "enter")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        await pilot.press("f6")
+        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: any(toast.title == "Export" for toast in app._notifications))
+        assert "exports" in next(toast.message for toast in app._notifications if toast.title == "Export")
