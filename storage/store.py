@@ -11,11 +11,12 @@ from storage.branches import Branches
 from storage.conversations import Conversations
 from storage.importing import Importing
 from storage.memory import Memories
+from storage.ordering import Ordering
 from storage.queue import Queue
 from storage.search import Search
 
 
-class Store(Conversations, Branches, Bin, Queue, Memories, Search, Asked, Importing):
+class Store(Conversations, Branches, Bin, Queue, Ordering, Memories, Search, Asked, Importing):
     """Everything that is kept on the device, in one SQLite file that several processes may open at once.
 
     Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.

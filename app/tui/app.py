@@ -10,7 +10,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
-from app.config import Settings
+from app.config import Folders, Settings
 from app.tui.core import Core
 from app.tui.keys import checked
 from app.tui.remembered import Remembered
@@ -57,7 +57,8 @@ class OutriderApp(App[None]):
         Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
         Binding("f1", "show_help", "Help", id="app.help", priority=True),
         Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
-        Binding("f4", "show_remotes", "Remotes", id="app.remotes", priority=True),
+        Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
+        Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
         Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
     ]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
@@ -96,15 +97,15 @@ class OutriderApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What Textual itself offers and no action of ours does."""
         yield SystemCommand("Theme", "Choose one of all themes", self.action_change_theme)
-        yield SystemCommand("Log", "What the program did", self.show_log)
         yield SystemCommand(
             "Screenshot", "Save this screen as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
         )
 
-    def show_log(self) -> None:
+    def action_show_log(self) -> None:
         from app.tui.screens.log import LogScreen
 
-        self.push_screen(LogScreen())
+        if not isinstance(self.screen, LogScreen):
+            self.push_screen(LogScreen())
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):

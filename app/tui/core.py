@@ -9,6 +9,7 @@ from app.events import Event, ModeChanged
 from storage import Queued, Store
 
 if TYPE_CHECKING:
+    from app.connection import Source
     from app.context import Context
 
 
@@ -66,6 +67,9 @@ class Core(Protocol):
 
         None while nothing can count it. Any thread may ask. Raises `StorageError`.
         """
+
+    def use(self, source: Source | None) -> None:
+        """Ask another remote from now on; None: none at all. What is on its way is finished where it began."""
 
     def stop(self) -> None:
         """Ends the running reply, which then yields `Done(stopped=True)`; nothing happens where none runs."""

@@ -28,6 +28,8 @@ class Room(NamedTuple):
     node: type[DOMNode]
     outer: bool
     """Its keys act whatever has the focus."""
+    over: bool = False
+    """It lies over the conversation: nothing else hears a key meanwhile, but what acts everywhere."""
 
     def bindings(self) -> Iterator[Binding]:
         """Those that have a name, in the order in which they are written; one entry for each key."""
@@ -50,6 +52,11 @@ def rooms() -> tuple[Room, ...]:
     """From the part with the focus outwards."""
     from app.tui.app import OutriderApp
     from app.tui.screens.chat import ChatScreen
+    from app.tui.screens.export import ExportScreen
+    from app.tui.screens.help import HelpScreen
+    from app.tui.screens.log import LogScreen
+    from app.tui.screens.queue import QueueScreen, Rewording
+    from app.tui.screens.remotes import RemotesScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import Rename, Search
@@ -59,6 +66,12 @@ def rooms() -> tuple[Room, ...]:
         Room("List of conversations", ConversationList, False),
         Room("Search", Search, False),
         Room("New name", Rename, False),
+        Room("Queue", QueueScreen, False, over=True),
+        Room("A queued prompt", Rewording, False, over=True),
+        Room("Remotes", RemotesScreen, False, over=True),
+        Room("Log", LogScreen, False, over=True),
+        Room("Export", ExportScreen, False, over=True),
+        Room("Help", HelpScreen, False, over=True),
         Room("Conversation", ChatScreen, True),
         Room("Everywhere", OutriderApp, True),
     )
@@ -84,7 +97,8 @@ def checked(keys: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, given in keys.items():
         flat |= {name: given} if isinstance(given, str) else {f"{name}.{rest}": key for rest, key in given.items()}
-    _check(flat)
+    if flat:
+        _check(flat)
     return flat
 
 
@@ -112,11 +126,14 @@ def _check_key(name: str, key: str, room: Room, binding: Binding) -> None:
 
 def _check_clashes(keys: Mapping[str, str]) -> None:
     outer = {room.title for room in rooms() if room.outer}
+    over = {room.title for room in rooms() if room.over}
     taken: dict[str, list[Action]] = {}
     for action in actions(keys):
         for key in action.keys:
             for other in taken.setdefault(key, []):
-                meet = action.room == other.room or action.room in outer or other.room in outer
+                meet = action.room == other.room or {action.room, other.room} & outer
+                if {action.room, other.room} & over and "Conversation" in (action.room, other.room):
+                    continue  # The conversation's own keys rest below.
                 if meet and (action.id in keys or other.id in keys):
                     mine, theirs = (action, other) if action.id in keys else (other, action)
                     raise ConfigError(

@@ -45,10 +45,10 @@ class HelpScreen(ModalScreen[None]):
             yield from table("Words", WORDS)
 
     def _rooms(self) -> list[Room]:
-        """Those that hear a key now, the nearest first, then the others."""
+        """Those that hear a key now, the nearest first, then what else is on the screen."""
         nodes = [] if self._focused is None else self._focused.ancestors_with_self
         near = [room for room in rooms() if any(isinstance(node, room.node) for node in nodes)]
-        return near + [room for room in rooms() if room not in near]
+        return near + [room for room in rooms() if room not in near and not room.over]
 
     def _shown(self, key: str) -> str:
         return self.app.get_key_display(Binding(key, ""))

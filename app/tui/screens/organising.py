@@ -82,8 +82,12 @@ class Organising(Exporting):
     # ---- search ------------------------------------------------------------------------------------------------------
 
     def action_search(self) -> None:
-        self.show_list()
-        self.call_after_refresh(self.query_one(Search).focus)
+        box = self.query_one(Search)
+        if self.query_one(Sidebar).display:
+            self.set_focus(box)  # At once: the next letters are meant for it.
+        else:
+            self.show_list()
+            self.call_after_refresh(box.focus)
 
     @on(Input.Changed, "Search")
     @work(exclusive=True, group="search")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from textual import on, work
+from textual import events, on, work
+from textual.binding import Binding
 
 from app.sanitise import sanitise
 from app.tui.screens.answering import Answering
@@ -10,11 +11,14 @@ from app.tui.screens.opened import Running
 from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.waiting import Waiting
 from storage import StorageError
 
 
 class Queueing(Answering):
     """The queue as the open conversation sees it."""
+
+    BINDINGS = [Binding("f7", "show_queue", "What waits for the verifier", id="chat.queue", priority=True)]
 
     @on(Prompt.Kept)
     async def keep(self, event: Prompt.Kept) -> None:
@@ -48,6 +52,26 @@ class Queueing(Answering):
         except StorageError as error:
             self.complain(error)
         await self.show_waiting()
+
+    def on_click(self, event: events.Click) -> None:
+        waiting = self.query_one(Waiting)
+        if event.widget is not None and waiting in event.widget.ancestors_with_self:
+            self.action_show_queue()
+
+    @work(group="queue-screen", exclusive=True)
+    async def action_show_queue(self) -> None:
+        """Everything that waits, on a screen of its own."""
+        from app.tui.screens.queue import QueueScreen
+
+        screen = QueueScreen(self.core)
+        conversation = await self.app.push_screen_wait(screen)
+        for text in screen.removed:
+            self.query_one(Prompt).keep_in_reach(text)
+        if conversation is None and self.conversation is not None:
+            known = (one.id for one in self.core.store.conversations())
+            await self.open_conversation(self.conversation if self.conversation in known else None)
+        else:
+            await self.open_conversation(conversation)
 
     @work(group="queue")
     async def work_off(self) -> None:

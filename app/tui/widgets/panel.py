@@ -104,7 +104,7 @@ def _line(figures: Figures) -> list[Content]:
             for arrow, rate in (("↑", stats.up_bytes_per_second), ("↓", stats.down_bytes_per_second))
             if rate
         ]
-        shown.append(Content.styled(" · ".join([f"line {stats.line}", *rates]), QUIET))
+        shown.append(Content.styled("  ".join([stats.line, *rates]), QUIET))
     return shown
 
 

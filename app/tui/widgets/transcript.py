@@ -126,14 +126,15 @@ class Transcript(VerticalScroll, can_focus=True):
                 self.scroll_end(animate=False)
 
     async def go_to(self, at: int) -> None:
-        """Moves to the turn at this place, which becomes the first in view."""
-        while at < self._first:
-            older = self.turns[max(0, self._first - PAGE) : self._first]
-            self._first -= len(older)
-            await self.mount_all(self._widgets(older), after=self.query_one(Older))
-        self._count_older()
-        question = self.query_children(Question)[at - self._first]
-        self.call_after_refresh(self.scroll_to_widget, question, animate=False, top=True)
+        """Moves to the turn at this place, whose question becomes the first line in view."""
+        async with self._window:
+            first = max(0, min(at, len(self.turns) - PAGE))
+            await self._remount(first, min(len(self.turns), first + PAGE))
+            await self._laid_out()
+            questions = [widget for widget in self._messages() if isinstance(widget, Question)]
+            self.release_anchor()
+            self.scroll_to(y=questions[at - first].virtual_region.y, immediate=True)
+        self._tend()
 
     async def refresh_notes(self) -> None:
         """Draws what has changed of finished answers."""

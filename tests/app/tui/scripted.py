@@ -8,6 +8,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from app.connection import Source
 from app.context import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
 from storage import FinalStatus, Message, Queued, Store
@@ -67,6 +68,7 @@ class ScriptedCore:
         self.mode = mode
         self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
         self.stops = 0
+        self.sources: list[Source | None] = []
         self.limit = 8192
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
@@ -81,6 +83,9 @@ class ScriptedCore:
     async def changes(self) -> AsyncIterator[ModeChanged]:
         while True:
             yield await self.modes.get()
+
+    def use(self, source: Source | None) -> None:
+        self.sources.append(source)
 
     def stop(self) -> None:
         self.stops += 1

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.command import CommandPalette
-from textual.pilot import Pilot
-from textual.widgets import Input, OptionList, Static
+from textual.widgets import Static
 
 from app.config import ConfigError, Settings
 from app.tui.app import OutriderApp
@@ -45,7 +43,7 @@ def test_every_key_of_ours_has_a_name_and_words() -> None:
     [
         ({"chat.nwe": "f5"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
         ({"chat.new": "ctrl+t"}, "'ctrl+t' is the key of chat.verify"),
-        ({"chat.new": "f5", "chat.list": "f6,f5"}, "'f5' is the key of chat."),
+        ({"chat.new": "f5", "chat.list": "f11,f5"}, "'f5' is the key of chat."),
         ({"prompt.send": "ctrl+n"}, "'ctrl+n' is the key of chat.new"),
         ({"chat.new": "crtl+n"}, "'crtl+n' is no key"),
         ({"chat.new": "f5,"}, "'' is no key"),
@@ -125,30 +123,15 @@ async def test_help_begins_with_what_has_the_focus(store: Store) -> None:
         assert rows(app).index("Conversation") < rows(app).index("Prompt")
 
 
-async def choose(app: Window, pilot: Pilot[None], words: str) -> None:
-    """Types into the command palette and takes the first command."""
-    await pilot.press("ctrl+p")
-    await wait_until(pilot, lambda: isinstance(app.screen, CommandPalette))
-    palette = app.screen
-    palette.query_one(Input).value = words
-    await wait_until(
-        pilot,
-        lambda: any(words.lower() in str(option.prompt).lower() for option in palette.query_one(OptionList).options),
-    )
-    palette.query_one(OptionList).highlighted = 0
-    await pilot.press("enter")
-    await wait_until(pilot, lambda: app.screen is not palette)
-
-
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         assert app.theme == DARK.name
         await app.chat.open_conversation(conversation)
-        await choose(app, pilot, "new conversation")
+        await app.choose(pilot, "new conversation")
         await wait_until(pilot, lambda: app.chat.conversation is None)
-        await choose(app, pilot, "theme: nord")
+        await app.choose(pilot, "theme: nord")
         await wait_until(pilot, lambda: app.theme == "nord")
     again = Window(ScriptedCore(store))
     async with again.run_test(size=(100, 30)) as pilot:

@@ -9,9 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from textual.command import CommandPalette
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList
 
 from app.tui.ages import age, group
 from app.tui.screens.export import ExportScreen
@@ -236,13 +234,7 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
     conversation = store_turns(store, "unrelated", [("where is the needle?", "there")])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("ctrl+p")
-        await wait_until(pilot, lambda: isinstance(app.screen, CommandPalette))
-        app.screen.query_one(Input).value = "needle"
-        options = app.screen.query_one(OptionList)
-        await wait_until(pilot, lambda: any("Open: unrelated" in str(option.prompt) for option in options.options))
-        options.highlighted = 0
-        await pilot.press("enter")
+        await app.choose(pilot, "needle", "open: unrelated")
         await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation == conversation)
 
 

@@ -71,7 +71,7 @@ def test_the_lines_fit_the_panel() -> None:
     assert all(line.cell_length <= TEXT for line in lines(figures, None))
     text = "\n".join(str(line) for line in lines(figures, READY))
     assert "edge\ndrafting here, verified by shell-guide" in text
-    assert "190 ms now, 10 to 190 ms" in text and "line degraded" in text
+    assert "190 ms now, 10 to 190 ms" in text and "\ndegraded\n" in text
     assert "passes saved 99980 99980" in " ".join(text.split())
 
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Static
 
-from app.events import Drafted, Failed, ModeChanged, Verified
+from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.help import HelpScreen
+from app.tui.screens.queue import QueueScreen
+from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import Answer
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.sidebar import Rename, Search
 from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
@@ -109,3 +115,115 @@ def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> No
 
 def test_help(store: Store, snap_compare: Any) -> None:
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 30), press=["f1"])
+
+
+def organised(store: Store) -> None:
+    """Conversations of today, one of them pinned."""
+    for number, title in enumerate(
+        ("Free the disk of old logs", "Rename many files at once", "Which process listens?")
+    ):
+        conversation = store_turns(store, title, [(title, f"Answer {number} about files and logs.")])
+        if not number:
+            store.pin(conversation, True)
+
+
+@pytest.mark.parametrize("width", [60, 130])
+def test_what_a_search_finds(store: Store, snap_compare: Any, width: int) -> None:
+    organised(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press("ctrl+f")
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(Search).has_focus)
+        await pilot.press(*"files")
+        conversations = pilot.app.screen.query_one(ConversationList)
+        await wait_until(pilot, lambda: "about" in str(conversations.options[0].prompt))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 24), run_before=play)
+
+
+def test_the_list_with_a_name_that_is_edited(store: Store, snap_compare: Any) -> None:
+    organised(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        conversations = pilot.app.screen.query_one(ConversationList)
+        await wait_until(pilot, lambda: len(conversations.options) == 6)
+        conversations.focus()
+        conversations.highlighted = 4
+        await pilot.press("r", "end", *"?")
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(Rename).has_focus)
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(120, 24), run_before=play)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(60, "dark"), (130, "light")])
+def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> None:
+    rounds = [
+        Paced(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
+        for number in range(24)
+    ]
+    totals = Stats(
+        rounds=24, verified=84, seconds=2.1, rtt_ms=84.0, line="online", up_bytes_per_second=120e3,
+        down_bytes_per_second=900e3, bytes_up=4200, bytes_down=61000,
+    )  # fmt: skip
+    app = OutriderApp(ScriptedCore(store, [ask(*verified(ANSWER), *rounds, totals, finished(84, stats=totals))]))
+
+    async def play(pilot: Pilot[None]) -> None:
+        if theme == "light":
+            await pilot.press("f2")
+        await type_question(pilot, "How do I unpack a .tar.gz file?")
+        await wait_until(pilot, lambda: any(not one.turn.running for one in pilot.app.screen.query(Answer)))
+        await pilot.press("f3")
+        meter = pilot.app.screen.query_one("#context", Static)
+        await wait_until(pilot, lambda: "ctx" in str(meter.content))
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(width, 36), run_before=play)
+
+
+def test_a_folded_paste_and_a_full_context(store: Store, snap_compare: Any) -> None:
+    conversation = store_turns(store, "Why does it fail?", [("Why does it fail?", "Show me its log.")])
+    core = ScriptedCore(store, mode=OFFLINE)
+    core.limit = 8
+
+    async def play(pilot: Pilot[None]) -> None:
+        screen = pilot.app.screen
+        assert isinstance(screen, ChatScreen)
+        await screen.open_conversation(conversation)
+        prompt = screen.query_one(Prompt)
+        await pilot.press(*"here: ")
+        prompt.post_message(events.Paste("\n".join(f"line {number}" for number in range(120))))
+        await wait_until(pilot, lambda: "120 lines" in prompt.text)
+        await wait_until(pilot, lambda: "ctx" in str(screen.query_one("#context", Static).content))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(core), terminal_size=(100, 24), run_before=play)
+
+
+def test_the_queue(store: Store, snap_compare: Any) -> None:
+    conversation = store_turns(store, "Free the disk", [("How full is it?", "Ask `df -h`.")])
+    for text in ("And which folder takes most?", "How do I empty the trash?"):
+        store.enqueue(conversation, text)
+    store.enqueue_verification(store.thread(conversation)[-1].id)
+
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, QueueScreen))
+        await pilot.press("down", "e", *" Now")
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store, mode=OFFLINE)), terminal_size=(100, 24), run_before=play)
+
+
+def test_help_in_the_list(store: Store, snap_compare: Any) -> None:
+    organised(store)
+
+    async def play(pilot: Pilot[None]) -> None:
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(ConversationList).has_focus)
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await pilot.pause()
+
+    assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 30), run_before=play)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from textual.widgets import Static
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static
 
 from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
@@ -11,9 +13,28 @@ from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.prose import WAITING
 from app.tui.widgets.waiting import Waiting
+from tests.app.tui.scripted import wait_until
 
 
 class Window(OutriderApp):
+    async def choose(self, pilot: Pilot[None], words: str, title: str = "") -> None:
+        """Types words into the command palette and runs the command of that title, which is their own by default."""
+        wanted = (title or words).lower()
+        await pilot.press("ctrl+p")
+        await wait_until(pilot, lambda: isinstance(self.screen, CommandPalette))
+        palette = self.screen
+        palette.query_one(Input).value = words
+        options = palette.query_one(OptionList)
+
+        def found() -> list[int]:
+            prompts = [str(option.prompt).lower() for option in options.options]
+            return [at for at, prompt in enumerate(prompts) if prompt.startswith(wanted)]
+
+        await wait_until(pilot, lambda: bool(found()) and not any(one.node is palette for one in self.workers))
+        options.highlighted = found()[0]
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: self.screen is not palette)
+
     def text(self, selector: str) -> str:
         """What is said there; nothing where there is no such line."""
         return next((str(line.content) for line in self.screen.query(selector).results(Static)), "")

@@ -1,0 +1,173 @@
+"""Everything that waits for the verifier, in its order: to be looked at, reworded, moved and taken out."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from app.sanitise import sanitise
+from app.tui.core import Core
+from app.tui.widgets.conversation_list import one_line
+from app.tui.widgets.folding import Folding
+from storage import Queued, StorageError
+
+QUIET = "$foreground 60%"
+
+
+class Rewording(Folding):
+    """The text of one prompt."""
+
+    BINDINGS = [
+        Binding("enter", "keep", "Keep the new text", id="queue.keep", priority=True),
+        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="queue.newline", priority=True),
+        Binding("escape", "drop", "Keep the old text", id="queue.drop", priority=True),
+    ]
+
+    class Ended(Message):
+        """The person is done with it."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.cursor_blink = False
+        self.queued: Queued | None = None
+
+    def action_keep(self) -> None:
+        self.post_message(self.Ended())
+
+    def action_newline(self) -> None:
+        self.insert("\n")
+
+    def action_drop(self) -> None:
+        if self.queued is not None:
+            self.text = sanitise(self.queued.text)
+        self.post_message(self.Ended())
+
+
+class QueueScreen(ModalScreen[str | None]):
+    """Closes with the id of a conversation to open, or nothing. `removed`: the texts that were taken out meanwhile."""
+
+    CSS_PATH = "queue.tcss"
+    BINDINGS = [
+        Binding("e", "reword", "Change its text", id="queue.edit"),
+        Binding("shift+up,k", "move(-1)", "Send it earlier", id="queue.earlier"),
+        Binding("shift+down,j", "move(1)", "Send it later", id="queue.later"),
+        Binding("d,delete", "remove", "Take it out; Up in the prompt recalls it", id="queue.remove"),
+        Binding("escape,q", "dismiss", "Close", id="queue.close"),
+    ]
+
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self._core = core
+        self._queued: list[Queued] = []
+        self.removed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as panel:
+            panel.border_title = "Queue: sent when the verifier is back"
+            panel.border_subtitle = "enter open   e change   shift+↑↓ move   d take out   esc close"
+            yield OptionList(compact=True)
+            yield Rewording()
+
+    def on_mount(self) -> None:
+        self.query_one(Rewording).display = False
+        self._show(None)
+        self.query_one(OptionList).focus()
+
+    def _show(self, highlighted: str | None) -> None:
+        """Lists what waits now; another window, or the verifier, may have taken some."""
+        try:
+            self._queued = self._core.outbox.queued()
+            titles = {one.id: one_line(one.title) for one in self._core.store.conversations()}
+        except StorageError as error:
+            self._complain(error)
+            return
+        options = self.query_one(OptionList)
+        before = options.highlighted or 0
+        options.set_options([_option(queued, titles) for queued in self._queued])
+        if not self._queued:
+            options.add_option(Option(Content.styled("Nothing waits.", QUIET), disabled=True))
+            return
+        ids = [queued.id for queued in self._queued]
+        options.highlighted = ids.index(highlighted) if highlighted in ids else min(before, len(ids) - 1)
+
+    @property
+    def _chosen(self) -> Queued | None:
+        at = self.query_one(OptionList).highlighted
+        return self._queued[at] if at is not None and at < len(self._queued) else None
+
+    @on(OptionList.OptionSelected)
+    def open(self) -> None:
+        if self._chosen is not None:
+            self.dismiss(self._chosen.conversation_id)
+
+    def action_reword(self) -> None:
+        queued = self._chosen
+        if queued is None or queued.kind != "ask":
+            self.notify("An answer that waits to be verified has no text to change." if queued else "Nothing waits.")
+            return
+        box = self.query_one(Rewording)
+        box.queued = queued
+        box.text = sanitise(queued.text)
+        box.move_cursor(box.document.end)
+        box.display = True
+        box.focus()
+
+    @on(Rewording.Ended)
+    def keep(self) -> None:
+        """Stores the new text, or where the old one was sent meanwhile, keeps the new one within reach."""
+        box = self.query_one(Rewording)
+        queued, text = box.queued, box.full_text.strip()
+        box.queued, box.display = None, False
+        self.query_one(OptionList).focus()
+        if queued is None or not text or text == sanitise(queued.text).strip():
+            return
+        try:
+            self._core.store.edit_queued(queued.id, text)
+        except StorageError as error:
+            self.removed.append(text)
+            self._complain(error)
+        self._show(queued.id)
+
+    def action_move(self, step: int) -> None:
+        at = self.query_one(OptionList).highlighted
+        if at is None or not 0 <= at + step < len(self._queued):
+            return
+        moved = self._queued[at].id
+        try:
+            self._core.store.swap_queued(moved, self._queued[at + step].id)
+        except StorageError as error:
+            self._complain(error)
+        self._show(moved)
+
+    def action_remove(self) -> None:
+        queued = self._chosen
+        if queued is None:
+            return
+        try:
+            self._core.outbox.unqueue(queued.id)
+        except StorageError as error:
+            self._complain(error)
+        else:
+            if queued.kind == "ask":
+                self.removed.append(sanitise(queued.text))
+        self._show(None)
+
+    def _complain(self, error: StorageError) -> None:
+        self.notify(sanitise(str(error)), title="Queue", severity="error", markup=False)
+
+
+def _option(queued: Queued, titles: dict[str, str]) -> Option:
+    """Its text, and the conversation that it belongs to."""
+    what = one_line(queued.text) or "an answer"
+    title = titles.get(queued.conversation_id) or "Untitled"
+    where = "begins a conversation" if title == what else f"in {title}"
+    if queued.kind == "verify":
+        where = f"its answer is to be verified, {where}"
+    return Option(Content.assemble(what, "\n", (f"  {where}", QUIET)), id=queued.id)
