@@ -10,7 +10,7 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.screen import Screen
 
-from app.config import Folders, Settings
+from app.config import Settings
 from app.tui.core import Core
 from app.tui.keys import checked
 from app.tui.remembered import Remembered

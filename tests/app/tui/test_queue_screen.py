@@ -11,7 +11,6 @@ from textual.widgets import OptionList
 from app.events import ModeChanged
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen, Rewording
-from app.tui.screens.remotes import RemotesScreen
 from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
@@ -95,7 +94,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
         assert store.conversations() == [] and store.queued() == []
 
 
-@pytest.mark.parametrize(("key", "kind"), [("f4", RemotesScreen), ("f8", LogScreen), ("f7", QueueScreen)])
+@pytest.mark.parametrize(("key", "kind"), [("f8", LogScreen), ("f7", QueueScreen)])
 async def test_keys_open_screens_once(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, kind: type
 ) -> None:
