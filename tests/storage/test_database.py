@@ -165,7 +165,7 @@ def test_a_write_waits_for_its_turn(store: Store, path: Path) -> None:
     tried = threading.Event()
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
         other.execute("BEGIN IMMEDIATE")
-        store._database.conn.set_trace_callback(lambda sql: tried.set() if sql == "BEGIN IMMEDIATE" else None)
+        store._database.connection.set_trace_callback(lambda sql: tried.set() if sql == "BEGIN IMMEDIATE" else None)
         writing = pool.submit(store.create_conversation, "waited")
         assert tried.wait(30) and not writing.done()
         other.execute("COMMIT")
