@@ -25,6 +25,7 @@ from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Reply
 from app.retrieval import Retrieval
+from app.sanitise import sanitise
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
 from app.verification import judge, unverified
@@ -190,6 +191,13 @@ class Assistant:
         except DrafterError:
             used = 0  # The answer will say what is wrong with the template.
         return Context(used, min(limit, CONTEXT_TOKENS))
+
+    def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        """Which characters of an answer nobody verified; none where its tokens do not say."""
+        from app.archive.shading import drafted_spans  # Markdown is nothing that `ask` would wait for.
+
+        text = sanitise(message.text)
+        return drafted_spans(text, message.tokens, message.provenance, self._drafter.text.decode)
 
     async def settled(self) -> ModeChanged:
         """The mode, once the first connection is made or has failed."""

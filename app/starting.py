@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from importlib import import_module
@@ -19,7 +20,7 @@ from app.ending import code_of
 from app.events import Event, Failed, ModeChanged
 from app.log import note
 from app.sanitise import sanitise
-from storage import Queued, Store
+from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -88,6 +89,7 @@ class Starting:
             async with opening.assistant_on(self.store, self._settings, self._folders) as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
+                gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
                 self._assistant.set_result(assistant)
                 await self._closing.wait()
         except Exception as error:  # Whatever it is, conversations can still be read.
@@ -128,6 +130,12 @@ class Starting:
     def context(self, conversation_id: str) -> Context | None:
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
+
+    def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        if assistant := self.present:
+            return assistant.drafted_spans(message)
+        text = sanitise(message.text)
+        return [(0, len(text))] if not any(message.provenance) else []
 
     def stop(self) -> None:
         if assistant := self.present:

@@ -31,6 +31,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from app.context import Context
 from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
 from app.machine import machine
 from app.tui.app import OutriderApp
@@ -123,12 +124,11 @@ class StreamingCore:
         await asyncio.Event().wait()
         yield self.status()
 
+    def context(self, conversation_id: str) -> Context:
+        return Context(sum(len(message.tokens) for message in self.store.thread(conversation_id)), 8192)
+
     def stop(self) -> None:
         """Nothing to stop: it ends when all is said."""
-
-    async def verify(self, message_id: str) -> AsyncIterator[Event]:
-        raise RuntimeError(f"nobody verifies {message_id} here")
-        yield
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         thread = self.store.thread(conversation_id)
@@ -249,8 +249,8 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
             row["widgets_before"] = len(screen.query("*"))
             with watcher.part() as streamed:
                 screen.post_message(type(screen.query_one("Prompt")).Submitted("Spell it all out"))
-                await until(lambda: screen._live is not None)
-                await until(lambda: screen._live is None)
+                await until(lambda: screen.live is not None)
+                await until(lambda: screen.live is None)
                 await until(lambda: last_is_drawn(transcript))
             await asyncio.sleep(0.5)
             row["widgets"] = len(screen.query("*"))

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from app.config import Settings
+from app.tui.clipboard import Copying
 from app.tui.core import Core
 from app.tui.keys import checked
 from app.tui.remembered import Remembered
@@ -45,7 +46,7 @@ def _conversations() -> type[Provider]:
     return Conversations
 
 
-class OutriderApp(App[None]):
+class OutriderApp(Copying):
     """Opens at once; whatever is not ready yet shows in the badge of the status bar.
 
     `desk`: what can be done with remotes; None: nothing. Raises `ConfigError` for what the settings get wrong of its

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from app.events import Event, ModeChanged
-from storage import Queued, Store
+from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.connection import Source
@@ -70,6 +70,9 @@ class Core(Protocol):
 
     def use(self, source: Source | None) -> None:
         """Ask another remote from now on; None: none at all. What is on its way is finished where it began."""
+
+    def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        """Which characters of an answer nobody verified, as it is shown; none where that cannot be told."""
 
     def stop(self) -> None:
         """Ends the running reply, which then yields `Done(stopped=True)`; nothing happens where none runs."""

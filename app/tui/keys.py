@@ -60,9 +60,11 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import Rename, Search
+    from app.tui.widgets.transcript import Transcript
 
     return (
         Room("Prompt", Prompt, False),
+        Room("Messages", Transcript, False),
         Room("List of conversations", ConversationList, False),
         Room("Search", Search, False),
         Room("New name", Rename, False),

@@ -27,6 +27,8 @@ Kind = Literal["prose", "code", "row", "head", "rule"]
 BULLETS = "•▪‣◦"
 SEPARATOR = " │ "
 """Between the cells of a table's row."""
+LONGEST = 50_000
+"""Characters; more are shown as they were written. No answer is as long, and 100,000 brackets take the parser 10 s."""
 UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
 LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
 """A last line that may become anything: the marks of a list, a fence, a rule, a heading made of the line above."""
@@ -77,6 +79,8 @@ def parse(text: str, start: int = 0, code_blocks: int = 0) -> tuple[list[Leaf], 
     `code_blocks`: how many came before.
     """
     part = text[start:]
+    if len(part) > LONGEST:
+        return [Leaf("prose", Content(part), source=(start, len(text)), text=part)], start
     tokens = _parser().parse(part)
     lines = [start]
     for line in part.split("\n"):

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from app.events import Done, Event, Failed, Judged, ReplyText, Started
 from app.sanitise import sanitise
-from app.tui.blocks import code_blocks
+from app.tui.markdown import leaves
 from app.verification import stored_judgement
 from storage import Message
 
 Outcome = Literal["running", "done", "stopped", "failed"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Turn:
     """Grows while its reply runs; widgets watch `revision` and draw when it has changed."""
 
     question: str
+    asked: str = ""
+    """Id of the question's message, where it is known."""
     reply: ReplyText = field(default_factory=ReplyText)
     message: str = ""
     """Id of the answer's message, once there is one."""
@@ -33,6 +35,12 @@ class Turn:
     """What the target kept of the answer that was drafted before: this one stands in its place, or beside it."""
     awaiting: bool = False
     """It is queued to be verified."""
+    wordings: tuple[int, int] = (1, 1)
+    """Of the question: the place of this one among its versions, and how many there are."""
+    versions: tuple[int, int] = (1, 1)
+    """Of the answer, likewise."""
+    shaded: tuple[tuple[int, int], ...] = ()
+    """Characters of the finished answer to be shaded, because nobody verified them."""
     revision: int = 0
 
     @property
@@ -61,7 +69,7 @@ class Turn:
     @property
     def note(self) -> str:
         """What a reader of the finished answer must know about it; empty where there is nothing to say."""
-        parts = []
+        parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
         if self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
             parts.append(f"drafted offline, not verified{share}" if self.judged is None else "drafted offline")
@@ -78,9 +86,19 @@ class Turn:
         return " · ".join(parts)
 
     @property
+    def cut_off(self) -> bool:
+        """There may be more to say."""
+        return bool(self.message and not self.running and (self.outcome != "done" or self.cut))
+
+    @property
     def code(self) -> str:
         """The answer's last code block, or nothing."""
-        return (code_blocks(self.text) or [""])[-1]
+        return (self.codes or [""])[-1]
+
+    @property
+    def codes(self) -> list[str]:
+        """All its code blocks."""
+        return [leaf.content.plain for leaf in leaves(self.text) if leaf.kind == "code"]
 
     def apply(self, event: Event) -> None:
         self.reply.apply(event)
@@ -109,6 +127,19 @@ class Turn:
             self.awaiting = awaiting
             self.revision += 1
 
+    def place(self, versions: Mapping[str, tuple[int, int]]) -> None:
+        """Which of the versions of question and answer these are, by their ids."""
+        places = versions.get(self.asked, (1, 1)), versions.get(self.message, (1, 1))
+        if places != (self.wordings, self.versions):
+            self.wordings, self.versions = places
+            self.revision += 1
+
+    def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Marks what nobody verified; nothing takes the marks off."""
+        if tuple(ranges) != self.shaded:
+            self.shaded = tuple(ranges)
+            self.revision += 1
+
     @classmethod
     def of_thread(
         cls, thread: Iterable[Message], branches: Iterable[Message] = (), awaiting: Container[str] = ()
@@ -127,7 +158,7 @@ class Turn:
         turns: list[Turn] = []
         for message in thread:
             if message.role == "user":
-                turns.append(cls(sanitise(message.text), outcome="stopped"))
+                turns.append(cls(sanitise(message.text), message.id, outcome="stopped"))
             elif message.role == "assistant":
                 if not turns or turns[-1].message:
                     turns.append(cls(""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class Window(OutriderApp):
         self._on_painted = on_painted
 
     async def on_ready(self) -> None:
+        self.call_after_refresh(gc.freeze)  # What is there now stays: collections walk only through what comes.
         self.call_after_refresh(self._on_painted)
         if self._conversation is not None and isinstance(self.screen, ChatScreen):
             await self.screen.open_conversation(self._conversation)

@@ -69,8 +69,7 @@ class Answering(OpenConversation):
 
     async def action_verify(self) -> None:
         """Has the last drafted answer verified: now, or where the verifier is not there, when it is back."""
-        turns = self.query_one(Transcript).turns
-        turn = next((turn for turn in reversed(turns) if turn.verifiable), None)
+        turn = self.verifiable_turn()
         if turn is None or self.conversation is None:
             self.notify("No answer here waits to be verified.")
         elif turn.awaiting or self.core.status().mode in ("offline", "warming"):
@@ -90,6 +89,10 @@ class Answering(OpenConversation):
             running = Running(self.conversation, Turn(turn.question), turn.message)
             await self.show_running(running)
             self.follow(running, self.core.verify(turn.message))
+
+    def verifiable_turn(self) -> Turn | None:
+        """The last one that is drafted."""
+        return next((turn for turn in reversed(self.query_one(Transcript).turns) if turn.verifiable), None)
 
     async def show_running(self, running: Running) -> None:
         """From now on this one is the running answer; shows it where its conversation is open."""
@@ -141,10 +144,10 @@ class Answering(OpenConversation):
             prompt.answering = False
         if turn.running:
             turn.apply(Failed("The answer ended early. Send the question again.", "internal"))
-        await self._settle(running)
+        await self.settle(running)
         self.list_conversations()
 
-    async def _settle(self, running: Running) -> None:
+    async def settle(self, running: Running) -> None:
         """What is shown becomes what is stored, where that is not so by itself."""
         turn, prompt = running.turn, self.query_one(Prompt)
         here = self.conversation == running.conversation

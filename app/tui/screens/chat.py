@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from app.config import Settings
 from app.tui.core import Core
+from app.tui.screens.acting import MessageActions
 from app.tui.screens.organising import Organising
-from app.tui.screens.queueing import Queueing
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
@@ -32,7 +32,7 @@ BESIDE = 100
 """Columns from which the panel stands beside the transcript; else it lies over it."""
 
 
-class ChatScreen(Queueing, Organising):
+class ChatScreen(MessageActions, Organising):
     """The widgets, what leads from one to another, and the layout for each width."""
 
     CSS_PATH = [
@@ -148,7 +148,6 @@ class ChatScreen(Queueing, Organising):
         code = turns[-1].code if turns else ""
         if code:
             self.app.copy_to_clipboard(code)
-            self.notify(code if len(code) <= 200 else f"{code[:200]} …", title="Copied", markup=False)
         else:
             self.notify("The last answer has no code block.", severity="warning")
 

@@ -58,6 +58,8 @@ class OpenConversation(Composing):
         self.live: Running | None = None
         self.taken: Context | None = None
         """What the open conversation takes of what can be read, as it was last counted."""
+        self._opening = 0
+        """How many conversations were to be opened."""
         self._warned: set[str] = set()
         """Conversations of which the person knows that they are nearly full."""
 
@@ -69,21 +71,17 @@ class OpenConversation(Composing):
         found: int | None = None
         turns: list[Turn] = []
         title = ""
+        self._opening += 1
+        opening = self._opening
         if conversation_id is not None:
             try:
-                store = self.core.store
-                title = store.conversation(conversation_id).title
-                thread = store.thread(conversation_id)
-                if message_id is not None:
-                    if all(message.id != message_id for message in thread):
-                        store.show(message_id)
-                        thread = store.thread(conversation_id)
-                    before = [message.id for message in thread].index(message_id)
-                    found = len(Turn.of_thread(thread[: before + 1])) - 1
-                turns = Turn.of_thread(thread, store.messages(conversation_id))
+                title = self.core.store.conversation(conversation_id).title
+                turns, found = await asyncio.to_thread(self._stored, conversation_id, message_id)
             except StorageError as error:
                 self.complain(error)
                 return
+            if opening != self._opening:
+                return  # Another one was to be opened meanwhile.
         if conversation_id != self.conversation:
             self.keep_unsent()
             self.conversation = conversation_id
@@ -101,6 +99,21 @@ class OpenConversation(Composing):
         await self.show_waiting()
         self.need_title()
         self.measure()
+
+    def _stored(self, conversation_id: str, message_id: str | None) -> tuple[list[Turn], int | None]:
+        """The turns of the shown branch, and the place of the one with that message, which is shown from now on.
+
+        A thousand messages take 60 ms to read. Raises `StorageError`.
+        """
+        store, found = self.core.store, None
+        thread = store.thread(conversation_id)
+        if message_id is not None:
+            if all(message.id != message_id for message in thread):
+                store.show(message_id)
+                thread = store.thread(conversation_id)
+            before = [message.id for message in thread].index(message_id)
+            found = len(Turn.of_thread(thread[: before + 1])) - 1
+        return Turn.of_thread(thread, store.messages(conversation_id)), found
 
     def begin_conversation(self, prompt: str) -> str:
         """The open conversation, or where there is none a new one, named after its first prompt.
@@ -161,6 +174,8 @@ class OpenConversation(Composing):
                 context = await asyncio.to_thread(self.core.context, conversation)
             except StorageError:
                 return  # Whatever is done next will say so.
+        if not self.is_attached:
+            return  # The window was closed meanwhile.
         self.taken = context
         self.show_context()
         if conversation is None or context is None:

@@ -6,6 +6,7 @@ import asyncio
 
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
@@ -18,11 +19,35 @@ FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
 
 
-class Question(Static):
-    """What the person asked, as typed."""
+class Chosen(Message):
+    """The person clicked on a question or an answer."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(Content(text), markup=False)
+    def __init__(self, widget: Question | Answer) -> None:
+        super().__init__()
+        self.widget = widget
+
+
+class Question(Static):
+    """What the person asked, as typed, and which of its wordings it is where there are several."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(Content(turn.question), markup=False)
+        self.turn = turn
+        self._wordings = turn.wordings
+
+    def render(self) -> Content:
+        place, count = self.turn.wordings
+        text = Content(self.turn.question)
+        return text if count == 1 else Content.assemble(text, (f"  {place}/{count}", "$text-muted not bold"))
+
+    def flush(self) -> None:
+        """Draws what has changed."""
+        if self._wordings != self.turn.wordings:
+            self._wordings = self.turn.wordings
+            self.refresh(layout=True)
+
+    def on_click(self) -> None:
+        self.post_message(Chosen(self))
 
 
 class Answer(Vertical):
@@ -43,6 +68,9 @@ class Answer(Vertical):
         if not turn.running:
             self._revision = turn.revision
             self._mark()
+
+    def on_click(self) -> None:
+        self.post_message(Chosen(self))
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running
@@ -85,6 +113,7 @@ class Answer(Vertical):
     def _mark(self) -> None:
         """Says what there is to say of a finished answer."""
         turn = self.turn
+        self.prose.shade(turn.shaded)
         self._say("dropped", "\n".join(leaf.content.plain for leaf in parse(turn.dropped)[0]))
         self._say("error", turn.error)
         self._say("note", turn.note)

@@ -23,6 +23,7 @@ from textual.widget import Widget
 
 from app.tui.blocks import closed_length
 from app.tui.markdown import SEPARATOR, Leaf, coloured, completed, leaves, parse
+from app.tui.widgets.lines import Lines
 
 GHOST = "dim"
 WAITING = "…"
@@ -81,6 +82,7 @@ class Prose(Widget):
 
     def __init__(self, text: str = "", classes: str | None = None) -> None:
         super().__init__(classes=classes)
+        self._styles_cache = Lines()
         self.source = text
         """The text as it was written."""
         self.parsed = list(leaves(text)) if text else []
@@ -151,6 +153,12 @@ class Prose(Widget):
     def ghost(self) -> str:
         """What of it is ghost text."""
         return "".join(leaf.content.plain[leaf.before(self._solid) :] for leaf in self.parsed)
+
+    @property
+    def shaded(self) -> str:
+        """What of it is marked as not verified."""
+        spans = [(leaf, span) for leaf in self.parsed for span in self._inside(leaf)]
+        return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
@@ -241,14 +249,6 @@ class Prose(Widget):
         row = self._drawn[at].rows[y - self._tops[at]]
         return self._strip(row, width, style)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        strips = super().render_lines(crop)
-        # Every line that was ever in view would be kept, thirty objects each: then a garbage collection takes 100 ms.
-        lines = self._styles_cache._cache
-        for y in [y for y in lines if y not in crop.line_range]:
-            del lines[y]
-        return strips
-
     def _strip(self, row: Row, width: int, style: Style) -> Strip:
         segments: list[Segment] = []
         cells = self._add(segments, row.left, style)
@@ -289,6 +289,16 @@ class Prose(Widget):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selection.extract("\n".join(leaf.content.plain for leaf in self.parsed)), "\n"
+
+    def action_copy_block(self, number: int) -> None:
+        """Copies a code block, by its number."""
+        code = next((leaf.content.plain for leaf in self.parsed if leaf.number == number), None)
+        if code is not None:
+            self.app.copy_to_clipboard(code)
+
+    def action_show_link(self, target: str) -> None:
+        """Copies where a link leads: an answer must not open pages."""
+        self.app.copy_to_clipboard(target)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

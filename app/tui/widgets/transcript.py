@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from textual import events, on
+from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.geometry import Size
 from textual.layout import DockArrangeResult
@@ -18,8 +19,10 @@ from textual.widgets import Static
 
 from app.tui.markdown import leaves
 from app.tui.turn import Turn
-from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.message import Answer, Chosen, Question
 from app.tui.widgets.waiting import Waiting
+
+Part = Literal["question", "answer"]
 
 PAGE = 6
 """Turns that are shown at first: more than a screenful of most."""
@@ -66,9 +69,29 @@ class Newer(More):
 class Transcript(VerticalScroll, can_focus=True):
     """Follows the end while text arrives, unless the person has scrolled up; then the line that is read stays."""
 
+    BINDINGS = [
+        Binding("c", "screen.copy_message", "Copy the message", id="message.copy"),
+        Binding("e", "screen.edit_question", "Ask it in other words", id="message.edit"),
+        Binding("r", "screen.regenerate", "Another answer", id="message.regenerate"),
+        Binding("left_square_bracket", "screen.walk_versions(-1)", "The version before", id="message.before"),
+        Binding("right_square_bracket", "screen.walk_versions(1)", "The version after", id="message.after"),
+        Binding("g", "screen.go_on", "Go on with an answer that was stopped", id="message.go_on"),
+        Binding("v", "screen.verify", "Verify the drafted answer, now or later", id="message.verify"),
+        Binding("p", "screen.shade", "Shade what nobody verified", id="message.shade"),
+        Binding("f", "screen.fork", "A new conversation from here", id="message.fork"),
+        Binding("d", "screen.delete_message", "Delete the message and what follows", id="message.delete"),
+        Binding("u", "screen.undelete_message", "Take the deletion back", id="message.undelete"),
+        *(
+            Binding(str(n), f"screen.copy_block({n})", f"Copy its code block {n}", id=f"message.block{n}")
+            for n in range(1, 10)
+        ),
+    ]
+
     def __init__(self) -> None:
         super().__init__()
         self.turns: list[Turn] = []
+        self.cursor: tuple[Turn, Part] | None = None
+        """The question or answer that keys act on."""
         self._first = self._last = 0
         """The mounted turns are `turns[first:last]`."""
         self._reading: tuple[Widget, int] | None = None
@@ -92,6 +115,7 @@ class Transcript(VerticalScroll, can_focus=True):
         """Replaces everything by the end of `turns`."""
         async with self._window:
             self.turns = list(turns)
+            self.cursor = None
             await self._remount(max(0, len(self.turns) - PAGE), len(self.turns))
             self.anchor(False)
         self._tend()
@@ -119,9 +143,12 @@ class Transcript(VerticalScroll, can_focus=True):
                     fresh = Answer(new)
                     if self._reading is not None and self._reading[0] is answer:
                         self._reading = fresh, self._reading[1]
+                    if self.cursor == (old, "answer"):
+                        self.cursor = new, "answer"
                     with self.app.batch_update():
                         await self.mount(fresh, after=answer)
                         await self._remove([answer])
+            self._mark()
             if new is self.turns[-1]:
                 self.scroll_end(animate=False)
 
@@ -137,10 +164,60 @@ class Transcript(VerticalScroll, can_focus=True):
         self._tend()
 
     async def refresh_notes(self) -> None:
-        """Draws what has changed of finished answers."""
+        """Draws what has changed of questions and finished answers."""
+        for question in self.query_children(Question):
+            question.flush()
         for answer in self.query_children(Answer):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
+
+    # ---- the cursor --------------------------------------------------------------------------------------------------
+
+    async def choose(self, at: int, part: Part) -> None:
+        """Puts the cursor on the question or the answer of `turns[at]`, and that into view."""
+        async with self._window:
+            self.cursor = self.turns[at], part
+            if not self._first <= at < self._last:
+                first = max(0, min(at - PAGE // 2, len(self.turns) - PAGE))
+                await self._remount(first, min(len(self.turns), first + PAGE))
+                await self._laid_out()
+            self._mark()
+            widget = self._messages()[2 * (at - self._first) + (part == "answer")]
+            tall = widget.virtual_region.height > self.size.height
+            self.scroll_to_widget(widget, animate=False, immediate=True, top=tall)
+        self._tend()
+
+    async def move_cursor(self, step: int) -> None:
+        """To the message before or after; from nowhere, to the last one."""
+        if not self.turns:
+            return
+        at = 2 * len(self.turns) - 1
+        if self.cursor is not None:
+            turn, part = self.cursor
+            at = 2 * self._index(turn) + (part == "answer") + step
+        if 0 <= at < 2 * len(self.turns):
+            await self.choose(at // 2, "answer" if at % 2 else "question")
+
+    def let_go(self) -> None:
+        """No message has the cursor."""
+        self.cursor = None
+        self._mark()
+
+    def _index(self, turn: Turn) -> int:
+        return next(at for at, one in enumerate(self.turns) if one is turn)
+
+    def _mark(self) -> None:
+        turn, part = self.cursor or (None, None)
+        for widget in self._messages():
+            here = widget.turn is turn and (part == "answer") == isinstance(widget, Answer)
+            widget.set_class(here, "-cursor")
+
+    @on(Chosen)
+    async def choose_clicked(self, event: Chosen) -> None:
+        event.stop()
+        self.focus(scroll_visible=False)
+        self.cursor = event.widget.turn, "answer" if isinstance(event.widget, Answer) else "question"
+        self._mark()
 
     # ---- what is mounted ---------------------------------------------------------------------------------------------
 
@@ -199,6 +276,7 @@ class Transcript(VerticalScroll, can_focus=True):
         self._count()
         with self.app.batch_update():
             await self.mount_all(widgets, **place)
+        self._mark()
 
     async def _unmount(self, first: int, last: int) -> None:
         """Keeps `turns[first:last]` of the mounted ones."""
@@ -228,6 +306,7 @@ class Transcript(VerticalScroll, can_focus=True):
             self._first, self._last = first, last
             self._count()
             await self.mount_all(_widgets(turns), before=self.query_one(Newer))
+        self._mark()
 
     @staticmethod
     async def _prepare(turns: Sequence[Turn]) -> None:
@@ -336,4 +415,4 @@ class Transcript(VerticalScroll, can_focus=True):
 
 
 def _widgets(turns: Sequence[Turn]) -> list[Widget]:
-    return [widget for turn in turns for widget in (Question(turn.question), Answer(turn))]
+    return [widget for turn in turns for widget in (Question(turn), Answer(turn))]

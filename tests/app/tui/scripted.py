@@ -80,6 +80,12 @@ class ScriptedCore:
         """A token for each five characters."""
         return Context(sum(len(one.text) for one in self.store.thread(conversation_id)) // 5, self.limit)
 
+    def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        """Every token says as much of the text as any other."""
+        size = len(message.text) / max(1, len(message.tokens))
+        drafted = [at for at, verified in enumerate(message.provenance) if not verified]
+        return [(round(at * size), round((at + 1) * size)) for at in drafted]
+
     async def changes(self) -> AsyncIterator[ModeChanged]:
         while True:
             yield await self.modes.get()

@@ -111,7 +111,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_struck(stor
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: app.answers == [OWN])
         for _ in range(2):
-            await wait_until(pilot, lambda: notes(app) == ["the target kept 2 of 4 drafted tokens"])
+            await wait_until(pilot, lambda: notes(app) == ["2/2 · the target kept 2 of 4 drafted tokens"])
             assert app.text("Answer > .dropped") == "xf file"
             assert not app.screen.query_one(Answer).has_class("-drafted")
             assert "ctrl+t" not in str(app.prompt.border_subtitle)
