@@ -206,23 +206,24 @@ class Prose(Widget):
             content = content.stylize(".unverified", start, end)
         if ghost < len(content.plain):
             content = content.stylize(GHOST, ghost)
-        indent = leaf.first.cell_length
+        first = leaf.first.stylize(GHOST) if not ghost and content.plain else leaf.first
+        indent = first.cell_length
         room = max(1, width - indent)
         rows = [Row(leaf.rest if leaf.rest.plain.strip() else Content(""))] if leaf.gap else []
         if leaf.kind == "rule":
-            return [*rows, Row(leaf.first, y=y, kind="rule")], 1
+            return [*rows, Row(first, y=y, kind="rule")], 1
         if leaf.kind in ("row", "head"):
             return [*rows, *_table_rows(leaf, content, room, y)], 1
         code = leaf.kind == "code"
         margin = CODE_PADDING if code else 0
         kind = "code" if code else ""
         if code:
-            rows.append(Row(leaf.first, kind=kind, copy=leaf.number))
+            rows.append(Row(first, kind=kind, copy=leaf.number))
         lines = list(content.split("\n", allow_blank=True)) if "\n" in content.plain else [content]
         for number, line in enumerate(lines):
             line = line.expand_tabs(8) if "\t" in line.plain else line
             for x, piece in _wrapped(line, max(1, room - 2 * margin)):
-                left = leaf.rest if rows and rows[-1].pieces or code else leaf.first
+                left = leaf.rest if rows and rows[-1].pieces or code else first
                 rows.append(Row(left, ((margin, piece, x),), y + number, kind))
         if code:
             rows.append(Row(leaf.rest, kind=kind))
