@@ -29,7 +29,7 @@ def log(
     file = LogFile(where)
     try:
         for line in file.last(lines):
-            print(line)
+            print(line, flush=follow)
         while follow:
             for line in file.new():
                 print(line, flush=True)

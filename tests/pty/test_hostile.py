@@ -114,7 +114,20 @@ async def test_ask(environment: dict[str, str], piece: int) -> None:
             assert says == "refused" or all(word in terminal.text for word in PAYLOADS if word != "torn")
 
 
-@pytest.mark.parametrize("command", [["history"], ["history", "search", "stored"], ["queue"], ["verify"], ["log"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history"],
+        ["history", "search", "stored"],
+        ["queue"],
+        ["verify"],
+        ["log"],
+        ["export"],
+        ["export", "--format", "html"],
+        ["export", "--format", "json"],
+        ["doctor"],
+    ],
+)
 def test_commands_that_show_what_is_stored(environment: dict[str, str], conversation: str, command: list[str]) -> None:
     with outrider({**environment, "OUTRIDER_MODE": "offline"}, *command) as terminal:
         terminal.end()
@@ -137,3 +150,34 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
             assert await asyncio.to_thread(terminal.end) == 0
     assert not arrived(terminal.raw)
     assert f"title-{END}" in terminal.text
+
+
+def test_what_is_imported(environment: dict[str, str], tmp_path: Path) -> None:
+    """A ChatGPT export whose every text is hostile, file name and unknown parts too; then the screen that shows it."""
+    environment["OUTRIDER_MODE"] = "offline"
+    parts = {"q": (None, "user", "imported"), "a": ("q", "assistant", "told")}
+    mapping = {
+        name: {
+            "parent": parent,
+            "message": {
+                "author": {"role": role},
+                "content": {"content_type": "text", "parts": [hostile(word)]},
+                "metadata": {"model_slug": hostile_line("slug")},
+            },
+        }
+        for name, (parent, role, word) in parts.items()
+    }
+    whole = {"title": hostile_line("heading"), "id": hostile_line("id"), "mapping": mapping, "current_node": "a"}
+    odd = {"title": hostile_line("odd"), "id": "2", "mapping": {}}
+    file = tmp_path / "conversations\x1b]0;PWNED\x07.json"
+    file.write_text(json.dumps([whole, odd], ensure_ascii=False), encoding="utf-8")
+    for command in (["import", str(file)], ["import", str(file)], ["history"], ["export"]):
+        with outrider(environment, *command) as terminal:
+            terminal.end()
+        assert not arrived(terminal.raw), command
+    assert f"told-{END}" in terminal.text
+    with outrider(environment, "chat", "-c") as terminal:
+        terminal.wait_for(f"told-{END}")
+        terminal.type("\x11")
+        assert terminal.end() == 0
+    assert not arrived(terminal.raw)
