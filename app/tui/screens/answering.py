@@ -144,8 +144,9 @@ class Answering(OpenConversation):
             prompt.answering = False
         if turn.running:
             turn.apply(Failed("The answer ended early. Send the question again.", "internal"))
-        await self.settle(running)
-        self.list_conversations()
+        if self.alive:
+            await self.settle(running)
+            self.list_conversations()
 
     async def settle(self, running: Running) -> None:
         """What is shown becomes what is stored, where that is not so by itself."""

@@ -63,6 +63,11 @@ class OpenConversation(Composing):
         self._warned: set[str] = set()
         """Conversations of which the person knows that they are nearly full."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether the window is: where it closes, its parts go before what waits for a thread is called off."""
+        return self.is_attached and bool(self.query(StatusBar)) and bool(self.query(Transcript))
+
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation.
 
@@ -95,7 +100,7 @@ class OpenConversation(Composing):
         self.show_conversation(title)
         await self.query_one(Transcript).show(turns)
         if found is not None and found >= 0:
-            await self.query_one(Transcript).go_to(found)
+            self.query_one(Transcript).go_to(found)
         await self.show_waiting()
         self.need_title()
         self.measure()
@@ -133,6 +138,8 @@ class OpenConversation(Composing):
 
     async def show_waiting(self) -> None:
         """Shows the prompts that wait, marks the answers that do, and says which key is of use."""
+        if not self.alive:
+            return
         transcript = self.query_one(Transcript)
         try:
             waiting = self.waiting()
@@ -143,6 +150,8 @@ class OpenConversation(Composing):
         for turn in transcript.turns:
             turn.await_verification(turn.message in answers)
         await transcript.refresh_notes()
+        if not self.alive:
+            return
         await self.query_one(Waiting).show([queued.text for queued in waiting if queued.kind == "ask"])
         self.query_one(Prompt).verifiable = any(turn.verifiable for turn in transcript.turns[-1:])
 
@@ -163,7 +172,8 @@ class OpenConversation(Composing):
         except StorageError as error:
             self.complain(error)
             return
-        self.query_one(ConversationList).show(conversations, self.conversation)
+        if self.alive:
+            self.query_one(ConversationList).show(conversations, self.conversation)
 
     @work(exclusive=True, group="context")
     async def measure(self) -> None:
@@ -174,8 +184,8 @@ class OpenConversation(Composing):
                 context = await asyncio.to_thread(self.core.context, conversation)
             except StorageError:
                 return  # Whatever is done next will say so.
-        if not self.is_attached:
-            return  # The window was closed meanwhile.
+        if not self.alive:
+            return
         self.taken = context
         self.show_context()
         if conversation is None or context is None:
@@ -195,8 +205,7 @@ class OpenConversation(Composing):
         context = self.taken
         if context is not None and self.live is not None and self.live.conversation == self.conversation:
             context = context._replace(used=context.used + self.live.written)
-        for status in self.query(StatusBar):  # There is none any more where the window closed while it was counted.
-            status.show_context(context)
+        self.query_one(StatusBar).show_context(context)
 
     def show_mode(self, mode: ModeChanged) -> None:
         self.query_one(StatusBar).show_mode(mode)

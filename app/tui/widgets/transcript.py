@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,6 +96,8 @@ class Transcript(VerticalScroll, can_focus=True):
         """The mounted turns are `turns[first:last]`."""
         self._reading: tuple[Widget, int] | None = None
         """The message at the top of the view, and its distance from the top; None while the end is followed."""
+        self._mounted = 0
+        """How often all turns were mounted anew."""
         self._window = asyncio.Lock()
         """Held while turns are mounted or removed."""
         self.tending = False
@@ -152,16 +154,14 @@ class Transcript(VerticalScroll, can_focus=True):
             if new is self.turns[-1]:
                 self.scroll_end(animate=False)
 
-    async def go_to(self, at: int) -> None:
-        """Moves to the turn at this place, whose question becomes the first line in view."""
-        async with self._window:
-            first = max(0, min(at, len(self.turns) - PAGE))
-            await self._remount(first, min(len(self.turns), first + PAGE))
-            await self._laid_out()
-            questions = [widget for widget in self._messages() if isinstance(widget, Question)]
+    def go_to(self, at: int) -> None:
+        """Moves to the turn at this place, whose question becomes the first line in view; soon, and not at once."""
+
+        def show() -> None:
             self.release_anchor()
-            self.scroll_to(y=questions[at - first].virtual_region.y, immediate=True)
-        self._tend()
+            self.scroll_to(y=self._widget(at, "question").virtual_region.y, immediate=True)
+
+        self._jump(at, show)
 
     async def refresh_notes(self) -> None:
         """Draws what has changed of questions and finished answers."""
@@ -175,17 +175,23 @@ class Transcript(VerticalScroll, can_focus=True):
 
     async def choose(self, at: int, part: Part) -> None:
         """Puts the cursor on the question or the answer of `turns[at]`, and that into view."""
-        async with self._window:
-            self.cursor = self.turns[at], part
-            if not self._first <= at < self._last:
-                first = max(0, min(at - PAGE // 2, len(self.turns) - PAGE))
-                await self._remount(first, min(len(self.turns), first + PAGE))
-                await self._laid_out()
-            self._mark()
-            widget = self._messages()[2 * (at - self._first) + (part == "answer")]
-            tall = widget.virtual_region.height > self.size.height
-            self.scroll_to_widget(widget, animate=False, immediate=True, top=tall)
-        self._tend()
+        self.cursor = self.turns[at], part
+        if self._first <= at < self._last:
+            async with self._window:
+                self._show_cursor(at, part)
+            self._tend()
+        else:
+            self._jump(at - PAGE // 2, lambda: self._show_cursor(at, part))
+
+    def _show_cursor(self, at: int, part: Part) -> None:
+        self._mark()
+        widget = self._widget(at, part)
+        tall = widget.virtual_region.height > self.size.height
+        self.scroll_to_widget(widget, animate=False, immediate=True, top=tall)
+
+    def _widget(self, at: int, part: Part) -> Question | Answer:
+        """What shows `turns[at]`, which is mounted."""
+        return self._messages()[2 * (at - self._first) + (part == "answer")]
 
     async def move_cursor(self, step: int) -> None:
         """To the message before or after; from nowhere, to the last one."""
@@ -299,6 +305,7 @@ class Transcript(VerticalScroll, can_focus=True):
     async def _remount(self, first: int, last: int) -> None:
         """Mounts `turns[first:last]` and nothing else."""
         turns = self.turns[first:last]
+        self._mounted += 1
         await self._prepare(turns)
         self._reading = None
         with self.app.batch_update():
@@ -383,27 +390,35 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def scroll_end(self, **options: Any) -> None:
         if self._last < len(self.turns):
-            self.run_worker(self._jump(len(self.turns)), group="jump", exclusive=True)
+            self._jump(len(self.turns), lambda: self.scroll_end(immediate=True))
         else:
             super().scroll_end(**{**options, "animate": False})
 
     def scroll_home(self, **options: Any) -> None:
         if self._first:
-            self.run_worker(self._jump(0), group="jump", exclusive=True)
+            self._jump(0, lambda: self.scroll_home(immediate=True))
         else:
             super().scroll_home(**{**options, "animate": False})
 
-    async def _jump(self, at: int) -> None:
-        """Shows the turns around this place, the beginning or the end."""
-        async with self._window:
-            first = min(at, max(0, len(self.turns) - PAGE))
-            await self._remount(first, min(len(self.turns), first + PAGE))
+    def _jump(self, at: int, then: Callable[[], None]) -> None:
+        """Mounts the page of turns that begins here, and does `then` when each has its place.
+
+        A place is known after the screen's next refresh, for which neither a handler of the screen's messages nor who
+        holds the window may wait: such a handler may be waiting for the window.
+        """
+
+        async def jump() -> None:
+            async with self._window:
+                first = max(0, min(at, len(self.turns) - PAGE))
+                await self._remount(first, min(len(self.turns), first + PAGE))
+                mounted = self._mounted
             await self._laid_out()
-            if at:
-                self.scroll_end(immediate=True)
-            else:
-                self.scroll_home(immediate=True)
-        self._tend()
+            async with self._window:
+                if mounted == self._mounted:
+                    then()
+            self._tend()
+
+        self.run_worker(jump(), group="jump", exclusive=True)
 
     @on(More.Wanted)
     def show_more(self, event: More.Wanted) -> None:
