@@ -42,7 +42,8 @@ class StatusBar(Horizontal):
         """None: no conversation yet. A narrow bar has room for the share only."""
         self._meter = context
         meter = "" if context is None else context_meter(context, short=self.app.size.width < WIDE)
-        self.query_one("#context", Static).update(meter)
+        for line in self.query("#context").results(Static):  # None where the window closes meanwhile.
+            line.update(meter)
 
     def show_mode(self, mode: ModeChanged) -> None:
         for name in LABELS:

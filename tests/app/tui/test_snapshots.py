@@ -136,7 +136,7 @@ def test_what_a_search_finds(store: Store, snap_compare: Any, width: int) -> Non
         await wait_until(pilot, lambda: pilot.app.screen.query_one(Search).has_focus)
         await pilot.press(*"files")
         conversations = pilot.app.screen.query_one(ConversationList)
-        await wait_until(pilot, lambda: "about" in str(conversations.options[0].prompt))
+        await wait_until(pilot, lambda: "\n" in str(conversations.options[0].prompt))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 24), run_before=play)
