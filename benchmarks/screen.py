@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import tempfile
 import time
@@ -38,6 +37,7 @@ from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.message import Answer
 from app.tui.widgets.transcript import Transcript
+from app.tui.window import collect_less
 from storage import Queued, Store
 
 PERIOD_SECONDS = 0.002
@@ -233,7 +233,7 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
             assert isinstance(screen, ChatScreen)
             transcript = screen.query_one(Transcript)
             await asyncio.sleep(0.5)
-            gc.freeze()  # As the application does when its first frame is drawn.
+            collect_less()  # As the application does when its first frame is drawn.
             with watcher.part() as opened:
                 began = time.perf_counter()
                 await screen.open_conversation(conversation)
