@@ -150,7 +150,7 @@ async def test_an_authority_that_this_device_does_not_know(port: int) -> None:
 
 async def test_the_devices_own_store(port: int, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    async with VerifierClient(f"https://localhost:{port}") as client:
+    async with VerifierClient(f"https://localhost:{port}", options=TransportOptions()) as client:
         assert (await client.card(PATIENCE)).target == "toy"
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 TITLE_LENGTH = 60
 NEARLY_FULL = 0.9
 """Share of what can be read from which the person is told."""
+PARTS = (ConversationList, Transcript, Waiting, Prompt, StatusBar)
+"""Of the screen, which go one after another where the window closes."""
 
 
 @dataclass
@@ -66,7 +68,7 @@ class OpenConversation(Composing):
     @property
     def alive(self) -> bool:
         """Whether the window is: where it closes, its parts go before what waits for a thread is called off."""
-        return self.is_attached and bool(self.query(StatusBar)) and bool(self.query(Transcript))
+        return self.is_attached and all(self.query(part) for part in PARTS)
 
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation.

@@ -144,7 +144,9 @@ class ConversationList(OptionList):
         return Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}")
 
     def _found_option(self, found: Found) -> Option:
-        snippet = Content.styled("  " + one_line(found.snippet), QUIET)
+        snippet = Content.styled(
+            "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" + one_line(found.snippet), QUIET
+        )  # Wrapping drops others.
         option = self._option(found.conversation)
         assert isinstance(option.prompt, Content)
         return Option(option.prompt + Content("\n") + snippet, id=option.id)

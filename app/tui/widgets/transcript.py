@@ -96,8 +96,10 @@ class Transcript(VerticalScroll, can_focus=True):
         """The mounted turns are `turns[first:last]`."""
         self._reading: tuple[Widget, int] | None = None
         """The message at the top of the view, and its distance from the top; None while the end is followed."""
-        self._mounted = 0
-        """How often all turns were mounted anew."""
+        self._held = False
+        """That message stays where it is until somebody scrolls, whatever else moves the view."""
+        self._jumps = 0
+        """How often another page was wanted."""
         self._window = asyncio.Lock()
         """Held while turns are mounted or removed."""
         self.tending = False
@@ -115,6 +117,7 @@ class Transcript(VerticalScroll, can_focus=True):
 
     async def show(self, turns: Sequence[Turn]) -> None:
         """Replaces everything by the end of `turns`."""
+        self._jumps += 1  # What was on its way belongs to the one before.
         async with self._window:
             self.turns = list(turns)
             self.cursor = None
@@ -156,12 +159,7 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def go_to(self, at: int) -> None:
         """Moves to the turn at this place, whose question becomes the first line in view; soon, and not at once."""
-
-        def show() -> None:
-            self.release_anchor()
-            self.scroll_to(y=self._widget(at, "question").virtual_region.y, immediate=True)
-
-        self._jump(at, show)
+        self._jump(at, lambda: self._read_on(at, "question"))
 
     async def refresh_notes(self) -> None:
         """Draws what has changed of questions and finished answers."""
@@ -181,7 +179,14 @@ class Transcript(VerticalScroll, can_focus=True):
                 self._show_cursor(at, part)
             self._tend()
         else:
-            self._jump(at - PAGE // 2, lambda: self._show_cursor(at, part))
+            self._jump(at - PAGE // 2, lambda: self._read_on(at, part))
+
+    def _read_on(self, at: int, part: Part) -> None:
+        """Makes this message the first line in view, and keeps it there while others come in above it."""
+        self._mark()
+        self._anchored, self._anchor_released = self._last == len(self.turns), True
+        self._reading, self._held = (self._widget(at, part), 0), True
+        self.refresh(layout=True)
 
     def _show_cursor(self, at: int, part: Part) -> None:
         self._mark()
@@ -305,9 +310,8 @@ class Transcript(VerticalScroll, can_focus=True):
     async def _remount(self, first: int, last: int) -> None:
         """Mounts `turns[first:last]` and nothing else."""
         turns = self.turns[first:last]
-        self._mounted += 1
         await self._prepare(turns)
-        self._reading = None
+        self._reading, self._held = None, False
         with self.app.batch_update():
             await self._remove(self._messages())
             self._first, self._last = first, last
@@ -371,7 +375,8 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._reading = None if self._follows else self._at_top()
+        if not self._held:
+            self._reading = None if self._follows else self._at_top()
         self._tend()
 
     def watch_virtual_size(self, size: Size) -> None:
@@ -385,6 +390,7 @@ class Transcript(VerticalScroll, can_focus=True):
         self.watch_virtual_size(self.virtual_size)
 
     def _scroll_to(self, *args: Any, **options: Any) -> bool:
+        self._held = False
         # A jump: what is mounted above while it moves would shift where it moves to, and each frame costs a redraw.
         return super()._scroll_to(*args, **{**options, "animate": False})
 
@@ -407,18 +413,23 @@ class Transcript(VerticalScroll, can_focus=True):
         holds the window may wait: such a handler may be waiting for the window.
         """
 
+        self._jumps += 1
+        wanted = self._jumps
+
         async def jump() -> None:
             async with self._window:
+                if wanted != self._jumps:
+                    return
                 first = max(0, min(at, len(self.turns) - PAGE))
                 await self._remount(first, min(len(self.turns), first + PAGE))
-                mounted = self._mounted
             await self._laid_out()
             async with self._window:
-                if mounted == self._mounted:
+                if wanted == self._jumps:
                     then()
             self._tend()
 
-        self.run_worker(jump(), group="jump", exclusive=True)
+        # Not exclusive: to be called off in the middle of mounting would leave half a page.
+        self.run_worker(jump(), group="jump")
 
     @on(More.Wanted)
     def show_more(self, event: More.Wanted) -> None:
