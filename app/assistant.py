@@ -267,7 +267,9 @@ class Assistant:
         was said after it. `Judged` tells what was kept, before `Done`. Without a verifier it is `Failed`, and nothing
         is stored.
         """
-        return self._answering(lambda: tasks.verify(self.store, self._settings, self._verifiable(message_id)))
+        return self._answering(
+            lambda: tasks.verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text)
+        )
 
     async def _answering(self, begin: Callable[[], Task]) -> AsyncGenerator[Event, None]:
         """The events of the answer that `begin` stores; `Failed` where it cannot."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.spelling import spelt
 from drafter.text import ChatText
 from storage import Message
 
@@ -31,5 +32,5 @@ def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
     letter = len(text.encode("a"))
     around = (two - one - 2 * letter) / 2
-    said = sum(len(message.tokens) or len(text.encode(message.text)) for message in thread)
+    said = sum(len(spelt(text, message).tokens) for message in thread)
     return round(one - letter + said + around * (len(thread) - 1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from app.spelling import is_spelt
 from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
@@ -15,7 +16,8 @@ from drafter.second_stage import Experience
 from storage import StorageError, Store
 
 STORED_TOKENS = 32_768
-"""Of all answers together. The index of so many takes 4 MB (tracemalloc) and 10 ms to build."""
+"""Of all answers together; the oldest is read to its end. The index of so many takes 4 MB (tracemalloc) and 10 ms to
+build."""
 
 
 class Retrieval:
@@ -49,9 +51,9 @@ class Retrieval:
                 self.indices = (answers, await asyncio.to_thread(self._drafter.datastore))
 
     def _answers(self) -> NGramIndex:
-        index, opening = NGramIndex(), self._drafter.text.answer_opening()
-        known = range(self._drafter.config.vocabulary)
+        text = self._drafter.text
+        index, opening = NGramIndex(), text.answer_opening()
         for answer in reversed(self._store.recent_answers(STORED_TOKENS)):
-            if all(token in known for token in answer):  # Not where another tokenizer wrote it.
-                index.extend([*opening, *answer, BREAK])
+            if is_spelt(text, answer):
+                index.extend([*opening, *answer.tokens, BREAK])
         return index

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ import msgspec
 
 from app.answer import Answer
 from app.config import Settings
+from app.spelling import is_spelt, spelt
 from app.verification import verified_length
 from app.writing import NoAnswer
 from drafter.text import ChatText
@@ -36,6 +37,7 @@ class Task:
     most: int
     """Tokens of the whole answer."""
     begun: Message | None = None
+    """In tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
     """Verifies: the target alone goes on with the begun answer. Resumes: whoever is there does."""
 
@@ -54,8 +56,7 @@ class Task:
         """The answer as far as it is there."""
         if self.begun is None:
             return Answer(text)
-        tokens = self.begun.tokens if self.does == "verifies" else _begun_tokens(self.begun, text)
-        return Answer(text, tokens, verified_length(self.begun))
+        return Answer(text, self.begun.tokens, verified_length(self.begun))
 
     def settles(self, *, done: bool, verified: bool, never: bool) -> str | None:
         """The answer that nothing waits for any more, once this one is `done`, or can `never` be."""
@@ -115,30 +116,26 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _not("That answer is still being written; wait until it is done.")
     if not cut.text:
         raise _not("There is nothing of that answer to go on with; have it given again.")
-    if _complete(cut, text.stop_tokens):
+    begun = spelt(text, cut)
+    if _complete(begun, text.stop_tokens):
         raise _not("That answer is complete; ask for more in a new question.")
-    tokens = _begun_tokens(cut, text)
-    if not cut.tokens and text.decode(tokens) != cut.text:
+    if not is_spelt(text, begun):
         raise _not("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
-    most = len(tokens) + settings.max_tokens
-    return Task(store.resume(message_id), _as_begun(settings, cut.stats), most, cut, "resumes")
+    most = len(begun.tokens) + settings.max_tokens
+    return Task(store.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes")
 
 
-def verify(store: Store, settings: Settings, drafted: Message) -> Task:
+def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Task:
     """An answer that was drafted alone, and what the target makes of it. Raises `NoAnswer`, `StorageError`."""
     beside = store.add_beside(drafted.id)
     if beside is None:
         raise _not("Another window is at work on that answer; wait until it is done.")
-    return Task(beside, _sampling(settings), max(settings.max_tokens, len(drafted.tokens)), drafted, "verifies")
+    begun = spelt(text, drafted) if drafted.tokens else drafted
+    return Task(beside, _sampling(settings), max(settings.max_tokens, len(begun.tokens)), begun, "verifies")
 
 
 def _not(why: str) -> NoAnswer:
     return NoAnswer(why, "internal")
-
-
-def _begun_tokens(answer: Message, text: ChatText) -> Sequence[int]:
-    """Its tokens; those of its text where it was stored without."""
-    return answer.tokens or text.encode(answer.text)
 
 
 def _complete(answer: Message, stop_tokens: Collection[int]) -> bool:

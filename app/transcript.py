@@ -1,13 +1,15 @@
 """A conversation as the tokens that both halves work on.
 
 Answers keep the tokens they were given in: the same text, encoded again, may come out as others, and then neither the
-verifier's cache nor the drafter's memory would fit. The chat template is rendered for what lies between the answers.
+verifier's cache nor the drafter's memory would fit. Tokens of another drafter's vocabulary are no use to anybody, and
+there the text is encoded. The chat template is rendered for what lies between the answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.spelling import is_spelt
 from drafter.text import ChatText
 from storage import Message
 
@@ -15,8 +17,8 @@ from storage import Message
 def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
     """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
 
-    Answers without tokens, from an import, are encoded. Questions that got no answer are left out, except the last
-    one: chat templates want the roles to alternate. Raises `TemplateFailed`.
+    Answers without tokens that say their text, from an import or another drafter, are encoded. Questions that got no
+    answer are left out, except the last one: chat templates want the roles to alternate. Raises `TemplateFailed`.
     """
     tokens: list[int] = []
     spoken: list[tuple[str, str]] = []
@@ -52,10 +54,11 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
 def _after_answer(text: ChatText, rendered: list[int], answer: Message) -> list[int] | None:
     """What the template puts between an answer and the next one; `rendered` begins with that answer.
 
-    None where the answer's own tokens cannot be used: there are none, or the template changes what was said before.
+    None where the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
+    before.
     """
     encoded = text.encode(answer.text)
-    if not answer.tokens or rendered[: len(encoded)] != encoded:
+    if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
         return None
     between = rendered[len(encoded) :]
     ended = bool(between) and answer.tokens[-1] == between[0] and between[0] in text.stop_tokens

@@ -42,6 +42,7 @@ class ChatText:
         except Exception as error:  # The library raises nothing narrower.
             raise DrafterCorrupt(f"{TOKENIZER} cannot be read ({error}). Reinstall the drafter.") from None
         self._literal.encode_special_tokens = True
+        self._size = self._tokenizer.get_vocab_size()
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {token.content: number for number, token in added.items() if token.special}
         longest_first = sorted(self._special, key=len, reverse=True)
@@ -95,6 +96,13 @@ class ChatText:
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens; bytes that do not yet make a character come out as U+FFFD."""
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def knows(self, tokens: Sequence[int]) -> bool:
+        """Whether all of them are of this vocabulary; at the end may be a token that ends answers, and no other
+        special one."""
+        last = tokens[-1] if tokens else None
+        special = last in self._special.values() and last not in self.stop_tokens
+        return not special and all(0 <= token < self._size for token in tokens)
 
     def _spell_out(self, content: str) -> str:
         return self._split.sub(lambda found: found[0][0] + _BREAK + found[0][1:], content) if self._split else content

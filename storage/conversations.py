@@ -29,7 +29,6 @@ from storage.messages import (
     message_from,
     pack_provenance,
     pack_tokens,
-    unpack_tokens,
     well_formed,
 )
 from storage.sqlite import Sqlite
@@ -147,20 +146,20 @@ class Conversations(Database):
             )
             return [message_from(row) for row in rows]
 
-    def recent_answers(self, most: int) -> list[tuple[int, ...]]:
-        """Tokens of finished answers in all conversations, the newest answer first, `most` tokens at most."""
-        answers: list[tuple[int, ...]] = []
+    def recent_answers(self, most: int) -> list[Message]:
+        """Finished answers that have tokens, in all conversations, the newest first, until they have `most` tokens."""
+        answers: list[Message] = []
         with self._read() as database:
-            rows = database.execute(
-                """
-                SELECT tokens FROM messages
-                WHERE role = 'assistant' AND owner IS NULL AND tokens != x'' AND deleted IS NULL ORDER BY key DESC
+            rows = database.query(
+                f"""
+                {SELECT_MESSAGES} WHERE messages.role = 'assistant' AND messages.owner IS NULL
+                AND messages.tokens != x'' AND messages.deleted IS NULL ORDER BY messages.key DESC
                 """
             )
-            while most > 0 and (row := rows.fetchone()) is not None:
-                answers.append(unpack_tokens(row[0])[:most])
-                most -= len(answers[-1])
-            rows.close()
+            while most > 0 and (row := next(rows, None)) is not None:
+                answers.append(message_from(row))
+                most -= len(answers[-1].tokens)
+            del rows  # A cursor that stays open would keep the log from being written back.
         return answers
 
     # ---- an answer while it is written --------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from drafter.text import ChatText
@@ -16,7 +18,7 @@ CHAT_TEMPLATE = (
 CORPUS = ["list all files in a folder", "unpack a tar archive", "find large files and delete them", "show disk usage"]
 
 
-def train_tokenizer() -> Tokenizer:
+def train_tokenizer(corpus: Sequence[str] = CORPUS) -> Tokenizer:
     """Byte-level BPE: every byte has a token, and a few merges make several encodings of one text possible."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -25,7 +27,7 @@ def train_tokenizer() -> Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=320, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    tokenizer.train_from_iterator([*corpus] * 4, trainer)
     return tokenizer
 
 

@@ -31,11 +31,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def answered(store: Store, tokens: Sequence[int]) -> None:
+def answered(store: Store, tokens: Sequence[int], said: str) -> None:
     conversation = store.create_conversation("stored").id
     question = store.add_message(conversation, "user", "list files", parent_id=None, status="done")
     answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
-    store.finish(answer.id, tokens, [False] * len(tokens), "ls", "done", {})
+    store.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
 
 
 def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
@@ -45,15 +45,16 @@ def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
 
 async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
     opening = drafter.text.answer_opening()
-    answered(store, [7, 8, 9])
-    answered(store, [7, 5])
-    answered(store, [drafter.config.vocabulary, 3])  # By another tokenizer.
+    decode = drafter.text.decode
+    answered(store, [7, 8, 9], decode([7, 8, 9]))
+    answered(store, [7, 5], decode([7, 5]))
+    answered(store, [10, 11], "by another tokenizer")
     retrieval = Retrieval(drafter, store)
     assert retrieval.indices == ()
     retrieval.refresh()
     await retrieval.close()
     assert retrieval.indices[0].tokens.tolist() == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
-    answered(store, [6])
+    answered(store, [6], decode([6]))
     retrieval.refresh()
     await retrieval.close()
     assert retrieval.indices[0].tokens.tolist()[-len(opening) - 2 :] == [*opening, 6, BREAK]
@@ -64,8 +65,9 @@ async def test_the_drafters_own_texts_stand_beside_them(tiny_pair: Path, store: 
     shutil.copytree(tiny_pair / "drafter", folder)
     save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
     write_config(folder, read_config(folder))
-    answered(store, [9])
-    retrieval = Retrieval(Drafter.load(folder), store)
+    loaded = Drafter.load(folder)
+    answered(store, [9], loaded.text.decode([9]))
+    retrieval = Retrieval(loaded, store)
     for _ in range(2):
         retrieval.refresh()
         await retrieval.close()
@@ -81,8 +83,8 @@ async def test_a_damaged_datastore_costs_guesses_and_nothing_else(
     save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
     write_config(folder, read_config(folder))
     (folder / DATASTORE).write_bytes(b"damaged")
-    answered(store, [9])
     drafter = Drafter.load(folder)
+    answered(store, [9], drafter.text.decode([9]))
     with pytest.raises(DrafterCorrupt, match="checksum"):
         drafter.datastore()
     retrieval = Retrieval(drafter, store)

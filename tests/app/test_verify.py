@@ -104,6 +104,24 @@ async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
         ]
 
 
+async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        said = drafter.text.decode(own[:10]) + "or so"
+        tokens = tuple(reversed(range(10, 30)))
+        conversation = opened.store.create_conversation("by another drafter").id
+        pending = opened.store.ask(conversation, QUESTION, parent_id=None)
+        opened.store.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
+        heard, judged = await verify(opened, pending.id)
+        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+        assert judged is not None and judged.of == len(drafter.text.encode(said))
+        assert opened.store.message(pending.id).tokens == tokens, "a message never changes"
+        prompt = await ask(opened, "and now?", conversation)
+        assert prompt.done is not None
+
+
 async def test_a_conversation_begun_offline_goes_on_with_the_target(
     verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
 ) -> None:

@@ -73,9 +73,9 @@ def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Mes
     store.finish(empty.id, [], [], "", "failed", {})
     newest = store.add_message(other, "assistant", "", parent_id=asked.id, status="pending")
     store.finish(newest.id, [4, 5], [False] * 2, "two", "done", {})
-    assert store.recent_answers(100) == [(4, 5), (1, 2, 3)]
-    assert store.recent_answers(4) == [(4, 5), (1, 2)]
-    assert store.recent_answers(2) == [(4, 5)] and store.recent_answers(0) == []
+    assert [found.tokens for found in store.recent_answers(100)] == [(4, 5), (1, 2, 3)]
+    assert [found.text for found in store.recent_answers(3)] == ["two", "one"]
+    assert [found.tokens for found in store.recent_answers(2)] == [(4, 5)] and store.recent_answers(0) == []
 
 
 def test_checkpoints_go_to_the_side_row_only(store: Store, answer: Message) -> None:
