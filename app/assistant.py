@@ -34,7 +34,7 @@ from app.writing import Line, NoAnswer, Writing
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
-from storage import FinalStatus, Message, StorageError, Store
+from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 OPEN_CONVERSATIONS = 4
 """Conversations whose drafter state is kept; others start again from what is stored of them."""
@@ -42,6 +42,10 @@ CONTEXT_TOKENS = 8192
 """What the drafter alone reads at most: its attention is computed over every earlier token."""
 
 EDGE_PATIENCE_SECONDS = 15.0
+SAVE_TRIES = 6
+"""To store a complete answer; each waits five seconds for its turn."""
+SAVE_PAUSE_SECONDS = 0.2
+"""Between two of them, for the screen."""
 
 
 class Assistant:
@@ -307,7 +311,8 @@ class Assistant:
                 async for step in steps:
                     if isinstance(step, Stats):
                         answer = reply.answer
-                        self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
+                        with contextlib.suppress(StorageBusy):  # The next one saves what this one did not.
+                            self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
                     yield step
             status, last = _outcome(reply)
             verified = all(last.provenance)
@@ -320,7 +325,7 @@ class Assistant:
         finally:
             self._reply = None
             settles = task.settles(done=status == "done", verified=verified, never=never)
-            unsaved = self._finish(task, reply, status, judged, settles)
+            unsaved = await self._finish(task, reply, status, judged, settles)
             self.outbox.stir()
         if judged is not None:
             yield judged
@@ -358,23 +363,32 @@ class Assistant:
         )
         return Reply(writing, self._connection, alone=task.does != "verifies")
 
-    def _finish(
+    async def _finish(
         self, task: Task, reply: Reply | None, status: FinalStatus, judged: Judged | None, settles: str | None
     ) -> Failed | None:
-        """Stores what there is, and how it came about; what went wrong where that is impossible."""
+        """Stores what there is, and how it came about; what went wrong where that is impossible.
+
+        Another program may hold the database for longer than a call waits: a new version that brings its tables up to
+        date, an import of a very long conversation. That is no reason to lose an answer.
+        """
         stats = task.about
         answer = task.begin(self._drafter.text) if reply is None else reply.answer
         if reply is not None:
             stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason}
         if judged is not None:
             stats |= {"kept": judged.kept, "of": judged.of}
-        try:
-            self.store.finish(
-                task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
-            )
-        except StorageError as error:
-            return Failed(str(error), "internal")
-        return None
+        tries = SAVE_TRIES
+        while True:
+            try:
+                self.store.finish(
+                    task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
+                )
+                return None
+            except StorageError as error:
+                tries -= 1
+                if not isinstance(error, StorageBusy) or not tries:
+                    return Failed(str(error), "internal")
+            await asyncio.sleep(SAVE_PAUSE_SECONDS)
 
 
 def _outcome(reply: Reply) -> tuple[FinalStatus, Done]:

@@ -33,6 +33,9 @@ from storage.messages import (
 )
 from storage.sqlite import Sqlite
 
+CHECKPOINT_MILLISECONDS = 500
+"""Longest wait for others; with short naps a turn comes within 150."""
+
 
 class Conversations(Database):
     # ---- conversations ------------------------------------------------------------------------------------------
@@ -168,9 +171,9 @@ class Conversations(Database):
         """Saves the whole answer so far, once a round; what a crash can lose is what came after.
 
         One that was deleted meanwhile is still saved. Raises `NotFound` where the conversation was erased,
-        `AlreadyFinished`.
+        `AlreadyFinished`, and soon `StorageBusy`: the next one saves it all.
         """
-        with self._write() as database:
+        with self._write(CHECKPOINT_MILLISECONDS) as database:
             if _unfinished(database, message_id) == "pending":
                 database.execute("UPDATE messages SET status = 'streaming' WHERE id = ?", (message_id,))
             _save_partial(database, message_id, tokens, provenance, text)

@@ -121,10 +121,13 @@ class Database:
             yield self._database
 
     @contextmanager
-    def _write(self) -> Iterator[Sqlite]:
-        """A transaction: all or nothing. IMMEDIATE, so that it waits for its turn here and never fails half way."""
+    def _write(self, milliseconds: int | None = None) -> Iterator[Sqlite]:
+        """A transaction: all or nothing. IMMEDIATE, so that it waits for its turn here and never fails half way.
+
+        `milliseconds`: longest wait; None: `BUSY_MILLISECONDS`.
+        """
         with self._lock, self._explained():
-            self._begin()
+            self._begin(milliseconds)
             try:
                 yield self._database
                 self._database.execute("COMMIT")
@@ -133,7 +136,7 @@ class Database:
                 raise
             self._shorten_log()
 
-    def _begin(self) -> None:
+    def _begin(self, milliseconds: int | None) -> None:
         """Waits for the one write transaction that there may be.
 
         SQLite's own way to wait sleeps for up to 100 ms between two tries, and by then a program that writes without
@@ -141,7 +144,7 @@ class Database:
         naps it takes 0.15 s at most.
         """
         with self._patience(0) as usual:
-            deadline = time.monotonic() + usual / 1000
+            deadline = time.monotonic() + (usual if milliseconds is None else milliseconds) / 1000
             while True:
                 try:
                     self._database.execute("BEGIN IMMEDIATE")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from app.config import Settings
 from app.connection import FIRST_COST
 from app.drafting import Drafting
-from app.events import Done, Drafted, ModeChanged, Paced, Verified
+from app.events import Done, Drafted, ModeChanged, Paced, Started, Verified
 from app.pace import Verifying
 from app.transcript import conversation_tokens
 from benchmarks.emulator import Emulator, LinkProfile
@@ -269,6 +271,31 @@ async def test_leaving_early_stores_the_answer_as_stopped(drafter: Drafter, data
         answer = opened.store.thread(conversation)[-1]
         assert (answer.status, len(answer.tokens)) == ("stopped", 1)
         assert (await ask(opened, "again", conversation)).done is not None
+
+
+async def test_a_database_that_another_program_holds_for_long_costs_no_answer(drafter: Drafter, database: Path) -> None:
+    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+        with opened.store._read() as connection:
+            connection.execute("PRAGMA busy_timeout = 20")  # It gives up soon, and has to try again.
+        conversation = opened.store.create_conversation("held").id
+        heard = Heard()
+        with closing(sqlite3.connect(database, isolation_level=None)) as other:
+
+            async def let_go() -> None:
+                while opened.replying:
+                    await asyncio.sleep(0.005)
+                other.execute("ROLLBACK")
+
+            async with aclosing(opened.reply(conversation, "list files")) as events:
+                async for event in events:
+                    heard.apply(event)
+                    if isinstance(event, Started):
+                        other.execute("BEGIN IMMEDIATE")
+                        letting_go = asyncio.create_task(let_go())
+            await letting_go
+        assert heard.failed is None and heard.done is not None
+        stored = opened.store.message(heard.message)
+        assert (stored.status, stored.text, stored.tokens) == ("done", heard.text, heard.done.token_ids)
 
 
 async def test_a_prompt_that_is_too_long_is_refused_in_a_sentence(
