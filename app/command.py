@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -32,7 +33,26 @@ Remote = Annotated[
         autocompletion=completing.remotes,
     ),
 ]
-Token = Annotated[str | None, typer.Option("--token", help="Bearer token for a --remote URL; better: OUTRIDER_TOKEN.")]
+
+
+def _token_in(file: str) -> str:
+    """The token that a file holds: what an argument says, every program on this device can read."""
+    try:
+        token = Path(file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise typer.BadParameter(f"{file} cannot be read: {reason}") from None
+    if not token:
+        raise typer.BadParameter(f"{file} holds no token")
+    return token
+
+
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file", metavar="FILE", parser=_token_in, help="Bearer token for a --remote URL. Or OUTRIDER_TOKEN."
+    ),
+]
 
 
 def fail(sentence: str, code: int) -> NoReturn:

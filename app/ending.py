@@ -27,7 +27,9 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
     given = {name: value for name, value in options.items() if value is not None}
     settings = load_settings(folders).replaced(given, "the command line")
     if "token" in given and not is_address(settings.remote or ""):
-        raise ConfigError("--token goes with the address of a server; a remote that has a name keeps one of its own")
+        raise ConfigError(
+            "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
+        )
     open_log(folders.log, settings.log, [settings.token or ""])
     return settings, folders
 

@@ -186,7 +186,7 @@ def test_the_token_is_asked_for_without_echo(home: Path) -> None:
 # ---- using them ------------------------------------------------------------------------------------------------------
 
 
-def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess) -> None:
+def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path) -> None:
     outrider("remote", "add", "here", verifier.url)
     outrider("remote", "add", "nobody", NOBODY, "--connect-timeout", "5")
     short = ["--mode", "edge", "--max-tokens", "4", "--json"]
@@ -207,8 +207,27 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess) -> 
     assert "✗ verifier   there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
     assert outrider("queue", "send", "--remote", "here").code == 0
     assert outrider("verify", "--remote", "here").code == 0
-    token = outrider("ask", "a", "--remote", "here", "--token", TOKEN)
-    assert token.code == 2 and "--token goes with the address" in token.err
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    token = outrider("ask", "a", "--remote", "here", "--token-file", str(file))
+    assert token.code == 2 and "--token-file goes with the address" in token.err
+
+
+def test_a_token_for_an_address_is_in_a_file_where_no_other_program_sees_it(outrider: Outrider, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with serving(ToyVerifier(token=TOKEN).app()) as port:
+        address = ["doctor", "--remote", f"http://127.0.0.1:{port}"]
+        file.write_text("a-wrong-token")
+        wrong = outrider(*address, "--token-file", str(file))
+        assert wrong.code == 1 and "Give the right token." in wrong.out
+        file.write_text(f"{TOKEN}\n")
+        right = outrider(*address, "--token-file", str(file))
+        assert "token." not in right.out and TOKEN not in right.out + right.err
+    file.write_text("\n")
+    for path, says in ((file, "holds no token"), (tmp_path / "gone", "cannot be read: No such file")):
+        refused = outrider(*address, "--token-file", str(path))
+        assert refused.code == 2 and says in " ".join(refused.err.split())
+    assert outrider(*address, "--token", TOKEN).code == 2
 
 
 def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ring) -> None:
