@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+TURN_SECONDS = 2.0
+"""Longest wait for another window; a change takes milliseconds. One that was stopped half way must not stop all."""
 
 
 def write_private(path: Path, text: str) -> None:
@@ -23,6 +32,33 @@ def write_private(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Keeps other windows from changing a file while it is read, changed and written here. Raises `OSError`.
+
+    Its folder is locked, since the file itself is replaced; on Windows, which locks no folders, the last one wins.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    folder = path.resolve().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        deadline = time.monotonic() + TURN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.005)
+            except OSError:  # A file system that knows no locks.
+                break
+        yield
+    finally:
+        os.close(handle)
 
 
 def is_private(path: Path) -> bool:

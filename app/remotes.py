@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.config import ConfigError, Folders, Url
-from app.private import write_private
+from app.private import one_at_a_time, write_private
 from app.secrets import Tokens, same_server
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -60,6 +60,10 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where its token is."""
     token_variable: Variable = VARIABLE
     """Which variable holds it, where that is the environment."""
+
+
+_Known = tuple[dict[str, Remote], str | None]
+"""All remotes, and the name of the one in use."""
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,8 +130,12 @@ class Remotes:
             remote = msgspec.structs.replace(remote, token=self.tokens.keep(name, remote.url, token))
         elif not same:
             remote = msgspec.structs.replace(remote, token="environment")
-        renamed = {name if other == was else other: value for other, value in self._remotes.items()}
-        self._write({**renamed, name: remote}, name if self.used == was else self.used)
+
+        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+            renamed = {name if other == was else other: value for other, value in remotes.items()}
+            return {**renamed, name: remote}, name if use == was else use
+
+        self._change(change)
         if before is not None and before.token != "environment":
             kept = same_server(before.url, remote.url) and (name, remote.token) == (was, before.token)
             if not kept:
@@ -137,16 +145,23 @@ class Remotes:
     def remove(self, name: str) -> None:
         """Forget one, and its token. Raises `ConfigError`; a `TokenError` where only the token is still there."""
         remote = self.get(name)
-        rest = {other: value for other, value in self._remotes.items() if other != name}
-        self._write(rest, None if self.used == name else self.used)
+
+        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+            return {other: value for other, value in remotes.items() if other != name}, None if use == name else use
+
+        self._change(change)
         if remote.token != "environment":
             self.tokens.drop(name, remote.url, remote.token)
 
     def use(self, name: str | None) -> None:
         """Choose one for all that is asked from now on; None: the bundled verifier. Raises `ConfigError`."""
-        if name is not None:
-            self.get(name)
-        self._write(self._remotes, name)
+
+        def change(remotes: dict[str, Remote], _: str | None) -> _Known:
+            self.meant_by(name or BUNDLED)
+            return remotes, name
+
+        self.meant_by(name or BUNDLED)
+        self._change(change)
 
     def token(self, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
         """None: it has none. Raises `ConfigError` where it cannot be had. May wait for a keyring to be unlocked."""
@@ -163,9 +178,15 @@ class Remotes:
             return f"{self.tokens.file}" + (" (others can read it: chmod 600)" if self.tokens.exposed else "")
         return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
 
-    def _write(self, remotes: dict[str, Remote], use: str | None) -> None:
+    def _change(self, change: Callable[[dict[str, Remote], str | None], _Known]) -> None:
+        """Makes others of all remotes and the one in use, as they are now: what was read here may be older than what
+        another window has written, and a person takes a while to type a token."""
         try:
-            write_private(self.path, _toml(remotes, use))
+            with one_at_a_time(self.path):
+                file = _read(self.path)
+                self._remotes, self.used = dict(file.remotes), file.use
+                remotes, use = change(dict(file.remotes), file.use)
+                write_private(self.path, _toml(remotes, use))
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
         self._remotes, self.used = remotes, use

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from app.config import ConfigError, Folders
-from app.private import is_private, write_private
+from app.private import is_private, one_at_a_time, write_private
 
 T = TypeVar("T")
 Place = Literal["keyring", "file"]
@@ -38,9 +38,9 @@ class Tokens:
         """Keep a token; where it is now. Raises `TokenError`."""
         account = _account(name, url)
         if _keeps(account, token):
-            self._drop_from_file(account)
+            self._change(account, None)
             return "keyring"
-        self._write({**self._read(), account: token})
+        self._change(account, token)
         return "file"
 
     def find(self, name: str, url: str, place: Place) -> str:
@@ -67,7 +67,7 @@ class Tokens:
         """Forget it. Raises `TokenError` where it is still there."""
         account = _account(name, url)
         if place == "file":
-            self._drop_from_file(account)
+            self._change(account, None)
             return
         try:
             _ask(lambda: _forget(account))
@@ -82,10 +82,19 @@ class Tokens:
         """Whether others on this device can read the file."""
         return self.file.exists() and not is_private(self.file)
 
-    def _drop_from_file(self, account: str) -> None:
-        tokens = self._read()
-        if tokens.pop(account, None) is not None:
-            self._write(tokens)
+    def _change(self, account: str, token: str | None) -> None:
+        """Put one token into the file, or take it out, and leave what other windows have put there."""
+        if token is None and account not in self._read():
+            return
+        try:
+            with one_at_a_time(self.file):
+                tokens = {other: kept for other, kept in self._read().items() if other != account}
+                if token is not None:
+                    tokens[account] = token
+                write_private(self.file, json.dumps(tokens, indent=1, ensure_ascii=False) + "\n")
+        except OSError as error:
+            what = "still there" if token is None else "not kept"
+            raise TokenError(f"{self.file} cannot be written: {error.strerror}. The token is {what}.") from None
 
     def _read(self) -> dict[str, str]:
         try:
@@ -99,12 +108,6 @@ class Tokens:
         if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
             raise TokenError(f"{self.file} is not what Outrider wrote. Delete it, and give the tokens again.")
         return found
-
-    def _write(self, tokens: dict[str, str]) -> None:
-        try:
-            write_private(self.file, json.dumps(tokens, indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise TokenError(f"{self.file} cannot be written: {error.strerror}. The token was not kept.") from None
 
 
 def same_server(url: str, other: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -119,6 +121,33 @@ def test_a_link_to_the_file_stays_one(folders: Folders, no_ring: None, tmp_path:
     (folders.config / "remotes.toml").symlink_to(elsewhere)
     Remotes(folders).put("office", OFFICE)
     assert (folders.config / "remotes.toml").is_symlink() and "office" in elsewhere.read_text()
+
+
+def test_two_windows_change_it_at_once(folders: Folders, no_ring: None) -> None:
+    first, second = Remotes(folders), Remotes(folders)
+    first.put("office", OFFICE, TOKEN)
+    second.put("home", Remote(url="https://home.example"), "another token")
+    second.use("home")
+    first.put("office", msgspec.structs.replace(OFFICE, model="new", token="file"))
+    found = Remotes(folders)
+    assert [name for name, _ in found] == ["office", "home"] and found.used == "home"
+    assert (found.get("office").model, found.token("office"), found.token("home")) == ("new", TOKEN, "another token")
+    second.remove("office")
+    with pytest.raises(ConfigError, match="no remote 'office'"):
+        first.use("office")
+    assert [name for name, _ in Remotes(folders)] == ["home"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked")
+def test_no_change_of_several_at_once_is_lost(folders: Folders, no_ring: None) -> None:
+    def add(number: int) -> None:
+        Remotes(folders).put(f"r{number}", Remote(url=f"https://r{number}.example"), f"token {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    found = Remotes(folders)
+    assert {name: found.token(name) for name, _ in found} == {f"r{number}": f"token {number}" for number in range(24)}
+    assert {path.name for path in folders.config.iterdir()} == {"remotes.toml", "tokens.json"}
 
 
 def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_path: Path) -> None:
