@@ -1,8 +1,8 @@
 """What was typed and not sent yet, one small file for each conversation, so that a kill takes none of it.
 
-Files and not the database: a text that changes with each pause in typing is nobody else's business, and worth no
-transaction. A text without a conversation belongs to the window in which it is typed; when that one has died, to the
-next that opens.
+For this account's eyes only, like what was sent. Files and not the database: a text that changes with each pause in
+typing is nobody else's business, and worth no transaction. A text without a conversation belongs to the window in which
+it is typed; when that one has died, to the next that opens.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ class Unsent:
         if not text:
             path.unlink(missing_ok=True)
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if conversation_id is None:
             self._owner.claim()
         fresh = path.with_name(f"{path.name}.{self._owner.name}")
-        fresh.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        with open(fresh, "w", encoding="utf-8", errors="replace", newline="\n", opener=_privately) as file:
+            file.write(text)
         os.replace(fresh, path)
 
     def close(self) -> None:
@@ -69,3 +70,7 @@ class Unsent:
         left = [old for old in self._folder.glob(f"{NEW}*") if old.name.removeprefix(NEW) not in living]
         for old in sorted(left, key=lambda old: old.stat().st_mtime)[-1:]:
             os.replace(old, path)
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,17 @@ def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(t
     assert third.read(None) == "second"
     third.close()
     assert [path.name for path in (tmp_path / "unsent").iterdir() if "owner" in path.name] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    unsent = Unsent(tmp_path / "outrider.db")
+    for conversation in ("one", None):
+        unsent.write(conversation, "my secret")
+    modes = {path.name[:3]: path.stat().st_mode & 0o777 for path in (tmp_path / "unsent").iterdir()}
+    assert (modes["in-"], modes["new"]) == (0o600, 0o600)
+    assert (tmp_path / "unsent").stat().st_mode & 0o777 == 0o700
+    unsent.close()
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
