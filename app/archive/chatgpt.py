@@ -8,6 +8,8 @@ what ChatGPT itself does not show (system prompts, memory, tools at work, though
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +24,8 @@ HIDDEN = {
     "thoughts": "thoughts",
     "reasoning_recap": "thoughts",
 }
+REFERENCE = re.compile("\ue200([^\ue200\ue201\ue202]*)\ue202?([^\ue200\ue201]*)\ue201")
+"""What stands in an answer for a source, a name or a picture that the page shows instead: what it is, then of what."""
 REMARKS = {
     "image_asset_pointer": "picture",
     "audio_asset_pointer": "sound",
@@ -82,7 +86,7 @@ def _node(key: str, entry: object, parent: str | None, default_model: str | None
     if not message or role not in ("user", "assistant", "tool", "system"):
         return Node(key, parent, None)
     remarked: Counter[str] = Counter()
-    text = _said(content, kind, remarked)
+    text = _referring(_said(content, kind, remarked), metadata, remarked)
     if reason := _why_hidden(role, kind, message, metadata, bool(text)):
         if text or kind in HIDDEN:
             left_out[reason] += 1
@@ -132,6 +136,35 @@ def _said(content: Mapping[str, Any], kind: str, left_out: Counter[str]) -> str:
     if kind != "text":
         left_out[f"content of the kind {name_of(kind)}"] += 1
         return f"[{name_of(kind)}: not in the import]"
+    return ""
+
+
+def _referring(text: str, metadata: Mapping[str, Any], left_out: Counter[str]) -> str:
+    """With the links and names that the page shows where the model left its own marks for them."""
+    shown = {
+        _text(_get(reference, "matched_text", str)): _get(reference, "alt", str)
+        for reference in _get(metadata, "content_references", list)
+    }
+
+    def instead(found: re.Match[str]) -> str:
+        said = shown.get(found[0]) or _named(*found.groups())
+        if not said:
+            left_out["references"] += 1
+        return said
+
+    return REFERENCE.sub(instead, text)
+
+
+def _named(kind: str, what: str) -> str:
+    """What a mark says itself; nothing where it is only the number of a source."""
+    if kind == "url":
+        return what.partition("\ue202")[0]
+    if kind == "entity":
+        try:
+            found = json.loads(what)
+        except (ValueError, RecursionError):
+            return ""
+        return _text(found[1]) if isinstance(found, list) and len(found) > 1 else ""
     return ""
 
 

@@ -185,6 +185,19 @@ def test_what_follows_a_hidden_message_follows_the_one_before_it() -> None:
     assert whole.conversation.tip_id == first.id
 
 
+def test_sources_and_names_are_as_the_page_shows_them() -> None:
+    cited = "\ue200cite\ue202turn0search1\ue202turn0search4\ue201"
+    said = f'Iron {cited}, by \ue200entity\ue202["people", "Ada", 0]\ue201 and \ue200url\ue202Bob\ue202turn1\ue201'
+    rest = "\ue200cite\ue202turn9\ue201\ue200entity\ue202[broken\ue201."
+    answer = node(None, "assistant", f"{said}{rest}")
+    answer["message"]["metadata"] = {
+        "content_references": [None, {"matched_text": cited, "alt": "([Iron age](https://example.org/iron))"}, {}]
+    }
+    found = chatgpt.conversation({"mapping": {"a": answer}})
+    assert [one.text for one in found.nodes] == ["Iron ([Iron age](https://example.org/iron)), by Ada and Bob."]
+    assert found.left_out == {"references": 2}
+
+
 def test_twins_are_two_messages() -> None:
     mapping = {"a": node(None, "user", "a"), "b": node("a", "assistant", "b"), "c": node("a", "assistant", "b")}
     assert len({message.id for message in made(mapping).messages}) == 3
