@@ -144,12 +144,14 @@ class _Logs:
     def _borrowed(self, payload: Mapping[str, Any]) -> str:
         """Text that is put together of fragments."""
         said = []
-        for piece in payload.get("text_ref") or [{"literal": payload.get("text") or ""}]:
+        pieces = payload.get("text_ref") or [{"literal": payload.get("text") or ""}]
+        for piece in filter(lambda piece: isinstance(piece, dict), pieces if isinstance(pieces, list) else []):
             if "literal" in piece:
                 said.append(str(piece["literal"]))
             else:
-                found = self._database.execute("SELECT content FROM fragments WHERE id = ?", (piece["fragment"],))
-                said.append((found.fetchone() or ("",))[0])
+                fragment = str(piece.get("fragment"))
+                found = self._database.execute("SELECT content FROM fragments WHERE id = ?", (fragment,))
+                said.append(str((found.fetchone() or ("",))[0]))
         return "".join(said)
 
     # ---- both --------------------------------------------------------------------------------------------------------
@@ -204,5 +206,8 @@ def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:
 
 
 def _decoded(payload: str | None) -> Mapping[str, Any]:
-    decoded = json.loads(payload) if payload else {}
+    try:
+        decoded = json.loads(payload) if payload else {}
+    except (ValueError, RecursionError):  # Of one part; the others can be read.
+        decoded = {}
     return decoded if isinstance(decoded, dict) else {}

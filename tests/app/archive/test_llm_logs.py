@@ -104,6 +104,18 @@ def test_an_upgraded_file_continues_what_was_imported_before(store: Store, tmp_p
     assert len(store.conversations()) == before
 
 
+@pytest.mark.parametrize(
+    "payload", ["{", "[]", '{"text_ref": 3}', '{"text_ref": [1, {"fragment": [2]}]}', "[" * 100_000]
+)
+def test_a_part_that_cannot_be_read_costs_no_other(store: Store, tmp_path: Path, payload: str) -> None:
+    path = logs(tmp_path, "0.36")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE parts SET text = NULL, payload = ? WHERE text = 'why?'", (payload,))
+    outcomes = [result.outcome for result in read(store, path).results]
+    assert outcomes and set(outcomes) == {"new"}
+    assert [WHY[1][1] in hit.message.text for hit in store.search("permissions")] == [True]
+
+
 def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
     path = logs(tmp_path, "0.26")
     path.write_bytes(path.read_bytes()[:3000])
