@@ -179,6 +179,11 @@ def decode(data: bytes, name: str) -> list[msgspec.Raw]:
 def conversation(raw: msgspec.Raw) -> Whole:
     """Raises `Unsuitable` for what could not be stored as it says."""
     try:
+def checked(whole: Whole) -> Whole:
+    """A conversation that did not come as JSON, held to the same. Raises `Unsuitable`."""
+    return conversation(msgspec.Raw(msgspec.json.encode(_record(whole))))
+
+
         record = msgspec.json.decode(raw, type=ConversationRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unsuitable(_plain(error)) from None

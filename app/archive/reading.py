@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -123,9 +124,9 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}. Check its name and permissions.") from None
-    except (zipfile.BadZipFile, zlib.error, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "encrypted" not in str(error):
-            raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        if type(error) is RuntimeError and "encrypted" not in str(error):
+            raise  # A kind of compression that is not known is another kind of it.
         raise Unreadable(f"{path} is damaged or locked ({error}); download it again.") from None
     except sqlite3.Error as error:
         raise Unreadable(f"{path} cannot be read ({error}); close the program that uses it, or take a copy.") from None
@@ -225,8 +226,12 @@ def _from_outrider(copied: Path, path: Path) -> Iterator[Found]:
         raise Unreadable(str(error).replace(str(copied), str(path))) from None
     with closing(store):
         for conversation in reversed(store.conversations()):
-            yield Found(conversation.title, partial(_stored, store, conversation.id))
+            yield Found(str(conversation.title), partial(_stored, store, conversation.id))
 
 
 def _stored(store: Store, conversation_id: str) -> tuple[Whole, Counter[str]]:
-    return store.whole(conversation_id), Counter()
+    """As far as our own JSON could hold it: a database, too, may have been made by somebody else to do harm."""
+    try:
+        return format.checked(store.whole(conversation_id)), Counter()
+    except (StorageError, msgspec.MsgspecError, struct.error, TypeError, ValueError):
+        raise Unsuitable("its rows cannot be read; the database is damaged") from None

@@ -18,6 +18,7 @@ from app.archive import format
 from app.archive.errors import Unreadable
 from app.archive.reading import import_file
 from app.archive.writing import every_conversation, export_conversations
+from app.archive.moving import told
 from app.config import Settings
 from storage import Store
 from storage.migrations import MIGRATIONS
@@ -216,6 +217,36 @@ def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) ->
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         database = Sqlite(connection)
         MIGRATIONS.apply(database, stop_before="m003_memory")
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE conversations SET created = '<img src=x>'",
+        "UPDATE conversations SET updated = '2026' || char(27) || ']52;c;aGk=' || char(7)",
+        "UPDATE conversations SET title = x'ff', created = ''",
+        "UPDATE messages SET created = '<script>'",
+        "UPDATE messages SET stats = 'no json'",
+        """UPDATE messages SET stats = '{"\u001b[2J": 1}'""",
+        "UPDATE messages SET provenance = 'vd', tokens = 'abcdefgh'",
+        "UPDATE messages SET text = CAST(x'ff' AS TEXT)",
+        "UPDATE messages SET role = 'root'",
+        "UPDATE queue SET id = char(155) || '2J' || key",
+    ],
+)
+def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_path: Path, harm: str) -> None:
+    a_conversation(store)
+    store.close()
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute(harm)
+        connection.commit()
+    report = import_file(other, store.path)
+    assert [result.outcome for result in report.results] == ["failed"] and other.conversations() == []
+    assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
+    assert list(told(report, store.path))
+
+
         time = "2026-01-01T00:00:00.000+00:00"
         database.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)", (time,) * 2
