@@ -54,9 +54,9 @@ class Put:
     """It was not there; some of its messages were not, or had been deleted; or all of it was."""
     messages: int
     """How many were added or brought back."""
-    queued: int
-    """How many of what waited wait again. What an older state of a conversation waited for may be answered by now, so
-    only a new one brings its queue."""
+    queued: tuple[str, ...]
+    """Ids of what waits again, in its order. What an older state of a conversation waited for may be answered by now,
+    so only a new one brings its queue."""
     renamed: bool
     """Its ids were taken by something else, or a copy was asked for."""
 
@@ -112,20 +112,20 @@ class Importing(Database):
                 database.execute(
                     "UPDATE conversations SET tip_id = ? WHERE id = ?", (conversation.tip_id, conversation.id)
                 )
-                _enqueue(database, whole.queue)
-                return Put(conversation.id, "new", len(whole.messages), len(whole.queue), renamed)
+                queued = _enqueue(database, whole.queue)
+                return Put(conversation.id, "new", len(whole.messages), queued, renamed)
             from_bin, restored = _restore(database, whole)
             rows = database.execute("SELECT id FROM messages WHERE conversation_id = ?", (known.id,))
             here = {message_id for (message_id,) in rows}
             missing = [message for message in whole.messages if message.id not in here]
             if not missing and not restored and not from_bin:
-                return Put(known.id, "same", 0, 0, renamed)
+                return Put(known.id, "same", 0, (), renamed)
             _insert(database, missing)
             database.execute(
                 "UPDATE conversations SET tip_id = ?, updated = max(updated, ?) WHERE id = ?",
                 (_later_tip(known, whole), conversation.updated, known.id),
             )
-            return Put(known.id, "added", len(missing) + restored, 0, renamed)
+            return Put(known.id, "added", len(missing) + restored, (), renamed)
 
 
 def _restore(database: Sqlite, whole: Whole) -> tuple[bool, int]:
@@ -202,19 +202,22 @@ def _insert(database: Sqlite, messages: Iterable[Message]) -> None:
     )
 
 
-def _enqueue(database: Sqlite, queue: Iterable[Queued]) -> None:
+def _enqueue(database: Sqlite, queue: Iterable[Queued]) -> tuple[str, ...]:
+    ids: list[str] = []
     for queued in queue:
         taken = database.execute("SELECT 1 FROM queue WHERE id = ?", (queued.id,)).fetchone()
+        ids.append(new_id() if taken else queued.id)
         database.execute(
             "INSERT INTO queue (id, conversation_id, text, message_id, created) VALUES (?, ?, ?, ?, ?)",
             (
-                new_id() if taken else queued.id,
+                ids[-1],
                 queued.conversation_id,
                 queued.text if queued.message_id is None else None,
                 queued.message_id,
                 queued.created,
             ),
         )
+    return tuple(ids)
 
 
 def _well_formed(whole: Whole) -> Whole:

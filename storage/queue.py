@@ -8,7 +8,7 @@ its row that answer's, in one transaction; the row goes in the transaction that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from storage.conversations import find_conversation, find_message, insert_message, insert_question, new_id, now
@@ -18,7 +18,7 @@ from storage.sqlite import Sqlite
 
 SELECT_QUEUED = """
     SELECT queue.id, queue.conversation_id, queue.message_id, coalesce(queue.text, question.text, '') AS text,
-        queue.created
+        queue.created, queue.key AS place
     FROM queue
     JOIN conversations ON conversations.id = queue.conversation_id
     LEFT JOIN messages AS answer ON answer.id = queue.message_id
@@ -49,6 +49,8 @@ class Queued:
     """The prompt, or the question of the answer."""
     created: str
     """UTC, ISO 8601."""
+    place: int = field(default=0, compare=False)
+    """What has a lower one is sent first, in whichever conversation. It says nothing else."""
 
     @property
     def kind(self) -> Literal["ask", "verify"]:

@@ -57,6 +57,8 @@ class QueueRecord(msgspec.Struct, omit_defaults=True):
     """A prompt that was not sent yet; or"""
     message: Id | None = None
     """an answer that the target is to verify."""
+    place: int = 0
+    """What has a lower one is sent first, in whichever conversation."""
 
 
 class ConversationRecord(msgspec.Struct):
@@ -135,6 +137,7 @@ def _record(whole: Whole) -> ConversationRecord:
                 created=queued.created,
                 text=queued.text if queued.message_id is None else None,
                 message=queued.message_id,
+                place=queued.place,
             )
             for queued in whole.queue
         ],
@@ -176,14 +179,14 @@ def decode(data: bytes, name: str) -> list[msgspec.Raw]:
     return archive.conversations
 
 
-def conversation(raw: msgspec.Raw) -> Whole:
-    """Raises `Unsuitable` for what could not be stored as it says."""
-    try:
 def checked(whole: Whole) -> Whole:
     """A conversation that did not come as JSON, held to the same. Raises `Unsuitable`."""
     return conversation(msgspec.Raw(msgspec.json.encode(_record(whole))))
 
 
+def conversation(raw: msgspec.Raw) -> Whole:
+    """Raises `Unsuitable` for what could not be stored as it says."""
+    try:
         record = msgspec.json.decode(raw, type=ConversationRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unsuitable(_plain(error)) from None
@@ -252,7 +255,7 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
 def _queued(record: QueueRecord, conversation_id: str) -> Queued:
     if (record.text is None) == (record.message is None):
         raise Unsuitable(f"{record.id} in its queue is neither a prompt nor an answer")
-    return Queued(record.id, conversation_id, record.message, record.text or "", record.created)
+    return Queued(record.id, conversation_id, record.message, record.text or "", record.created, record.place)
 
 
 def _plain(error: Exception) -> str:

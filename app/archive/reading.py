@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -75,6 +76,7 @@ def import_file(
     """
     with opened(path, store.path) as (kind, conversations):
         report = Report(kind)
+        places: list[tuple[int, str]] = []
         for found in conversations:
             try:
                 whole, left_out = found.read()
@@ -82,12 +84,17 @@ def import_file(
                 result = Result(found.title, "failed", problem=str(error))
             else:
                 put = store.put(whole, copy=again)
-                result = Result(whole.conversation.title, put.outcome, put.conversation_id, put.messages, put.queued)
+                places += zip((queued.place for queued in whole.queue), put.queued)
+                result = Result(
+                    whole.conversation.title, put.outcome, put.conversation_id, put.messages, len(put.queued)
+                )
                 if put.outcome != "same":
                     report.left_out += left_out
             report.results.append(result)
             if heard is not None:
                 heard(result)
+        if places:  # Prompts of several conversations wait in one queue.
+            store.order_queued([queued_id for _, queued_id in sorted(places, key=itemgetter(0))])
     return report
 
 

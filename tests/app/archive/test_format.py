@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,12 +14,13 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.archive import format
 from app.archive.errors import Unreadable
+from app.archive.moving import told
 from app.archive.reading import import_file
 from app.archive.writing import every_conversation, export_conversations
-from app.archive.moving import told
 from app.config import Settings
 from storage import Store
 from storage.migrations import MIGRATIONS
@@ -45,17 +47,20 @@ def test_import_of_export_is_the_same(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
 
         @settings(max_examples=25)
-        @given(TALKS)
-        def check(talks: list[Talk]) -> None:
+        @given(TALKS, st.integers())
+        def check(talks: list[Talk], seed: int) -> None:
             for identifier in every_conversation(source):
                 source.erase(identifier)
                 target.erase(identifier)
             fill(source, talks)
+            waiting = [queued.id for queued in source.queued()]
+            random.Random(seed).shuffle(waiting)
+            source.order_queued(waiting)
             report = import_file(target, exported(source, tmp_path / "all.json"))
             assert [result.outcome for result in report.results] == ["new"] * len(talks)
             assert by_id(target) == by_id(source)
             assert [found.id for found in target.conversations()] == [found.id for found in source.conversations()]
-            assert [queued.text for queued in target.queued()] != [] or source.queued() == []
+            assert [queued.id for queued in target.queued()] == waiting
 
         check()
 
@@ -212,11 +217,6 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
         assert rows(other) == rows(again)
 
 
-def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "outrider.db.before-m003_memory"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        database = Sqlite(connection)
-        MIGRATIONS.apply(database, stop_before="m003_memory")
 @pytest.mark.parametrize(
     "harm",
     [
@@ -247,6 +247,11 @@ def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_p
     assert list(told(report, store.path))
 
 
+def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "outrider.db.before-m003_memory"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = Sqlite(connection)
+        MIGRATIONS.apply(database, stop_before="m003_memory")
         time = "2026-01-01T00:00:00.000+00:00"
         database.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)", (time,) * 2
