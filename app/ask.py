@@ -211,7 +211,7 @@ def new_conversation(store: Store, question: str) -> str:
 def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
     if answered.done is not None:
         return OK
-    needs_verifier = settings.mode == "edge" or not draft
+    needs_verifier = settings.mode in ("edge", "hosted") or not draft
     unreachable = answered.failed is not None and answered.failed.code in ("unavailable", "incompatible")
     return UNREACHABLE if needs_verifier and unreachable else FAILED
 

@@ -6,6 +6,7 @@ Imports next to nothing: `outrider --version` comes through here too.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from app.config import Folders, Settings
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the system says where output goes to a file that takes no more."""
 
 
 def settings_with(**options: object) -> tuple[Settings, Folders]:
@@ -55,12 +58,21 @@ def guarded(command: Callable[[], object]) -> None:
         if isinstance(stream, io.TextIOWrapper):  # A terminal that is not UTF-8 gets a question mark, nobody a bug.
             stream.reconfigure(errors="replace")
     try:
-        command()
-        sys.stdout.flush()  # Here, where a reader that has gone is understood; at exit, Python would complain of it.
-    except BrokenPipeError:  # Whoever reads our stdout has seen enough; Python must not flush into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            command()
+        finally:  # Here, where a reader that has gone is understood; at exit, Python would complain of it.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # Whoever reads our stdout has seen enough.
+        _give_up_stdout()
         sys.exit(FAILED)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in NOT_WRITTEN and error.filename is None:
+            _give_up_stdout()
+            complain(f"The output could not be written to its end: {error.strerror}.")
+            sys.exit(FAILED)
         if (code := code_of(error)) is None:
             import logging
 
@@ -68,6 +80,11 @@ def guarded(command: Callable[[], object]) -> None:
             raise
         complain(str(error))
         sys.exit(code)
+
+
+def _give_up_stdout() -> None:
+    """Python must not flush into it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def code_of(error: Exception) -> int | None:

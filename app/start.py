@@ -25,9 +25,15 @@ def main() -> None:
 
         guarded(lambda: sys.exit(chat()))
     else:
-        from app.cli import main as commands
+        from app.ending import guarded
 
-        commands()
+        guarded(_command_line)  # Also while it is imported: an interrupt may come at any time.
+
+
+def _command_line() -> None:
+    from app.cli import main as commands
+
+    commands()
 
 
 if __name__ == "__main__":

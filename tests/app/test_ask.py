@@ -162,3 +162,46 @@ def test_json_output_escapes_what_a_terminal_would_obey(
     out = asking("--prompts", str(path)).stdout
     assert json.loads(out)["prompt"] == prompt
     assert not set("\x9b\u202e\x7f") & set(out)
+
+
+def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], tmp_path: Path) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        ran = subprocess.run(
+            [*COMMAND, "-"], cwd=REPOSITORY, env=environment, stdin=endless, capture_output=True, text=True,
+            check=False, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (2, "") and "piped in" in ran.stderr and "head" in ran.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", [["ask", "list files"], ["keys"], ["--version"]])
+def test_output_that_no_longer_fits_ends_in_a_sentence(
+    environment: dict[str, str], tmp_path: Path, command: list[str]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert ran.returncode == 1 and "could not be written to its end: No space left" in ran.stderr
+    assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
+    if "ask" in command:
+        ((question, answer),) = threads(tmp_path)
+        assert question.text == "list files" and answer.text
+
+
+def test_an_interrupt_while_it_is_still_loading_shows_no_traceback(environment: dict[str, str]) -> None:
+    interrupting = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['outrider', 'history']\n"
+        "from app.start import main; main()"
+    )
+    command = [sys.executable, "-c", interrupting]
+    ran = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

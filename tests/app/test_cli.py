@@ -155,7 +155,7 @@ def test_a_bad_config_file_is_named(outrider: Outrider, home: Path) -> None:
     assert asked.code == 2 and "config.toml" in asked.err and "tempreature" in asked.err
 
 
-@pytest.mark.parametrize("option", [["--mode", "edge"], ["--no-draft"]])
+@pytest.mark.parametrize("option", [["--mode", "edge"], ["--mode", "hosted"], ["--no-draft"]])
 def test_no_verifier_is_exit_3(outrider: Outrider, option: list[str]) -> None:
     asked = outrider("ask", "a", "--remote", NOBODY, *option)
     assert asked.code == 3
