@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from storage import Store
 
 Shell = Literal["bash", "zsh", "fish"]
+ZSH_REGISTERS = "compdef _outrider_completion outrider"
+ZSH_LOADED = f"""\
+if [[ $funcstack[1] == _outrider ]]; then
+  _outrider_completion "$@"
+else
+  {ZSH_REGISTERS}
+fi"""
+"""A file in `fpath` is itself the function that answers a press of the key; one that is sourced registers it."""
 MOST = 50
 """Candidates at once."""
 DESCRIPTION_LENGTH = 60
@@ -23,16 +31,20 @@ Candidates = list[tuple[str, str]]
 """Each with what it is."""
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="Whose completions.")]) -> None:
-    """Print a script that completes commands, options, conversations and more.
+def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Whose completions.")]) -> None:
+    """Print a script that completes commands, options, conversations and more. Once, where the folder is there:
 
-    For bash: outrider completion bash > ~/.local/share/bash-completion/completions/outrider
+    \b
+    outrider completion bash > ~/.local/share/bash-completion/completions/outrider
+    outrider completion zsh > ~/.zfunc/_outrider    # fpath+=~/.zfunc before compinit
+    outrider completion fish > ~/.config/fish/completions/outrider.fish
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     from app.start import COMPLETION
 
-    print(get_completion_script(prog_name="outrider", complete_var=COMPLETION, shell=shell))
+    script = get_completion_script(prog_name="outrider", complete_var=COMPLETION, shell=shell)
+    print(script.replace(ZSH_REGISTERS, ZSH_LOADED) if shell == "zsh" else script)
 
 
 def conversations(incomplete: str) -> Candidates:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.completing import UNSAFE
+from benchmarks.terminal import Terminal
 from storage import Store
 from tests.serving import REPOSITORY
 
@@ -95,6 +96,49 @@ def test_no_title_can_give_a_shell_orders(
     assert f'"{stored[0]}":"unpack a tarball"' in ran.stdout
     assert f'"{stored[1]}":"touch pwned touch pwned touch pwned 0 x"' in ran.stdout
     assert UNSAFE.sub("", "\"'\\$`;&|<>(){}[]*?~#!:=\n\x1b") == ""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize("way", ["in fpath", "sourced"])
+def test_zsh_completes_at_the_first_press_of_the_key_and_at_each_after_it(
+    environment: dict[str, str], tmp_path: Path, way: str
+) -> None:
+    functions = tmp_path / "functions"
+    functions.mkdir()
+    script = subprocess.run(["outrider", "completion", "zsh"], env=environment, capture_output=True, check=True).stdout
+    (functions / "_outrider").write_bytes(script)
+    first, then = (f"fpath=({functions} $fpath);", "") if way == "in fpath" else ("", f"source {functions}/_outrider;")
+    begin = f"PS1='ready> '; {first} autoload -Uz compinit; compinit -u -d {tmp_path}/dump; {then} echo set''up\r"
+    with Terminal(["zsh", "-f", "-i"], environment=environment, folder=tmp_path) as terminal:
+        terminal.type(begin)
+        terminal.wait_for("setup")
+        terminal.wait_for(lambda: terminal.text.rpartition("setup")[2].count("ready>") > 0)
+        terminal.type("outrider doct\t")
+        terminal.wait_for("outrider doctor")
+        terminal.type("--js\t")
+        terminal.wait_for("--json")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_is_offered_commands_options_and_what_is_stored(
+    environment: dict[str, str], tmp_path: Path, stored: tuple[str, str, str]
+) -> None:
+    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    folder = tmp_path / "config" / "fish" / "completions"
+    folder.mkdir(parents=True)
+    script = subprocess.run(["outrider", "completion", "fish"], env=environment, capture_output=True, check=True).stdout
+    (folder / "outrider.fish").write_bytes(script)
+
+    def offered(line: str) -> set[str]:
+        ran = subprocess.run(
+            ["fish", "-c", 'complete -C "$argv"', line],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return {found.partition("\t")[0] for found in ran.stdout.splitlines()}
+
+    assert offered("outrider doct") == {"doctor"}
+    assert offered("outrider doctor --js") == {"--json"}
+    assert offered("outrider verify ") == set(stored[:2])
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
