@@ -46,11 +46,11 @@ def program() -> Finding:
 
 def folders_of(folders: Folders) -> Iterator[Finding]:
     """Whether each can be written to; none is created."""
-    parts = (("data", folders.data), ("settings", folders.config), ("cache", folders.cache), ("log", folders.logs))
+    parts = (("data", folders.data), ("settings", folders.config), ("log", folders.logs))
     wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
     for what, path, reason in wrong:
         advice = "make it writable, or set OUTRIDER_HOME to a folder that is"
-        lost = {"log": "nothing is logged", "cache": "nothing is cached", "settings": "no remote can be kept"}
+        lost = {"log": "nothing is logged", "settings": "no remote can be kept"}
         text = f"the folder of the {what} {path} cannot be written to ({reason}); {advice}"
         yield Finding(
             "broken" if what == "data" else "warning", "folders", f"{text}; {lost.get(what, 'nothing works')}"

@@ -1,6 +1,6 @@
 """Settings: typed, read from a TOML file in the platform's config folder, overridden by `OUTRIDER_*` variables.
 
-`OUTRIDER_HOME` moves config, data and cache under one folder. The command line overrides both, through
+`OUTRIDER_HOME` moves config, data and logs under one folder. The command line overrides both, through
 `Settings.replaced`, so that every value passes the same checks wherever it came from.
 """
 
@@ -115,7 +115,6 @@ class Folders:
 
     config: Path
     data: Path
-    cache: Path
     logs: Path
 
     @property
@@ -135,11 +134,11 @@ class Folders:
         """Under `OUTRIDER_HOME` where that is set, else where the platform keeps such things."""
         if home := environment.get("OUTRIDER_HOME"):
             root = Path(home).expanduser().absolute()
-            return cls(root / "config", root / "data", root / "cache", root / "logs")
+            return cls(root / "config", root / "data", root / "logs")
         from platformdirs import PlatformDirs
 
         platform = PlatformDirs("outrider", appauthor=False)
-        return cls(platform.user_config_path, platform.user_data_path, platform.user_cache_path, platform.user_log_path)
+        return cls(platform.user_config_path, platform.user_data_path, platform.user_log_path)
 
 
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -58,7 +58,9 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
         yield Finding("ok", "settings", written)
     except ConfigError as error:
         yield Finding("broken", "settings", str(error))
-        settings = Settings()
+        settings = _of_command_line(options)
+    if settings.keys:
+        yield _keys(settings)
     for finding in _local(folders, settings):
         yield finding
     if settings.drafter_runtime == "onnx" and importlib.util.find_spec("onnxruntime") is None:
@@ -71,6 +73,24 @@ async def _findings(options: Mapping[str, object]) -> AsyncIterator[Finding]:
     if drafter is not None and settings.mode != "offline":
         async for finding in _verifier(settings, folders, drafter):
             yield finding
+
+
+def _of_command_line(options: Mapping[str, object]) -> Settings:
+    """The defaults with what was asked for, where that can be used: the other parts are looked at all the same."""
+    try:
+        return Settings().replaced(options, "the command line")
+    except ConfigError:
+        return Settings()
+
+
+def _keys(settings: Settings) -> Finding:
+    """The remapped keys. The screen knows them, and is loaded where there are any."""
+    from app.tui.keys import checked
+
+    try:
+        return Finding("ok", "keys", f"{len(checked(settings.keys))} of the screen's are remapped")
+    except ConfigError as error:
+        return Finding("broken", "keys", str(error))
 
 
 def _local(folders: Folders, settings: Settings) -> Iterator[Finding]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs import windows
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
+from platformdirs.windows import Windows
 
 from app.config import ConfigError, Folders, Settings, load_settings
 
@@ -21,13 +26,43 @@ def write(folders: Folders, text: str) -> None:
 
 def test_home_holds_everything(tmp_path: Path) -> None:
     folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
-    assert {folders.config, folders.data, folders.cache} == {tmp_path / name for name in ("config", "data", "cache")}
-    assert folders.database.parent == folders.data
+    assert (folders.config, folders.data, folders.logs) == (tmp_path / "config", tmp_path / "data", tmp_path / "logs")
+    assert folders.database.parent == folders.data and folders.log.parent == folders.logs
 
 
-def test_platform_folders_without_home() -> None:
+def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     folders = Folders.locate({})
-    assert all("outrider" in str(path) for path in (folders.config, folders.data, folders.cache))
+    assert folders.settings == tmp_path / "config/outrider/config.toml"
+    assert folders.database == tmp_path / "data/outrider/outrider.db"
+    assert folders.log == tmp_path / "state/outrider/log/outrider.log"
+
+
+@pytest.mark.parametrize(
+    ("platform", "config", "data", "logs"),
+    [
+        (Unix, ".config/outrider", ".local/share/outrider", ".local/state/outrider/log"),
+        (MacOS, *["Library/Application Support/outrider"] * 2, "Library/Logs/outrider"),
+        (Windows, *["AppData/Local/outrider"] * 2, "AppData/Local/outrider/Logs"),
+    ],
+)
+def test_folders_of_each_platform(
+    platform: type, config: str, data: str, logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/settings.md has them."""
+    monkeypatch.setattr(platformdirs, "PlatformDirs", platform)
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(windows, "get_win_folder", windows.get_win_folder_from_env_vars)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "AppData/Local"))
+    found = Folders.locate({})
+    assert [Path(str(path).replace("\\", "/")) for path in (found.config, found.data, found.logs)] == [
+        tmp_path / config, tmp_path / data, tmp_path / logs,
+    ]  # fmt: skip
 
 
 def test_defaults_without_a_file(folders: Folders) -> None:

@@ -77,6 +77,26 @@ def test_settings(outrider: Outrider, home: Path, text: str, says: str) -> None:
     assert "✓ drafter" in found.out, "the other parts are looked at all the same"
 
 
+def test_broken_settings_do_not_change_what_is_looked_at(outrider: Outrider, home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text("mode = ")
+    found = outrider("doctor", "--remote", "http://127.0.0.1:9")
+    assert found.code == 1 and "nothing listens at 127.0.0.1:9" in said(found, "verifier")
+
+
+@pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f5"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
+def test_remapped_keys(outrider: Outrider, home: Path, keys: str, mark: str) -> None:
+    assert said(outrider("doctor"), "keys") == ""
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(f"[keys]\n{keys}\n")
+    found = outrider("doctor")
+    assert found.code == (0 if mark == "✓" else 1)
+    if mark == "✗":
+        assert "chat.n" in found.out or "keys" in said(found, "settings")
+    else:
+        assert found.out.count("✓ keys") == 1
+
+
 def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path) -> None:
     home.mkdir()
     (home / "logs").write_text("in the way")
