@@ -20,7 +20,7 @@ def export(
     conversations: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID]...",
+            metavar="ID",
             help="As `outrider history` lists it. Default: the last.",
             autocompletion=completing.conversations,
         ),
@@ -56,7 +56,7 @@ def export(
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What it is, is told by what is in it.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What it is, is told by what is in it.")],
     again: Annotated[
         bool, typer.Option("--again", help="Import copies of conversations that are there already, too.")
     ] = False,

@@ -14,7 +14,7 @@ LOOK_SECONDS = 0.5
 
 
 def log(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="The last so many.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="The last so many.")] = 50,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl+C.")] = False,
     path: Annotated[bool, typer.Option("--path", help="Print where it is instead.")] = False,
 ) -> None:

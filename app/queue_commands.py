@@ -9,7 +9,10 @@ import typer
 from app import completing
 from app.command import Remote, Token, run, settings_with
 
-queue_commands = typer.Typer(help="What waits for the verifier: list, send, edit, remove.", rich_markup_mode=None)
+queue_commands = typer.Typer(
+    help="List what waits for the verifier: id, conversation, ask or verify, text; or send, edit, remove.",
+    rich_markup_mode=None,
+)
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completing.queued)
 ]
@@ -34,7 +37,7 @@ def send(remote: Remote = None, token: Token = None) -> None:
 
 
 @queue_commands.command("edit")
-def edit(queued: Id, text: Annotated[str, typer.Argument(help="What to ask instead.")]) -> None:
+def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
     """Replace the text of a prompt that was not sent yet."""
     from app.later import replace
 
@@ -55,7 +58,9 @@ def verify(
     conversation: Annotated[
         str | None,
         typer.Argument(
-            help="As `outrider history` lists it. Default: the last.", autocompletion=completing.conversations
+            metavar="ID",
+            help="As `outrider history` lists it. Default: the last.",
+            autocompletion=completing.conversations,
         ),
     ] = None,
     remote: Remote = None,

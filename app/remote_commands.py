@@ -23,7 +23,12 @@ UNREACHABLE = 3
 remote_commands = typer.Typer(
     help="Servers that answer from elsewhere: add, list, use, test, remove.", rich_markup_mode=None
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=completing.known_remotes)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="What it is called here, as in --remote NAME.", autocompletion=completing.known_remotes
+    ),
+]
 TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read its token from stdin.")]
 
 
@@ -40,7 +45,9 @@ def add(
     kind: Annotated[
         Literal["auto", "verifier", "openai"], typer.Option("--kind", help="auto: found out by asking.")
     ] = "auto",
-    model: Annotated[str | None, typer.Option("--model", help="Of an OpenAI-compatible server.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Of an OpenAI-compatible server.")
+    ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
         str | None, typer.Option("--token-env", metavar="VARIABLE", help="Its token is in this variable.")
@@ -49,7 +56,9 @@ def add(
     cert: Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Client certificate.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its key, if it is not there too.")] = None,
     proxy: Annotated[str | None, typer.Option("--proxy", metavar="URL", help="http:// or socks5://")] = None,
-    connect_timeout: Annotated[float | None, typer.Option("--connect-timeout", metavar="SECONDS")] = None,
+    connect_timeout: Annotated[
+        float | None, typer.Option("--connect-timeout", metavar="SECONDS", help="Longest time to connect, with TLS.")
+    ] = None,
     read_timeout: Annotated[
         float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Silence that ends an answer.")
     ] = None,
@@ -106,7 +115,12 @@ def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a li
 
 @remote_commands.command("use")
 def use(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", autocompletion=completing.known_remotes)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="As `outrider remote list` names it.", autocompletion=completing.known_remotes
+        ),
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="Back to the bundled verifier.")] = False,
 ) -> None:
     """Choose the one that answers where no --remote is given."""

@@ -7,6 +7,7 @@ A test holds `docs/outrider.1` against what this writes; read it with `man -l do
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -18,30 +19,40 @@ sys.path.insert(0, str(ROOT))
 
 import typer  # noqa: E402
 
+from app import config  # noqa: E402
 from app.cli import cli  # noqa: E402
 from app.config import PREFIX, Settings  # noqa: E402
+from app.version import version_line  # noqa: E402
 
 PAGE = ROOT / "docs" / "outrider.1"
 EXIT_CODES = (
     (0, "Done."),
-    (1, "It failed; stderr says why."),
+    (1, "It failed; stderr says why. Without a word: whoever read its output has gone."),
     (2, "The command line or the settings are wrong."),
-    (3, "No verifier could be reached, and one was needed."),
+    (3, "Nothing could be reached, and something was needed: --mode edge or hosted, --no-draft, verify, queue send, "
+     "remote test."),
     (130, "Interrupted; what was answered by then is stored."),
-)
+)  # fmt: skip
 EXAMPLES = (
     ("outrider", "Open the chat."),
     ('outrider ask "how do I unpack a tar archive"', "One answer on stdout."),
-    ('git diff | outrider ask "write a commit message"', "What is piped in is appended to the question."),
+    ('cat error.log | outrider ask "which command shows only these lines?"', "Piped text is appended to the question."),
     ('outrider ask -c "and for zip?"', "Go on with the last conversation."),
+    ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),
+    ("outrider remote add office https://verifier.example:8000", "Name a server; its token is asked for."),
     ("outrider doctor", "Find out what is wrong."),
 )
 FILES = (
-    ("config.toml", "Settings, in the folder of configuration."),
-    ("outrider.db", "Everything that was said, in the folder of data."),
+    ("config.toml", "Settings, in the folder of configuration: on Linux ~/.config/outrider, on macOS "
+     "~/Library/Application Support/outrider, on Windows %LOCALAPPDATA%\\outrider."),
+    ("remotes.toml, tokens.json", "Named servers, beside it; tokens where there is no keyring."),
+    ("outrider.db", "Everything that was said, in the folder of data: on Linux ~/.local/share/outrider, on others the "
+     "same as above."),
     ("outrider.log", "What the program did; `outrider log --path` prints where."),
-)
+)  # fmt: skip
 TYPERS_OWN = ("--install-completion", "--show-completion")
+TYPES = re.compile(r" <(str|int|float|path|int range|float range|list\[\w+\])>$")
+"""Of Python: a reader of the page is helped by none of them."""
 
 
 def page() -> str:
@@ -49,7 +60,7 @@ def page() -> str:
     root = typer.main.get_command(cli)
     out = [
         '.\\" Written by docs/manpage.py from the commands; change those.',
-        ".TH OUTRIDER 1",
+        f'.TH OUTRIDER 1 "" "{version_line()}" "User Commands"',
         ".SH NAME",
         f"outrider \\- {text(summary(root.help).rstrip('.'))}",
         ".SH SYNOPSIS",
@@ -58,23 +69,58 @@ def page() -> str:
         ".SH DESCRIPTION",
         text(root.help or ""),
         "Without a command it opens the chat.",
+        ".SH OPTIONS",
+        *entry("--version", "Print which version this is."),
+        *entry("--help", "Of any command: what it does, and its options."),
+        *entry("--install-completion, --show-completion", "Completion for the shell that this runs in."),
         ".SH COMMANDS",
     ]
     for path, command in commands(root, "outrider"):
         out += described(path, command)
     out += [".SH EXIT STATUS"]
     for code, meaning in EXIT_CODES:
-        out += [".TP", f".B {code}", text(meaning)]
-    out += [".SH ENVIRONMENT", ".TP", ".B OUTRIDER_HOME", "One folder for settings, data, cache and log."]
-    out += [".TP", f".B {PREFIX}\\fINAME\\fR", "Any setting, its name in capitals: "]
-    out += [text(", ".join(name for name in Settings.__struct_fields__) + ".")]
+        out += entry(str(code), meaning)
+    out += [".SH SETTINGS", text(f"In config.toml, or as a variable: {PREFIX} and the name in capitals.")]
+    for name, default, meaning in settings():
+        out += entry(f"{name} = {default}" if default else name, meaning)
+    out += [".SH ENVIRONMENT", *entry("OUTRIDER_HOME", "One folder for settings, data and log.")]
+    out += entry(f"{PREFIX}TOKEN", "Bearer token for an address given by --remote, and for a remote without a token.")
+    out += entry("VISUAL, EDITOR", "What Ctrl+G in the chat opens.")
+    out += entry("NO_COLOR", "Draws the screen without colours.")
     out += [".SH FILES"]
     for name, meaning in FILES:
-        out += [".TP", f".I {text(name)}", text(meaning)]
+        out += entry(name, meaning, "I")
     out += [".SH EXAMPLES"]
     for line, meaning in EXAMPLES:
-        out += [".TP", f".B {text(line)}", text(meaning)]
+        out += entry(line, meaning)
     return "\n".join(out) + "\n"
+
+
+def entry(term: str, meaning: str, font: str = "B") -> list[str]:
+    quoted = text(term).replace('"', "\\(dq")  # A macro would take its arguments apart there.
+    return [".TP", f".{font} {quoted}", text(meaning)]
+
+
+def settings() -> Iterator[tuple[str, str, str]]:
+    """Name, default as TOML has it (empty: none that reads the same everywhere), and what `Settings` says about it."""
+    tree = ast.parse(Path(config.__file__).read_text(encoding="utf-8"))
+    (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
+    for field, says in zip(body, body[1:]):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            assert isinstance(says, ast.Expr) and isinstance(says.value, ast.Constant), field.target.id
+            meaning = str(says.value.value).replace("None:", "left out:")
+            yield field.target.id, toml(getattr(Settings(), field.target.id)), meaning
+
+
+def toml(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() if not Path(value).is_absolute():
+            return f'"{value}"'
+        case int() | float():
+            return str(value)
+    return ""
 
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -91,14 +137,18 @@ def described(path: str, command: Any) -> list[str]:
     params = [one for one in command.params if not getattr(one, "hidden", False)]
     arguments = [one for one in params if one.param_type_name == "argument"]
     options = [one for one in params if one.param_type_name == "option" and one.opts[0] not in TYPERS_OWN]
-    shown = "".join(f" \\fI{text(piece)}\\fR" for one in arguments for piece in one.get_usage_pieces(context))
+    pieces = [re.sub(r"[{}]", "", piece) for one in arguments for piece in one.get_usage_pieces(context)]
+    shown = "".join(f" \\fI{text(piece)}\\fR" for piece in pieces)
     out = [f".SS {text(path)}{' [OPTION]...' if options else ''}{shown}"]
     for number, paragraph in enumerate((command.help or "").strip().split("\n\n")):
-        out += [".PP"] * (number > 0) + [text(paragraph)]
+        if paragraph.startswith("\b"):  # Lines that stay as they are.
+            out += [".PP", ".nf", *(text(line) for line in paragraph[1:].strip().split("\n")), ".fi"]
+        else:
+            out += [".PP"] * (number > 0) + [text(paragraph)]
     for one, font in [(one, "I") for one in arguments] + [(one, "B") for one in options]:
         record = one.get_help_record(context)
-        if record is not None and record[1]:
-            out += [".TP", f".{font} {text(record[0])}", text(record[1])]
+        if record is not None:
+            out += entry(TYPES.sub("", record[0]), record[1].replace("  [", " [").replace("[required]", ""), font)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import pytest
 import typer
 
 from app.cli import cli
-from docs.manpage import PAGE, commands, page, text
+from app.config import Settings
+from docs.manpage import PAGE, commands, entry, page, settings, text
 
 
 def test_it_is_current() -> None:
@@ -21,6 +23,28 @@ def test_every_command_has_a_section() -> None:
     sections = re.findall(r"^\.SS (outrider [a-z ]*[a-z])", page(), re.MULTILINE)
     paths = [path for path, _ in commands(typer.main.get_command(cli), "outrider")]
     assert sections == paths and {"outrider ask", "outrider history search", "outrider queue"} <= set(paths)
+
+
+def test_every_option_and_argument_is_there_with_what_it_is() -> None:
+    root = typer.main.get_command(cli)
+    for path, command in commands(root, "outrider"):
+        section = re.split(r"^\.S[SH] ", page().partition(f"\n.SS {path}")[2], maxsplit=1, flags=re.MULTILINE)[0]
+        for one in command.params:
+            name = text(one.opts[-1] if one.param_type_name == "option" else one.metavar or one.name)
+            (meaning,) = re.findall(rf"^\.[BI] .*{re.escape(name)}.*\n(.*)$", section, re.MULTILINE)[:1]
+            assert meaning.strip(), f"{path} {name} has no help"
+    assert not re.search(r"<(str|int|float|path|.* range|list.*)>", page())
+    assert "\\-\\-version" in page()
+
+
+def test_every_setting_is_there_with_its_default() -> None:
+    assert [name for name, _, _ in settings()] == list(Settings.__struct_fields__)
+    assert ("max_tokens", "512", "Longest answer, in tokens.") in list(settings())
+    assert not [default for _, default, _ in settings() if "/" in default], "no folder of this machine"
+
+
+def test_an_example_keeps_its_quotes() -> None:
+    assert entry('ask "a b"', "c")[1] == ".B ask \\(dqa b\\(dq"
 
 
 def test_text_gives_the_typesetter_no_orders() -> None:
@@ -34,3 +58,11 @@ def test_it_is_typeset_without_a_warning() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     shown = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", ran.stdout)
     assert ran.stderr == "" and "EXIT STATUS" in shown and "outrider doctor" in shown
+    assert 'outrider ask "how do I unpack a tar archive"' in shown
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_man_shows_it_without_a_warning() -> None:
+    command = ["man", "--warnings", "-l", str(PAGE)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "MANWIDTH": "80"})
+    assert ran.stderr == "" and "Without a command it opens the chat." in ran.stdout
