@@ -179,10 +179,17 @@ def open_store(folder: Path) -> Store:
 
 
 async def wait_until(pilot: Pilot[None], predicate: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Lets the application run until `predicate` holds."""
+    """Lets the application run until `predicate` holds; a place that is not there yet is waited for too."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    while not predicate():
+
+    def holds() -> bool:
+        try:
+            return predicate()
+        except IndexError:
+            return False
+
+    while not holds():
         if loop.time() > deadline:
             raise AssertionError(f"still not so after {seconds} s: {predicate}")
         await pilot.pause(0.02)
