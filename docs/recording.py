@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-QUESTION = "examples of curl"
+QUESTION = "examples of ffmpeg"
 CUT_AFTER = 120
 """Characters."""
 PATIENCE_SECONDS = 60.0
@@ -128,11 +128,11 @@ async def record() -> Recording:
     from docs.screenshot import verifier
 
     recording = Recording()
-    process, port = await verifier()
     profile = LinkProfile(name="slow", rtt_ms=250, jitter_ms=10, up_mbps=4, down_mbps=8)
     with tempfile.TemporaryDirectory() as home:
         folders = Folders.locate({"OUTRIDER_HOME": home})
         async with (
+            verifier() as port,
             FaultProxy([port]) as faults,
             Emulator(profile, "127.0.0.1", faults.port) as line,
             open_assistant(Settings(remote=line.url, mode="auto"), folders) as assistant,
@@ -174,8 +174,6 @@ async def record() -> Recording:
                 await until(lambda: not turn.running)
                 await pilot.pause(EVERY_SECONDS)
                 picture()
-    process.terminate()
-    await process.wait()
     return recording
 
 

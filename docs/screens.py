@@ -11,14 +11,14 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "docs"))
-import screenshot  # noqa: E402
 
-screenshot.DELAY_SECONDS = 0.02
+from docs.screenshot import Relay, ask, verifier  # noqa: E402
+
+LATE_SECONDS = 0.02
+SEARCHED = "file"
 CONVERSATIONS = (
     ("how do I unpack a tar.gz file", "and list what is in it?"),
     ("show disk usage of a folder",),
@@ -26,19 +26,6 @@ CONVERSATIONS = (
     ("examples of curl", "list hidden files"),
 )
 WIDE = (128, 34)
-
-
-async def ask(pilot: Any, screen: Any, question: str) -> None:
-    """Type a question, and wait for its whole answer."""
-    from app.tui.widgets.prompt import Prompt
-    from app.tui.widgets.transcript import Transcript
-
-    turns = screen.query_one(Transcript).turns
-    before = len(turns)
-    screen.query_one(Prompt).write(question)
-    await pilot.press("enter")
-    while len(turns) == before or turns[-1].running or screen.live is not None:
-        await pilot.pause(0.05)
 
 
 async def pictures(folder: Path) -> None:
@@ -49,11 +36,14 @@ async def pictures(folder: Path) -> None:
     from app.tui.widgets.conversation_list import ConversationList
 
     folder.mkdir(parents=True, exist_ok=True)
-    process, port = await screenshot.verifier()
-    server = await screenshot.relay(port)
-    settings = Settings(remote=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", mode="edge")
     with tempfile.TemporaryDirectory() as home:
-        async with open_assistant(settings, Folders.locate({"OUTRIDER_HOME": home})) as assistant:
+        async with (
+            verifier() as port,
+            Relay(port, LATE_SECONDS).listening() as relay,
+            open_assistant(
+                settings := Settings(remote=relay.url, mode="edge"), Folders.locate({"OUTRIDER_HOME": home})
+            ) as assistant,
+        ):
             app = OutriderApp(assistant, settings)
             async with app.run_test(size=WIDE) as pilot:
                 screen = app.screen
@@ -66,19 +56,15 @@ async def pictures(folder: Path) -> None:
                         await ask(pilot, screen, question)
                 await pilot.press("f3", "alt+up", "alt+up")
                 await pilot.pause(0.5)
-                (folder / "panel.svg").write_text(app.export_screenshot(title="outrider"))
+                (folder / "panel.svg").write_text(app.export_screenshot(title="outrider"), encoding="utf-8")
                 await pilot.press("f3", "escape", "ctrl+f")
                 await pilot.pause(0.5)
-                await pilot.press(*"file")
+                await pilot.press(*SEARCHED)
                 found = screen.query_one(ConversationList)
                 while "\n" not in str(found.options[0].prompt):
                     await pilot.pause(0.05)
                 await pilot.pause(0.3)
-                (folder / "search.svg").write_text(app.export_screenshot(title="outrider"))
-    server.close()
-    assert process.stdin is not None
-    process.stdin.close()
-    await process.wait()
+                (folder / "search.svg").write_text(app.export_screenshot(title="outrider"), encoding="utf-8")
 
 
 if __name__ == "__main__":

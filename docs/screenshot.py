@@ -1,50 +1,99 @@
-"""Take the README's picture: the real screen, drafter and verifier, in the middle of an answer over a slow line.
+"""Take the README's picture, dark and light: the real screen, drafter and verifier, in the middle of an answer.
 
     python docs/screenshot.py [OUT.svg]
 
-A relay holds every byte back for 200 ms each way, so that drafted text is still waiting for its verdict.
+Some conversations are there already, each really had. For the last answer a relay holds every byte back for 200 ms each
+way, so that drafted text is still waiting for its verdict. The light one lies beside the other, as `OUT-light.svg`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-DELAY_SECONDS = 0.2
-QUESTION = "examples of curl"
+LATE_SECONDS = 0.2
+EARLIER = (
+    "show disk usage of a folder",
+    "find files larger than 100 MB",
+    "undo the last git commit",
+    "which port is open",
+)
+FIRST = "how do I unpack a .tar.gz file?"
+QUESTION = "examples of ffmpeg"
+SIZE = (112, 32)
+SOLID, GHOST = 230, 40
+"""Least characters of each kind."""
 
 
-async def relay(port: int) -> asyncio.Server:
-    """A TCP server that passes everything on to `port`, late."""
+class Relay:
+    """A TCP server that passes everything on to `port`, each piece `delay` seconds late."""
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, port: int, delay: float = 0.0) -> None:
+        self._to = port
+        self.delay = delay
+        self.port = 0
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Relay]:
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # As the program ends; asyncio would complain of it.
+            there, back = await asyncio.open_connection("127.0.0.1", self._to)
+            await asyncio.gather(self._pump(reader, back), self._pump(there, writer), return_exceptions=True)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):
-            await asyncio.sleep(DELAY_SECONDS)
+            await asyncio.sleep(self.delay)
             writer.write(data)
         writer.close()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, upstream[1]), pump(upstream[0], writer), return_exceptions=True)
 
-    return await asyncio.start_server(connected, "127.0.0.1", 0)
-
-
-async def verifier() -> tuple[asyncio.subprocess.Process, int]:
-    """The bundled verifier as a process that ends with its stdin, and its port."""
+@asynccontextmanager
+async def verifier() -> AsyncIterator[int]:
+    """The bundled verifier as a process of its own; yields its port."""
     command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, cwd=ROOT)
     assert process.stdout is not None
-    ready = (await process.stdout.readline()).decode()
-    return process, int(ready.strip().rpartition(":")[2])
+    try:
+        yield int((await process.stdout.readline()).decode().strip().rpartition(":")[2])
+    finally:
+        process.terminate()
+        await process.wait()
 
 
-async def picture(out: Path) -> None:
+async def ask(pilot: Any, screen: Any, question: str) -> None:
+    """Type a question, and wait for its whole answer."""
+    from app.tui.widgets.prompt import Prompt
+    from app.tui.widgets.transcript import Transcript
+
+    turns = screen.query_one(Transcript).turns
+    before = len(turns)
+    screen.query_one(Prompt).write(question)
+    await pilot.press("enter")
+    while len(turns) == before or turns[-1].running or screen.live is not None:
+        await pilot.pause(0.05)
+
+
+async def pictures(out: Path) -> None:
     """Ask, and stop when both kinds of text are on the screen."""
     from app.config import Folders, Settings
     from app.opening import open_assistant
@@ -53,37 +102,47 @@ async def picture(out: Path) -> None:
     from app.tui.widgets.message import Answer
     from app.tui.widgets.prompt import Prompt
 
-    process, port = await verifier()
-    server = await relay(port)
-    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with tempfile.TemporaryDirectory() as home:
         folders = Folders.locate({"OUTRIDER_HOME": home})
-        async with open_assistant(Settings(remote=address, mode="edge"), folders) as assistant:
+        async with (
+            verifier() as port,
+            Relay(port).listening() as relay,
+            open_assistant(Settings(remote=relay.url, mode="edge"), folders) as assistant,
+        ):
             app = OutriderApp(assistant)
-            async with app.run_test(size=(112, 32)) as pilot:
+            async with app.run_test(size=SIZE) as pilot:
                 screen = app.screen
                 assert isinstance(screen, ChatScreen)
                 while assistant.status().mode != "edge":
                     await pilot.pause(0.1)
+                for question in (*EARLIER, FIRST):
+                    await screen.open_conversation(None)
+                    await ask(pilot, screen, question)
+                relay.delay = LATE_SECONDS
+                before = len(screen.query(Answer))
                 screen.query_one(Prompt).write(QUESTION)
                 await pilot.press("enter")
-                while not (answers := screen.query(Answer)):
+                while len(screen.query(Answer)) == before:
                     await pilot.pause(0.02)
-                reply = answers.last().turn
-                while not (len(reply.reply.solid) > 250 and len(reply.reply.ghost) > 15):
-                    if not reply.running:
+                answer = screen.query(Answer).last()
+                turn = answer.turn
+                while not (len(turn.reply.solid) > SOLID and len(turn.reply.ghost) > GHOST):
+                    if not turn.running:
                         raise SystemExit("the answer ended before both kinds of text were long enough for a picture")
                     await pilot.pause(0.02)
-                await answers.last().flush()
+                relay.delay = 10.0  # It stands as it is until both pictures are taken.
+                await answer.flush()
                 await pilot.pause()
-                out.write_text(app.export_screenshot(title="outrider"))
+                out.write_text(app.export_screenshot(title="outrider"), encoding="utf-8")
+                await pilot.press("f2")
+                await pilot.pause()
+                light = out.with_name(f"{out.stem}-light.svg")
+                light.write_text(app.export_screenshot(title="outrider"), encoding="utf-8")
+                relay.delay = 0.0
                 assistant.stop()
-                while reply.running:
+                while turn.running:
                     await pilot.pause(0.05)
-    server.close()
-    process.terminate()
-    await process.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(picture(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/screenshot.svg"))
+    asyncio.run(pictures(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/screenshot.svg"))
