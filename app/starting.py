@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from app.ending import code_of
-from app.events import Event, Failed, ModeChanged
+from app.events import Done, Event, Failed, ModeChanged, Started, Stats
 from app.log import note
 from app.sanitise import sanitise
-from storage import Message, Queued, Store
+from storage import FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.assistant import Assistant
@@ -33,6 +33,10 @@ log = logging.getLogger("outrider.start")
 
 class NotStarted(Exception):
     """There is no assistant, and the text says why."""
+
+
+class Stopped(NotStarted):
+    """The person does not want to wait for it."""
 
 
 class Starting:
@@ -144,10 +148,23 @@ class Starting:
             self._stopped.set()
 
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        return self.events(lambda assistant: assistant.reply(conversation_id, prompt))
+        if self.present is not None:
+            return self.events(lambda assistant: assistant.reply(conversation_id, prompt))
+
+        def ask() -> Message:
+            return self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
+
+        return self._asked(ask)
 
     def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
-        return self.events(lambda assistant: assistant.edit(message_id, text))
+        if self.present is not None:
+            return self.events(lambda assistant: assistant.edit(message_id, text))
+
+        def ask() -> Message:
+            question = self.store.message(message_id)
+            return self.store.ask(question.conversation_id, text, parent_id=question.parent_id)
+
+        return self._asked(ask)
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
         return self.events(lambda assistant: assistant.regenerate(message_id))
@@ -157,6 +174,35 @@ class Starting:
 
     def verify(self, message_id: str) -> AsyncIterator[Event]:
         return self.events(lambda assistant: assistant.verify(message_id))
+
+    async def _asked(self, ask: Callable[[], Message]) -> AsyncGenerator[Event, None]:
+        """The events of a question that `ask` stores at once, so that no kill takes it while nobody can answer yet."""
+        try:
+            answer = ask()
+        except StorageError as error:
+            yield Failed(str(error), "internal")
+            return
+        assistant: Assistant | None = None
+        status: FinalStatus = "stopped"  # Stays where nobody waits any more.
+        last: Event = Done(True, "stopped", (), (), Stats())
+        try:
+            yield Started(answer.conversation_id, answer.id)
+            assistant = await self._unless_stopped()
+        except Stopped:
+            pass  # That is what `last` says.
+        except NotStarted as error:
+            status, last = "failed", Failed(str(error), "internal")
+        finally:
+            if assistant is None:
+                self.store.finish(answer.id, (), (), "", status, {})
+        if assistant is None:
+            yield last
+            return
+        async with contextlib.aclosing(assistant.answer(answer)) as events:
+            async for event in events:
+                if not isinstance(event, Started):
+                    note(event)
+                    yield event
 
     async def events(self, begin: Callable[[Assistant], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
         """The events of what `begin` begins, as soon as there is an assistant to begin it."""
@@ -178,7 +224,7 @@ class Starting:
             await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
             if coming.done():
                 return coming.result()
-            raise NotStarted("Stopped before it was sent; send it again when you like.")
+            raise Stopped("Stopped before it was begun.")
         finally:
             for wait in (coming, stopped):
                 wait.cancel()

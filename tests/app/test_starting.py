@@ -36,12 +36,14 @@ async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path)
     conversation = store.create_conversation("a").id
     async with starting(store, tiny_pair / "drafter") as core:
         assert (core.present, core.status().mode) == (None, "warming")
-        asking = asyncio.create_task(heard(core.reply(conversation, "list files")))
-        await asyncio.sleep(0)
-        assert store.thread(conversation) == []
+        asking = core.reply(conversation, "list files")
+        started = await anext(asking)
+        question, pending = store.thread(conversation)
+        assert (question.text, pending.status) == ("list files", "pending"), "stored, though nobody can answer yet"
         core.start()
-        events = await asking
-        assert isinstance(events[0], Started) and isinstance(events[-1], Done)
+        events = await heard(asking)
+        assert started == Started(conversation, pending.id) and isinstance(events[-1], Done)
+        assert not any(isinstance(event, Started) for event in events)
         assert core.present is not None and core.status().mode == "offline"
         assert len(store.thread(conversation)[-1].tokens) == 5
         events = await heard(core.reply(conversation, "and hidden ones"))
@@ -69,17 +71,33 @@ async def test_the_remote_can_be_chosen_before_and_after(
         assert core.status().why == "offline by choice"
 
 
-async def test_who_does_not_want_to_wait_is_told_that_nothing_was_sent(store: Store, tiny_pair: Path) -> None:
+async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, tiny_pair: Path) -> None:
     conversation = store.create_conversation("a").id
     async with starting(store, tiny_pair / "drafter") as core:
-        asking = asyncio.create_task(heard(core.reply(conversation, "list files")))
+        asking = core.reply(conversation, "list files")
+        await anext(asking)
+        waiting = asyncio.create_task(heard(asking))
         await asyncio.sleep(0)
         core.stop()
-        (event,) = await asking
-        assert isinstance(event, Failed) and "before it was sent" in event.message
-        assert store.thread(conversation) == []
+        (event,) = await waiting
+        assert isinstance(event, Done) and event.stopped
+        question, answer = store.thread(conversation)
+        assert (question.text, answer.text, answer.status) == ("list files", "", "stopped")
+        edited = core.edit(question.id, "list hidden files")
+        await anext(edited)
+        assert [message.text for message in store.thread(conversation)] == ["list hidden files", ""]
         core.start()
-        assert isinstance((await heard(core.reply(conversation, "list files")))[-1], Done)
+        assert isinstance((await heard(edited))[-1], Done)
+        assert isinstance((await heard(core.regenerate(answer.id)))[-1], Done)
+
+
+async def test_a_window_that_closes_early_has_stored_the_question(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        asking = core.reply(conversation, "list files")
+        await anext(asking)
+        await asking.aclose()
+    assert [(one.text, one.status) for one in store.thread(conversation)] == [("list files", "done"), ("", "stopped")]
 
 
 async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: Store, tmp_path: Path) -> None:
@@ -89,7 +107,7 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
         core.start()
         change = await anext(changes)
         assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
-        (event,) = await heard(core.reply(conversation, "list files"))
+        *_, event = await heard(core.reply(conversation, "list files"))
         assert isinstance(event, Failed) and "nowhere" in event.message
         assert [one.title for one in core.store.conversations()] == ["a"]
         queued = core.outbox.enqueue(conversation, "later")
