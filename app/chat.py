@@ -19,13 +19,18 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
 
     `conversation`: id of the one to open; `last`: the last one; neither: a new one.
     """
-    from app.config import is_address
+    from app.config import ConfigError, is_address
 
     settings, folders = settings_with(**options)
     if settings.mode != "offline" and settings.remote is not None and not is_address(settings.remote):
         from app.remotes import Remotes
 
-        Remotes(folders).meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
+        try:
+            remotes = Remotes(folders)
+        except ConfigError:
+            pass  # The screen says so, and goes on without.
+        else:
+            remotes.meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         complain('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"')
         return USAGE

@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.assistant import Assistant
-from app.config import Folders, Settings, is_address
-from app.connection import Fixed, Source
+from app.config import ConfigError, Folders, Settings, is_address
+from app.connection import Fixed, Source, SourceFailed
 from app.loopback import Loopback
 from app.named import Named
 from app.remotes import Remotes
 from drafter.runtime import Drafter
+from remote import Kind, Misconfigured, TransportOptions, VerifierClient
 from storage import Store
 
 
@@ -25,7 +26,7 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
     """
     store = Store.open(folders.database)
     try:
-        async with assistant_on(store, settings, folders, draft=draft) as assistant:
+        async with assistant_on(store, settings, source_of(settings, folders), draft=draft) as assistant:
             yield assistant
     finally:
         store.close()
@@ -33,10 +34,9 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
 
 @asynccontextmanager
 async def assistant_on(
-    store: Store, settings: Settings, folders: Folders, *, draft: bool = True
+    store: Store, settings: Settings, source: Source | None, *, draft: bool = True
 ) -> AsyncIterator[Assistant]:
-    """The same on a database that is open, and stays open. Raises `DrafterError`, `Misconfigured`, `ConfigError`."""
-    source = source_of(settings, folders)
+    """The same on a database that is open, and stays open, and with the verifier of `source`. Raises `DrafterError`."""
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
         yield assistant
@@ -53,6 +53,36 @@ def source_of(settings: Settings, folders: Folders) -> Source | None:
         return Fixed(settings.remote, settings.token, settings.remote_model)
     remotes = Remotes(folders)
     return source_named(remotes.meant_by(settings.remote), remotes, settings)
+
+
+class Unusable:
+    """In the place of a verifier that the settings get wrong: a reason to be offline, none not to draft."""
+
+    chat = None
+    model = None
+    name = None
+    kind: Kind = "auto"
+    options = TransportOptions()
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def client(self) -> VerifierClient:
+        raise SourceFailed(self._why)
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass
+
+
+def usable_source(settings: Settings, folders: Folders) -> Source | None:
+    """The same for a window, in which a broken setting is a reason to be offline."""
+    try:
+        return source_of(settings, folders)
+    except (ConfigError, Misconfigured) as error:
+        return Unusable(str(error))
 
 
 def source_named(name: str | None, remotes: Remotes, settings: Settings) -> Source:

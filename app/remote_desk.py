@@ -29,6 +29,8 @@ class Desk:
 
     def __init__(self, settings: Settings, folders: Folders, asks: Asks) -> None:
         self._settings, self._folders, self._asks = settings, folders, asks
+        self.trouble = ""
+        """Why it could not be told at the start which remote is meant, if so."""
         self.now = self._at_start()
         """Name, or where it has none address, of the one that answers now; None: the bundled verifier."""
 
@@ -103,5 +105,6 @@ class Desk:
             return self._settings.remote
         try:
             return self.remotes().meant_by(self._settings.remote)
-        except ConfigError:  # Whoever asks it says so.
+        except ConfigError as error:
+            self.trouble = str(error)
             return None

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from app.config import Settings
+from app.sanitise import sanitise
 from app.tui.clipboard import Copying
 from app.tui.core import Core
 from app.tui.keys import checked
@@ -81,6 +82,8 @@ class OutriderApp(Copying):
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self.remember(theme=theme.name))
         self.push_screen(ChatScreen(self.core, self.settings, panel=self.remembered.panel))
+        if self.desk is not None and self.desk.trouble:
+            self.notify(sanitise(self.desk.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 
     @on(ChatScreen.PanelShown)
     def remember_panel(self, event: ChatScreen.PanelShown) -> None:
@@ -110,7 +113,7 @@ class OutriderApp(Copying):
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen.focused))
+            self.push_screen(HelpScreen(self.screen.focused or self.screen))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name

@@ -11,6 +11,7 @@ import pytest
 from app.config import Folders, Settings
 from app.connection import Fixed
 from app.events import Done, Event, Failed, Started
+from app.remote_desk import Desk
 from app.starting import Starting
 from storage import Store
 from tests.serving import VerifierProcess
@@ -109,9 +110,28 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
         assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
         *_, event = await heard(core.reply(conversation, "list files"))
         assert isinstance(event, Failed) and "nowhere" in event.message
+        assert [one.text for one in store.thread(conversation)] == ["list files", ""]
         assert [one.title for one in core.store.conversations()] == ["a"]
         queued = core.outbox.enqueue(conversation, "later")
         assert [one.id for one in core.outbox.queued()] == [queued.id]
         assert [one async for one in core.outbox.due()] == []
         core.outbox.unqueue(queued.id)
         assert core.outbox.queued() == []
+
+
+@pytest.mark.parametrize("remote", [None, "office"])
+async def test_with_remotes_that_cannot_be_read_the_drafter_answers(
+    store: Store, tiny_pair: Path, remote: str | None
+) -> None:
+    folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
+    folders.config.mkdir()
+    (folders.config / "remotes.toml").write_text("[remotes")
+    conversation = store.create_conversation("a").id
+    settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
+    async with Starting(store, settings, folders) as core:
+        assert "remotes.toml is not valid TOML" in Desk(settings, folders, core).trouble
+        core.start()
+        assert isinstance((await heard(core.reply(conversation, "list files")))[-1], Done)
+        await (await core.assistant()).settled()
+        assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
+    assert len(store.thread(conversation)[-1].tokens) == 5
