@@ -31,6 +31,11 @@ QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
 TURNS = 10
 """Of a conversation, a question and an answer each."""
 NAMES = 50_000
+PASTED = " ".join(
+    f"How do I {verb} the {adjective} {noun}s of a {other}, and which of them is it that tells me so?"
+    for verb, adjective in (("list", "hidden"), ("display", "largest"), ("remove", "compressed"))
+    for noun, other in (("file", "folder"), ("process", "user"), ("line", "document"))
+)
 QUERIES = {
     "one letter": ("d", "t"),
     "two letters": ("th", "di", "co", "ta"),
@@ -39,6 +44,9 @@ QUERIES = {
     "common word": ("file ", "the ", "display "),
     "two common words": ("the file", "display all", "show the", "file di"),
     "five common words": ("how do i list the", "display the list of all"),
+    "nine stop words": ("of the to a in is it on for",),
+    "a word again": ("file " * 100,),
+    "a pasted answer": (PASTED,),
     "rare word": ("kubernetes", "unpack", "bilu"),
     "rare and common": ("kubernetes file", "the tarball"),
     "path or option": ("path/to/file", "tar.gz", "--recursive"),

@@ -2,7 +2,8 @@
 
 Search follows every letter that is typed, and the first letters of a word are in most messages: to weigh 50,000 of them
 by BM25 takes 60 ms and more. So the newest matches are weighed only, which takes as long in a database of any size; a
-search that finds fewer is exact.
+search that finds fewer is exact. Each word costs as much again, so the more there are, the fewer matches are weighed;
+of a text that was pasted its longest words are looked for, which are the rarest, too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from storage.messages import (
 
 SNIPPET_TOKENS = 16
 WEIGHED = 4000
-"""Messages; 2,000 cost some 3 ms."""
+"""Messages, and titles, by one word; 2,000 cost some 3 ms. By one that is a single letter so far it is a quarter: it
+may begin every second word of a long answer."""
+MOST_WORDS = 16
+"""That are looked for; a word that is in every message costs 4 ms."""
+MOST_LETTERS = 4096
+"""Of what was typed or pasted."""
 TITLE_WEIGHT = 10.0
-NEWEST_MATCHES = f"""
+NEWEST_MATCHES = """
     newest (key, score) AS MATERIALIZED (
         SELECT rowid, bm25(messages_fts) FROM messages_fts WHERE messages_fts MATCH :query
-        ORDER BY rowid DESC LIMIT {WEIGHED}
+        ORDER BY rowid DESC LIMIT :weighed
     )
 """
 # A join on the key would have FTS5 look up the whole query once for each of them.
@@ -64,7 +70,7 @@ class Search(Database):
         English endings are ignored ("unpacking" finds "unpack"), and the last word may be the beginning of one. A
         title counts ten times as much as a message.
         """
-        if not (query := quoted(words)):
+        if not (asked := _asked(words, limit)):
             return []
         with self._read() as database:
             rows = database.query(
@@ -72,10 +78,11 @@ class Search(Database):
                 WITH {NEWEST_MATCHES}, said (id, message_id, key, score) AS (
                     SELECT messages.conversation_id, messages.id, newest.key, min(newest.score)
                     FROM newest JOIN messages USING (key) GROUP BY messages.conversation_id
+                ), newest_titles (key, score) AS MATERIALIZED (
+                    SELECT rowid, bm25(titles_fts, {TITLE_WEIGHT}) FROM titles_fts WHERE titles_fts MATCH :query
+                    ORDER BY rowid DESC LIMIT :weighed
                 ), named (id, score) AS (
-                    SELECT conversations.id, bm25(titles_fts, {TITLE_WEIGHT})
-                    FROM titles_fts JOIN conversations ON conversations.key = titles_fts.rowid
-                    WHERE titles_fts MATCH :query
+                    SELECT conversations.id, score FROM newest_titles JOIN conversations USING (key)
                 ), best (id, message_id, key, score) AS MATERIALIZED (
                     SELECT id, max(message_id), max(key), sum(score)
                     FROM (SELECT * FROM said UNION ALL SELECT id, NULL, NULL, score FROM named)
@@ -85,13 +92,13 @@ class Search(Database):
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
                 ORDER BY score, conversations.updated DESC
                 """,
-                {"query": query, "limit": limit},
+                asked,
             )
             return [Found(conversation_from(row), row["snippet"], row["message_id"]) for row in rows]
 
     def search(self, words: str, limit: int = 50) -> list[Hit]:
         """Finished messages that contain all the words, best match first; words as for `find`."""
-        if not (query := quoted(words)):
+        if not (asked := _asked(words, limit)):
             return []
         with self._read() as database:
             rows = database.query(
@@ -105,15 +112,32 @@ class Search(Database):
                 LEFT JOIN partials ON partials.message_id = messages.id
                 ORDER BY score, best.key
                 """,
-                {"query": query, "limit": limit},
+                asked,
             )
             return [Hit(message_from(row), row["snippet"]) for row in rows]
+
+
+def _asked(words: str, limit: int) -> dict[str, str | int]:
+    """The parameters of a search; none where there is nothing to look for."""
+    wanted = _wanted(words)
+    if not wanted:
+        return {}
+    weighed = WEIGHED // len(wanted) // (4 if min(map(len, wanted)) == 1 else 1)
+    return {"query": quoted(words), "weighed": max(limit, weighed), "limit": limit}
 
 
 def quoted(words: str) -> str:
     """An FTS5 query in which each word is a quoted string, so that nothing a person types is query syntax.
 
-    FTS5 reads its query up to the first NUL, and a quote inside a string is written twice.
+    A quote inside a string is written twice.
     """
-    strings = [word.replace('"', '""') for word in well_formed(words).replace("\0", " ").split()]
+    strings = [word.replace('"', '""') for word in _wanted(words)]
     return " ".join(f'"{string}"' for string in strings) + "*" if strings else ""
+
+
+def _wanted(words: str) -> list[str]:
+    """Each word once, the last one at the end; FTS5 reads its query up to the first NUL."""
+    typed = well_formed(words[:MOST_LETTERS]).replace("\0", " ").split()
+    different = list({word.casefold(): word for word in reversed(typed)}.values())[::-1]
+    longest = set(sorted(different, key=len, reverse=True)[:MOST_WORDS])
+    return [word for word in different if word in longest]

@@ -123,10 +123,27 @@ def test_every_branch_is_found_but_no_half_answer(store: Store) -> None:
 
 
 def test_a_word_that_is_everywhere_finds_the_newest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "NEWEST_MATCHES", search.NEWEST_MATCHES.replace(str(search.WEIGHED), "5"))
+    monkeypatch.setattr(search, "WEIGHED", 5)
     conversations = [store.create_conversation("title").id for _ in range(10)]
     for at, conversation in enumerate(conversations):
         store.add_message(conversation, "user", f"common {at}", parent_id=None, status="done")
-    assert {one.conversation.id for one in store.find("common")} == set(conversations[5:])
-    assert [one.conversation.id for one in store.find("common 2")] == [conversations[2]], "few matches: all of them"
-    assert len(store.search("common")) == 5
+    assert {one.conversation.id for one in store.find("common", limit=5)} == set(conversations[5:])
+    assert [one.conversation.id for one in store.find("common 2", limit=5)] == [conversations[2]], "few matches: all"
+    assert len(store.search("common", limit=5)) == 5
+    assert {one.conversation.id for one in store.find("title", limit=5)} == set(conversations[5:])
+    best = store.add_message(conversations[0], "user", "common", parent_id=None, status="done")
+    for _ in range(4):
+        store.add_message(conversations[1], "user", "common and more", parent_id=None, status="done")
+    for words, weighed in (("common", True), ("common common COMMON", True), ("common com", False), ("c", False)):
+        assert (store.search(words, limit=1)[0].message.id == best.id) == weighed, "more words, fewer of them"
+
+
+def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
+    conversation = store.create_conversation("title").id
+    said = " ".join(f"{'long' * (number % 5)}word{number} the of" for number in range(100))
+    message = store.add_message(conversation, "user", f"{said} at the end", parent_id=None, status="done")
+    for typed in (said, f"{said} missing", f"{said} at the e", " ".join([said] * 2000)):
+        assert [found.message_id for found in store.find(typed)] == [message.id], "whatever else was pasted"
+        assert search.quoted(typed).count(" ") == search.MOST_WORDS - 1
+    assert store.find(f"{said} {'missing' * 10}") == [] == store.search("the missing")
+    assert search.quoted("the The file THE fi") == '"file" "the" "fi"*'
