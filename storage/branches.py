@@ -12,6 +12,7 @@ from storage.conversations import find_conversation, find_message, new_id, now
 from storage.database import Database
 from storage.messages import SELECT_MESSAGES, Conversation, Message, message_from, pack_provenance, pack_tokens
 from storage.sqlite import Sqlite
+from storage.words import words
 
 HAS_CHILDREN = """
     EXISTS (
@@ -95,8 +96,8 @@ class Branches(Database):
             branch = _branch(database, find_message(database, up_to, conversation_id).id)
             copy_id, created = new_id(), now()
             database.execute(
-                "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?)",
-                (copy_id, title, created, created),
+                "INSERT INTO conversations (id, title, words, created, updated) VALUES (?, ?, ?, ?, ?)",
+                (copy_id, title, words(title), created, created),
             )
             ids = {message.id: new_id() for message in branch}
             for message in branch:
@@ -167,8 +168,9 @@ def _copy(database: Sqlite, message: Message, message_id: str, conversation_id: 
     status = "stopped" if message.status in ("pending", "streaming") else message.status
     database.execute(
         """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO messages
+            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, created)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             message_id,
@@ -176,6 +178,7 @@ def _copy(database: Sqlite, message: Message, message_id: str, conversation_id: 
             parent_id,
             message.role,
             message.text,
+            words(message.text),
             status,
             pack_tokens(message.tokens),
             pack_provenance(message.provenance),

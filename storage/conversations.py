@@ -32,6 +32,7 @@ from storage.messages import (
     well_formed,
 )
 from storage.sqlite import Sqlite
+from storage.words import words
 
 CHECKPOINT_MILLISECONDS = 500
 """Longest wait for others; with short naps a turn comes within 150."""
@@ -45,8 +46,14 @@ class Conversations(Database):
         conversation = Conversation(new_id(), well_formed(title), None, created=created, updated=created)
         with self._write() as database:
             database.execute(
-                "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?)",
-                (conversation.id, conversation.title, conversation.created, conversation.updated),
+                "INSERT INTO conversations (id, title, words, created, updated) VALUES (?, ?, ?, ?, ?)",
+                (
+                    conversation.id,
+                    conversation.title,
+                    words(conversation.title),
+                    conversation.created,
+                    conversation.updated,
+                ),
             )
         return conversation
 
@@ -75,7 +82,10 @@ class Conversations(Database):
         """Raises `NotFound`."""
         with self._write() as database:
             find_conversation(database, conversation_id)
-            database.execute("UPDATE conversations SET title = ? WHERE id = ?", (well_formed(title), conversation_id))
+            database.execute(
+                "UPDATE conversations SET title = ?, words = ? WHERE id = ?",
+                (well_formed(title), words(well_formed(title)), conversation_id),
+            )
 
     def pin(self, conversation_id: str, pinned: bool) -> None:
         """Keeps it before the others, or not any more. Raises `NotFound`."""
@@ -255,9 +265,10 @@ def _settle(
 ) -> None:
     database.execute(
         """
-        UPDATE messages SET text = ?, tokens = ?, provenance = ?, stats = ?, status = ?, owner = NULL WHERE id = ?
+        UPDATE messages SET text = ?, words = ?, tokens = ?, provenance = ?, stats = ?, status = ?, owner = NULL
+        WHERE id = ?
         """,
-        (text, tokens, provenance, stats, status, message_id),
+        (text, words(text), tokens, provenance, stats, status, message_id),
     )
     database.execute("DELETE FROM partials WHERE message_id = ?", (message_id,))
     database.execute(
@@ -282,8 +293,8 @@ def insert_message(
     message_id, created = new_id(), now()
     database.execute(
         """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, owner, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO messages (id, conversation_id, parent_id, role, text, words, status, owner, stats, created)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             message_id,
@@ -291,6 +302,7 @@ def insert_message(
             parent_id,
             role,
             well_formed(text),
+            words(well_formed(text)),
             status,
             owner,
             msgspec.json.encode(stats or {}).decode(),

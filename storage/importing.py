@@ -32,6 +32,7 @@ from storage.messages import (
 )
 from storage.queue import IN_VIEW, SELECT_QUEUED, Queued
 from storage.sqlite import Sqlite
+from storage.words import words
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,11 @@ class Importing(Database):
             known = _known(database, conversation.id)
             if known is None:
                 database.execute(
-                    "INSERT INTO conversations (id, title, created, updated, pinned) VALUES (?, ?, ?, ?, ?)",
+                    "INSERT INTO conversations (id, title, words, created, updated, pinned) VALUES (?, ?, ?, ?, ?, ?)",
                     (
                         conversation.id,
                         conversation.title,
+                        words(conversation.title),
                         conversation.created,
                         conversation.updated,
                         conversation.pinned,
@@ -181,8 +183,9 @@ def _later_tip(here: Conversation, whole: Whole) -> str | None:
 def _insert(database: Sqlite, messages: Iterable[Message]) -> None:
     database.executemany(
         """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO messages
+            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, created)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             (
@@ -191,6 +194,7 @@ def _insert(database: Sqlite, messages: Iterable[Message]) -> None:
                 message.parent_id,
                 message.role,
                 message.text,
+                words(message.text),
                 message.status if message.status in get_args(FinalStatus) else "stopped",
                 pack_tokens(message.tokens),
                 pack_provenance(message.provenance),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from storage.sqlite import Migrations
+from storage.words import words
 
 if TYPE_CHECKING:
     import sqlite_utils
@@ -241,3 +242,57 @@ def m005_bin_and_titles(database: sqlite_utils.Database) -> None:
             INSERT INTO titles_fts (titles_fts, rowid, title) VALUES ('delete', old.key, old.title);
         END;
     """)
+
+
+# `words` is what the index reads where the text has no spaces between words (`storage/words.py`), else null: a view
+# that worked it out would need a function that other versions, and other programs, do not have.
+
+
+@migration
+def m006_words(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        ALTER TABLE conversations ADD COLUMN words TEXT;
+        ALTER TABLE messages ADD COLUMN words TEXT;
+        DROP VIEW messages_found;
+        DROP VIEW titles_found;
+        CREATE VIEW messages_found AS SELECT key, coalesce(words, text) AS text FROM messages WHERE deleted IS NULL;
+        CREATE VIEW titles_found AS
+            SELECT key, coalesce(words, title) AS title FROM conversations WHERE deleted IS NULL;
+        DROP TRIGGER messages_index_insert;
+        DROP TRIGGER messages_index_update;
+        DROP TRIGGER messages_index_delete;
+        DROP TRIGGER titles_index_insert;
+        DROP TRIGGER titles_index_update;
+        DROP TRIGGER titles_index_delete;
+
+        CREATE TRIGGER messages_index_insert AFTER INSERT ON messages WHEN new.deleted IS NULL BEGIN
+            INSERT INTO messages_fts (rowid, text) VALUES (new.key, coalesce(new.words, new.text));
+        END;
+        CREATE TRIGGER messages_index_update AFTER UPDATE OF text, words, deleted ON messages BEGIN
+            INSERT INTO messages_fts (messages_fts, rowid, text)
+                SELECT 'delete', old.key, coalesce(old.words, old.text) WHERE old.deleted IS NULL;
+            INSERT INTO messages_fts (rowid, text)
+                SELECT new.key, coalesce(new.words, new.text) WHERE new.deleted IS NULL;
+        END;
+        CREATE TRIGGER messages_index_delete AFTER DELETE ON messages WHEN old.deleted IS NULL BEGIN
+            INSERT INTO messages_fts (messages_fts, rowid, text)
+                VALUES ('delete', old.key, coalesce(old.words, old.text));
+        END;
+        CREATE TRIGGER titles_index_insert AFTER INSERT ON conversations WHEN new.deleted IS NULL BEGIN
+            INSERT INTO titles_fts (rowid, title) VALUES (new.key, coalesce(new.words, new.title));
+        END;
+        CREATE TRIGGER titles_index_update AFTER UPDATE OF title, words, deleted ON conversations BEGIN
+            INSERT INTO titles_fts (titles_fts, rowid, title)
+                SELECT 'delete', old.key, coalesce(old.words, old.title) WHERE old.deleted IS NULL;
+            INSERT INTO titles_fts (rowid, title)
+                SELECT new.key, coalesce(new.words, new.title) WHERE new.deleted IS NULL;
+        END;
+        CREATE TRIGGER titles_index_delete AFTER DELETE ON conversations WHEN old.deleted IS NULL BEGIN
+            INSERT INTO titles_fts (titles_fts, rowid, title)
+                VALUES ('delete', old.key, coalesce(old.words, old.title));
+        END;
+    """)
+    for table, column in (("messages", "text"), ("conversations", "title")):
+        rows = database.execute(f"SELECT key, {column} FROM {table}")
+        apart = [(found, key) for key, text in rows if (found := words(text)) is not None]
+        database.conn.executemany(f"UPDATE {table} SET words = ? WHERE key = ?", apart)

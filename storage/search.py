@@ -8,6 +8,7 @@ of a text that was pasted its longest words are looked for, which are the rarest
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,16 +22,19 @@ from storage.messages import (
     message_from,
     well_formed,
 )
+from storage.words import shown
+from storage.words import words as apart
 
 SNIPPET_TOKENS = 16
 WEIGHED = 4000
 """Messages, and titles, by one word; 2,000 cost some 3 ms. By one that is a single letter so far it is a quarter: it
 may begin every second word of a long answer."""
 MOST_WORDS = 16
-"""That are looked for; a word that is in every message costs 4 ms."""
+"""That are looked for, and parts of one that FTS5 takes for several; one that is everywhere costs 4 ms."""
 MOST_LETTERS = 4096
 """Of what was typed or pasted."""
 TITLE_WEIGHT = 10.0
+_PARTS = re.compile(r"[^\W_]+")
 NEWEST_MATCHES = """
     newest (key, score) AS MATERIALIZED (
         SELECT rowid, bm25(messages_fts) FROM messages_fts WHERE messages_fts MATCH :query
@@ -94,7 +98,7 @@ class Search(Database):
                 """,
                 asked,
             )
-            return [Found(conversation_from(row), row["snippet"], row["message_id"]) for row in rows]
+            return [Found(conversation_from(row), shown(row["snippet"]), row["message_id"]) for row in rows]
 
     def search(self, words: str, limit: int = 50) -> list[Hit]:
         """Finished messages that contain all the words, best match first; words as for `find`."""
@@ -114,7 +118,7 @@ class Search(Database):
                 """,
                 asked,
             )
-            return [Hit(message_from(row), row["snippet"]) for row in rows]
+            return [Hit(message_from(row), shown(row["snippet"])) for row in rows]
 
 
 def _asked(words: str, limit: int) -> dict[str, str | int]:
@@ -122,7 +126,8 @@ def _asked(words: str, limit: int) -> dict[str, str | int]:
     wanted = _wanted(words)
     if not wanted:
         return {}
-    weighed = WEIGHED // len(wanted) // (4 if min(map(len, wanted)) == 1 else 1)
+    parts = sum(max(1, len(_PARTS.findall(word))) for word in wanted)
+    weighed = WEIGHED // parts // (4 if min(map(len, wanted)) == 1 else 1)
     return {"query": quoted(words), "weighed": max(limit, weighed), "limit": limit}
 
 
@@ -136,8 +141,16 @@ def quoted(words: str) -> str:
 
 
 def _wanted(words: str) -> list[str]:
-    """Each word once, the last one at the end; FTS5 reads its query up to the first NUL."""
-    typed = well_formed(words[:MOST_LETTERS]).replace("\0", " ").split()
+    """Each word once, the last one at the end; FTS5 reads its query up to the first NUL.
+
+    What has no spaces in it is a phrase to FTS5, of which the beginning does.
+    """
+    typed = [_cut(apart(word) or word) for word in well_formed(words[:MOST_LETTERS]).replace("\0", " ").split()]
     different = list({word.casefold(): word for word in reversed(typed)}.values())[::-1]
     longest = set(sorted(different, key=len, reverse=True)[:MOST_WORDS])
     return [word for word in different if word in longest]
+
+
+def _cut(word: str) -> str:
+    ends = [part.end() for part in _PARTS.finditer(word)]
+    return word[: ends[MOST_WORDS - 1]] if len(ends) > MOST_WORDS else word

@@ -9,6 +9,7 @@ import pytest
 from storage import NewerDatabase, StorageFailed, Store
 from storage.migrations import MIGRATIONS
 from storage.sqlite import Sqlite
+from tests.storage.test_bin import assert_sound
 
 
 def names(path: Path) -> set[str]:
@@ -72,6 +73,31 @@ def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
         store.enqueue_verification("m")
         assert [queued.kind for queued in store.queued()] == ["ask", "verify"]
     assert "queue" not in names(path.with_name("outrider.db.before-m004_queue"))
+
+
+def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = Sqlite(connection)
+        MIGRATIONS.apply(database, stop_before="m006_words")
+        database.execute("INSERT INTO conversations (id, title, created, updated) VALUES ('c', '明天去公园', '', '')")
+        for key, text, deleted in (("m", "今天天气怎么样", None), ("n", "今天天气很好", "2999"), ("o", "no 天", None)):
+            database.execute(
+                "INSERT INTO messages (id, conversation_id, role, text, status, created, deleted)"
+                " VALUES (?, 'c', 'user', ?, 'done', '', ?)",
+                (key, text, deleted),
+            )
+    with closing(Store.open(path)) as store:
+        assert_sound(store)
+        assert [hit.message.id for hit in store.search("天气")] == ["m"]
+        assert [hit.message.id for hit in store.search("天")] == ["o", "m"]
+        assert [found.snippet for found in store.find("公园")] == ["明天去公园"]
+        store.restore_message("n")
+        assert {hit.message.id for hit in store.search("天气")} == {"m", "n"}
+        store.delete_message("m")
+        store.rename("c", "后天")
+        assert store.find("公园") == [] and [hit.message.id for hit in store.search("天气")] == ["n"]
+        assert_sound(store)
 
 
 def test_a_migration_that_fails_changes_nothing(old_database: Path) -> None:

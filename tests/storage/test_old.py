@@ -156,19 +156,20 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
     assert contents(backup) == before
 
 
-@pytest.mark.parametrize("obstacle", ["TABLE titles_fts (x)", "VIEW messages_found AS SELECT 1"])
-def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, obstacle: str) -> None:
+@pytest.mark.parametrize("table", ["conversations", "messages"])
+def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, table: str) -> None:
+    """By an obstacle to the last one, whichever it begins with."""
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute(f"CREATE {obstacle}")
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN words")
     before, tables = contents(old), schema(old)
     for _ in range(2):
-        with pytest.raises(StorageError, match="already exists"):
+        with pytest.raises(StorageError, match="duplicate column"):
             Store.open(old)
         assert (contents(old), schema(old)) == (before, tables)
         backup = old.with_name(f"{old.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
         assert (contents(backup), schema(backup)) == (before, tables)
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute(f"DROP {obstacle.split(' (')[0].split(' AS')[0]}")
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN words")
     with closing(Store.open(old)) as store:
         assert len(store.conversations()) == len(before["conversations"])
 
@@ -185,6 +186,33 @@ def large(path: Path) -> Iterator[Path]:
         )
         connection.commit()
     yield path
+
+
+def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path) -> None:
+    before = contents(large)
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from contextlib import closing; from pathlib import Path; from storage import Store\n"
+        "sys.stdin.readline()\n"
+        f"with closing(Store.open(Path({str(large)!r}))) as store: store.create_conversation('by a window')",
+    ]
+    windows = [subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE) for _ in range(3)]
+    for window in windows:
+        assert window.stdin is not None
+        window.stdin.write(b"\n")
+        window.stdin.flush()
+    for window in windows:
+        window.communicate()
+    assert [window.returncode for window in windows] == [0, 0, 0]
+    assert contents(large.with_name(f"{large.name}.before-{MIGRATIONS.known[4]}")) == before, (
+        "the backup is the old one"
+    )
+    with closing(Store.open(large)) as store:
+        assert_sound(store)
+        assert [one.title for one in store.recent_conversations(3)] == ["by a window"] * 3
+        assert len(contents(large)["messages"]) == len(before["messages"])
+    assert len(contents(large)["_sqlite_migrations"]) == len(MIGRATIONS.known)
 
 
 def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from storage import Store, search
+from tests.storage.test_bin import assert_sound
 
 
 @pytest.fixture
@@ -146,4 +147,43 @@ def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
         assert [found.message_id for found in store.find(typed)] == [message.id], "whatever else was pasted"
         assert search.quoted(typed).count(" ") == search.MOST_WORDS - 1
     assert store.find(f"{said} {'missing' * 10}") == [] == store.search("the missing")
+    unspaced, path = "今天天气怎么样" * 40, "/".join(f"folder{number}" for number in range(100))
+    message = store.add_message(conversation, "user", f"{unspaced} {path}", parent_id=None, status="done")
+    for typed in (unspaced, path, f"{path}/missing", f"{unspaced} {path}"):
+        assert [found.message_id for found in store.find(typed)] == [message.id], "their beginning"
+    assert store.find("folder0/folder2") == []
     assert search.quoted("the The file THE fi") == '"file" "the" "fi"*'
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "missed"),
+    [
+        ("今天天气怎么样？我想去公园。", ["天气", "公园", "今天", "去公", "天气 公园"], ["气天", "明天"]),
+        ("Python教程：用pandas读取文件", ["教程", "pandas", "读取", "Python 文件", "用pan"], ["程教", "ython"]),
+        ("昨日、東京タワーへ行きました。", ["東京", "タワー", "行き", "昨日 東京"], ["京東"]),
+        ("ภาษาไทยง่ายมาก", ["ไทย", "มาก"], ["ยไท"]),
+        ("𠮷野家の牛丼", ["野家", "𠮷野", "牛丼"], ["家野"]),
+    ],
+)
+def test_words_are_found_where_no_spaces_are_between_them(
+    store: Store, path: Path, said: str, found: list[str], missed: list[str]
+) -> None:
+    titled = store.create_conversation(said).id
+    renamed = store.create_conversation("other").id
+    store.rename(renamed, said)
+    asked = store.add_message(renamed, "user", said, parent_id=None, status="done")
+    answer = store.ask(renamed, "?", parent_id=asked.id)
+    store.finish(answer.id, [1], [True], f"so {said}", "done", {})
+    copied = store.duplicate(renamed, answer.id).id
+    with closing(Store.open(path.with_name("other.db"))) as other:
+        for identifier in (titled, renamed, copied):
+            other.put(store.whole(identifier))
+        for each in (store, other):
+            for words in found:
+                assert {one.conversation.id for one in each.find(words)} == {titled, renamed, copied}, words
+                assert [hit.message.text for hit in each.search(words)].count(said) == 2, words
+                assert all(hit.snippet.strip("…") in f"so {said}" for hit in each.search(words))
+                assert {one.snippet for one in each.find(words) if one.message_id is None} == {said}
+            for words in missed:
+                assert each.find(words) == [] == each.search(words), words
+            assert_sound(each)
