@@ -48,7 +48,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings) -> dict[str, f
                 raise SystemExit(event.message)
             elif isinstance(event, Done):
                 row["verified"], row["drafted"] = event.provenance.count(True), event.provenance.count(False)
-        while assistant.status().mode != "edge":
+        while assistant.status().mode not in ("edge", "hosted"):
             await asyncio.sleep(0.05)
         async for event in assistant.reply(store.create_conversation("return").id, NEXT):
             if isinstance(event, Done):
