@@ -1,4 +1,4 @@
-"""Draw the plots of docs/benchmarks and fill in the tables of docs/benchmarks.md, from the JSON that lies there.
+"""Draw the plots of docs/benchmarks, fill in the tables of docs/benchmarks.md and the figures of the README, from JSON.
 
     python -m benchmarks.plots [--docs DIR]
 
@@ -23,6 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from benchmarks import headlines
 from benchmarks.network_table import LABELS as MODE_LABELS
 from benchmarks.results import (
     COMMANDS,
@@ -354,6 +355,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     page: Path = arguments.docs / "benchmarks.md"
     page.write_text(fill(page.read_text(encoding="utf-8"), documents), encoding="utf-8")
     print(page)
+    readme: Path = arguments.docs.parent / "README.md"
+    if readme.exists():
+        readme.write_text(headlines.fill(readme.read_text(encoding="utf-8"), documents), encoding="utf-8")
+        print(readme)
 
 
 if __name__ == "__main__":

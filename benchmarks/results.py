@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.app_tables import archive_table, screen_table, search_table, startup_table
 from benchmarks.markdown import page, picture, table, with_interval
 from benchmarks.network_table import network_table
 
@@ -39,6 +40,13 @@ COMMANDS = {
         "draft_step": "draft_step",
         "everyday": "everyday",
         "network": "network",
+        "exactness": "exactness",
+        "handover": "handover",
+        "chaos": "chaos",
+        "startup": "startup --install /tmp/others",
+        "screen": "screen",
+        "search": "search",
+        "archive": "archive",
     }.items()
 }
 
@@ -259,6 +267,10 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "draft_step": draft_step_table,
     "everyday": everyday_table,
     "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",
+    "startup": startup_table,
+    "screen": screen_table,
+    "search": search_table,
+    "archive": archive_table,
 }
 """By the name in the marker."""
 

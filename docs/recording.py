@@ -122,6 +122,7 @@ async def record() -> Recording:
     from app.tui.screens.chat import ChatScreen
     from app.tui.widgets.message import Answer
     from app.tui.widgets.prompt import Prompt
+    from app.tui.widgets.transcript import Transcript
     from benchmarks.emulator import Emulator, LinkProfile
     from benchmarks.fault_proxy import FaultProxy
     from benchmarks.faults import silence
@@ -173,6 +174,10 @@ async def record() -> Recording:
                 turn = screen.query(Answer).last().turn
                 await until(lambda: not turn.running)
                 await pilot.pause(EVERY_SECONDS)
+                picture()
+                await pilot.press("pageup")  # What was not kept stands above the answer.
+                await until(lambda: screen.query_one(Transcript).scroll_y < screen.query_one(Transcript).max_scroll_y)
+                await pilot.pause(LAST_SECONDS / 3)
                 picture()
     return recording
 

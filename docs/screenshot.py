@@ -28,7 +28,7 @@ EARLIER = (
 )
 FIRST = "how do I unpack a .tar.gz file?"
 QUESTION = "examples of ffmpeg"
-SIZE = (112, 32)
+SIZE = (112, 34)
 SOLID, GHOST = 230, 40
 """Least characters of each kind."""
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks import headlines
 from benchmarks.plots import PLOTS, main
 from benchmarks.results import COMMANDS, PAGE, TABLES, fill, read
 
@@ -45,6 +46,22 @@ def network_row(mode: str, rate: float, **more) -> dict:
     row |= {"prompts": 8, "tokens": 400, "passes_per_100_tokens": 12.5, "tau": 8.0, "chose": {mode: 8}}
     row |= {"bytes_up": 61.0, "bytes_down": 987.0, "first_drafted_seconds": 0.0625, "first_verified_seconds": 0.25}
     return {**row, "unverified_tokens": 0, "failed": 0, **more}
+
+
+def started(program: str, **seconds: float) -> dict:
+    medians = {f"{name}_median": value for name, value in seconds.items()}
+    return {"program": program, "repeats": 7, **medians, **{f"{name}_fastest": 0.0625 for name in seconds}}
+
+
+def loaded(messages: int, stall: float) -> dict:
+    part = {"seconds": 2.0, "cpu_per_second": 0.25, "stall_ms": stall, "stall_cpu_ms": 7.0, "stalls_over_50_ms": 3}
+    names = ("open", "up", "down", "idle")
+    return {
+        "messages": messages,
+        "open_ms": 99.0,
+        **dict.fromkeys(names, part),
+        "stream": {**part, "stall_ms": 2 * stall},
+    }
 
 
 TRAINING = {"learnt": 980, "unseen": 20, "recorded": True, "steps": 1200, "rows": 16, "row": 256, "rate": 3e-3}
@@ -113,6 +130,34 @@ DOCUMENTS = {
         ],
     },
     "everyday": {"machine": MACHINE, "rows": [{"right": True}, {"right": True}, {"right": False}]},
+    "startup": {
+        "machine": MACHINE,
+        "versions": {"oterm": "0.26.1"},
+        "rows": [
+            started("outrider", frame=0.25, key=0.375),
+            started("outrider, offline", frame=0.125, key=0.25),
+            started("oterm", frame=2.5, key=2.75),
+            started("outrider --version", end=0.0625),
+            started("llm --version", end=1.5),
+        ],
+    },
+    "screen": {"machine": MACHINE, "rows": [loaded(10, 20.0), loaded(1000, 40.0)]},
+    "search": {
+        "machine": MACHINE,
+        "messages": 100_000,
+        "bytes": 125_000_000,
+        "rows": [
+            {"kind": "one letter", "words": "d", "call": "find", "found": 9000, "median_ms": 8.5, "worst_ms": 11.5},
+            {"kind": "one letter", "words": "t", "call": "search", "found": 99, "median_ms": 2.5, "worst_ms": 30.5},
+        ],
+    },
+    "archive": {
+        "machine": MACHINE,
+        "messages": 10_000,
+        **{f"{name} seconds": 1.5 for name in ("export md", "export html", "export json", "import", "import again")},
+        **{f"{name} peak MB": 8.5 for name in ("export md", "export html", "export json", "import", "import again")},
+        **{f"{name} MB": 12.5 for name in ("md", "html", "json")},
+    },
 }
 """Numbers that are easy to find again, and true of nothing."""
 
@@ -252,6 +297,24 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
         ),
         ("everyday", ["The target: 2 of 3 right (66.7%)."]),
         (
+            "startup",
+            [
+                "| outrider | 0.25, 0.06 | 0.38, 0.06 | – |",
+                "| oterm (0.26.1) | 2.50, 0.06 | 2.75, 0.06 | – |",
+                "| llm --version | – | – | 1.50, 0.06 |",
+                "the median of 7",
+            ],
+        ),
+        (
+            "screen",
+            [
+                "| 10 | open it, 99 ms | 20 ms | 7 ms | 3 | 25% |",
+                "| 1,000 | stream an answer | 80 ms | 7 ms | 3 | 25% |",
+            ],
+        ),
+        ("search", ["| one letter | `d` | 9,000 | 8.5 ms | 30.5 ms |", "100,000 messages, 125 MB."]),
+        ("archive", ["| export md | 1.5 | 12.5 | 8.5 |", "| import again | 1.5 | 12.5 | 8.5 |", "10,000 messages"]),
+        (
             "network",
             [
                 "| line | edge | auto | plain | EAGLE-2 | best fixed |",
@@ -298,3 +361,25 @@ def test_the_page_in_the_repository_has_the_tables_of_the_results_beside_it():
     assert fill(page, read()) == page, "run: python -m benchmarks.plots"
     for command in COMMANDS.values():
         assert command in page
+
+
+def test_the_readme_tells_what_was_measured_and_nothing_else(tmp_path):
+    docs, readme = tmp_path / "docs", tmp_path / "README.md"
+    (docs / "benchmarks").mkdir(parents=True)
+    shutil.copy(PAGE, docs)
+    readme.write_text("before\n<!-- figures -->\nold\n<!-- end -->\nafter\n")
+    put(docs, "startup", "screen", "search", "everyday")
+    main([f"--docs={docs}"])
+    said = readme.read_text()
+    assert said.startswith("before\n") and said.endswith("\nafter\n") and "old" not in said
+    assert "outrider 0.25 and 0.38 s, oterm 2.50 and 2.75 s | `python -m benchmarks.startup" in said
+    assert "| `--version` | outrider 0.06 s, llm 1.50 s |  |" in said
+    assert "99 ms to open; longest stall 80 ms on the clock, 7 ms of its own work; 25% of a core" in said
+    assert "median 5.5 ms, worst 30 ms" in said and "66.7%" in said
+    assert "4G" not in said and said.count("\n| ") == 6
+
+
+def test_the_readme_has_a_line_for_each_figure_that_is_recorded():
+    said = headlines.figures(read())
+    assert {name.partition(",")[0] for name in headlines.LINES} <= set(COMMANDS)
+    assert said.count("\n") == 1 + sum(name.partition(",")[0] in read() for name in headlines.LINES)

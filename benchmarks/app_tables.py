@@ -1,0 +1,80 @@
+"""What was measured of the screen and of the store, as tables of docs/benchmarks.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.markdown import page, table
+
+Documents = Mapping[str, Mapping[str, Any]]
+PARTS = {"open": "open it", "up": "ten pages up", "down": "and down", "stream": "stream an answer", "idle": "idle"}
+"""Of the screen benchmark, in its own names and in words."""
+
+
+def startup_table(documents: Documents) -> str:
+    """Seconds to the first frame and the first key of each screen, and to the end of each command."""
+    if "startup" not in documents:
+        return ""
+    document = documents["startup"]
+    lines = []
+    for row in document["rows"]:
+        version = document["versions"].get(row["program"].partition(" ")[0], "")
+        name = f"{row['program']} ({version})" if version and "--version" not in row["program"] else row["program"]
+        lines.append([name, *(_both(row, what) for what in ("frame", "key", "end"))])
+    repeats = document["rows"][0]["repeats"]
+    said = f"Seconds from the start of the process: the median of {repeats}, and the fastest."
+    return page([table(["program", "first frame", "first key taken", "its end"], lines), said], document)
+
+
+def screen_table(documents: Documents) -> str:
+    """For each length of a conversation: what the loop was away for at most, its own work in that, and CPU."""
+    if "screen" not in documents:
+        return ""
+    document = documents["screen"]
+    head = ["messages", "", "longest stall", "its own work in it", "stalls over 50 ms", "CPU"]
+    lines = []
+    for row in document["rows"]:
+        for name, words in PARTS.items():
+            part = row[name]
+            took = f"{words}, {row['open_ms']:.0f} ms" if name == "open" else words
+            stalls = [f"{part[key]:.0f} ms" for key in ("stall_ms", "stall_cpu_ms")]
+            lines.append(
+                [f"{row['messages']:,}", took, *stalls, str(part["stalls_over_50_ms"]), f"{part['cpu_per_second']:.0%}"]
+            )
+    return page([table(head, lines)], document)
+
+
+def search_table(documents: Documents) -> str:
+    """The slowest of each kind of query, by both ways to search."""
+    if "search" not in documents:
+        return ""
+    document = documents["search"]
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for row in document["rows"]:
+        kinds.setdefault(row["kind"], []).append(row)
+    lines = []
+    for kind, rows in kinds.items():
+        slowest = max(rows, key=lambda row: row["median_ms"])
+        times = [f"{slowest['median_ms']:.1f} ms", f"{max(row['worst_ms'] for row in rows):.1f} ms"]
+        lines.append([kind, f"`{slowest['words']}`", f"{slowest['found']:,}", *times])
+    said = f"{document['messages']:,} messages, {document['bytes'] / 1e6:.0f} MB."
+    return page([table(["what is searched", "slowest", "found", "its median", "worst of all"], lines), said], document)
+
+
+def archive_table(documents: Documents) -> str:
+    """Seconds, size and memory of taking everything out and in."""
+    if "archive" not in documents:
+        return ""
+    document = documents["archive"]
+    lines = []
+    for name, format in (("export md", "md"), ("export html", "html"), ("export json", "json"), ("import", "json"),
+                         ("import again", "json")):  # fmt: skip
+        figures = [document[f"{name} seconds"], document[f"{format} MB"], document[f"{name} peak MB"]]
+        lines.append([name, *(f"{figure:g}" for figure in figures)])
+    said = f"{document['messages']:,} messages; the import into an empty database, and into one that has them all."
+    return page([table(["", "seconds", "file, MB", "memory, MB"], lines), said], document)
+
+
+def _both(row: Mapping[str, Any], what: str) -> str:
+    return f"{row[f'{what}_median']:.2f}, {row[f'{what}_fastest']:.2f}" if f"{what}_median" in row else "–"

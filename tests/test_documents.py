@@ -1,0 +1,157 @@
+"""The documents promise only what is there: links, commands, options, settings, keys, and figures as measured."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from app.cli import cli
+from app.config import PREFIX, Settings
+from app.tui.keys import actions
+from benchmarks import headlines
+from benchmarks.results import read
+from docs.manpage import settings
+from tests.serving import REPOSITORY
+
+README = REPOSITORY / "README.md"
+PAGES = [README, REPOSITORY / "AGENTS.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
+WRAPPERS = {"accelerate", "sudo"}
+
+
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text(path), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def code(page: str) -> Iterator[str]:
+    """Lines of the shell, from blocks and from words in code."""
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    indented = re.findall(r"^    (\S.*)$", page, re.MULTILINE)
+    blocks = [block for language, block in fenced if language in ("", "sh")] + indented
+    for block in blocks:
+        yield from re.sub(r"\\\n\s*", " ", block).splitlines()
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+
+
+def said(page: str) -> Iterator[list[str]]:
+    """The words after `outrider` of each command line that names a command or an option of it."""
+    for line in code(page):
+        for part in re.split(r"[|;&]", re.split(r"\s#|\s{3,}", line.strip())[0]):
+            try:
+                words = shlex.split(re.sub(r"[<>]\s*\S+", "", part))
+            except ValueError:
+                continue
+            words = [word for word in words if not re.fullmatch(r"[A-Z_]+=.*|\$", word)]
+            if words and words[0].rpartition("/")[2] == "outrider" and "…" not in words[1:2]:
+                yield words[1:]
+
+
+def resolve(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that they run, and what is left for it."""
+    command: Any = typer.main.get_command(cli)
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_linked_is_there(name: str) -> None:
+    page = REPOSITORY / name
+    links = re.findall(r"\]\(([^)\s]+)\)", text(page)) + re.findall(r'(?:src|srcset)="([^"]+)"', text(page))
+    for link in links:
+        if not link.startswith(("http://", "https://")):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{name} links {link}"
+            assert not anchor or anchor in anchors(target), f"{name} links {link}; there are {sorted(anchors(target))}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_and_options_exist(name: str) -> None:
+    for words in said(text(REPOSITORY / name)):
+        command, rest = resolve(words)
+        line = f"{name}: outrider {' '.join(words)}"
+        if getattr(command, "commands", {}):
+            assert not rest or rest[0].startswith(("-", "[", "COMMAND")), f"{line} names no command"
+        known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+        for word in rest:
+            if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word) or word.startswith("--") and "|" in word:
+                assert word.partition("=")[0] in known, line
+
+
+def test_commands_are_found_in_the_documents() -> None:
+    """That the test above looks at something."""
+    found = [" ".join(words) for path in PAGES for words in said(text(path))]
+    assert len(found) > 60 and {"doctor", "remote test office", "history search tarball"} <= set(found)
+    documented = {name for words in found if (name := words.split(" ")[0])}
+    commands = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+    assert commands <= documented, f"nothing is said of {commands - documented}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_benchmarks_and_their_options_exist(name: str) -> None:
+    for module, options in re.findall(r"python -m ((?:benchmarks|recipes)\.[\w.]+)([^`\n|]*)", text(REPOSITORY / name)):
+        source = REPOSITORY / f"{module.replace('.', '/')}.py"
+        assert source.exists(), f"{name}: {module}"
+        for option in re.findall(r"\s(--[a-z][a-z-]*)", options.partition(" # ")[0]):
+            assert f'"{option}"' in text(source) or "--{name}" in text(source), f"{name}: {module} {option}"
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    page = text(REPOSITORY / "docs" / "settings.md")
+    rows = [(names, default) for names, default in re.findall(r"^\| (`\w+`.*?) \|(.*?)\| .+ \|$", page, re.MULTILINE)]
+    explained = {
+        name.strip(" `"): value.strip(" `")
+        for names, default in rows
+        for name, value in zip(names.split(","), default.split(",") if "," in names else [default])
+    }
+    assert set(explained) >= set(Settings.__struct_fields__)
+    for name, default, _ in settings():
+        if default:
+            assert explained[name] == default, name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variables_exist(name: str) -> None:
+    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {"OUTRIDER_HOME"}
+    assert set(re.findall(r"\bOUTRIDER_[A-Z_]+\b", text(REPOSITORY / name))) <= known
+
+
+def test_keys_of_the_screen_are_what_the_documents_say() -> None:
+    """In the table of messages, and each key that is written as `Ctrl+X`, `Alt+Up`, F1."""
+    known = {key for action in actions({}) for key in action.keys}
+    page = text(REPOSITORY / "docs" / "app.md")
+    for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", page + text(README)):
+        assert name.lower() in known, name
+    named = {"[": "left_square_bracket", "]": "right_square_bracket"}
+    table = page.partition("| key | |\n")[2].partition("\n\n")[0]
+    for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]:
+        for key in re.findall(r"`(.)`", cell):
+            assert named.get(key, key) in known, key
+
+
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    page = text(README)
+    assert headlines.fill(page, read()) == page, "run: python -m benchmarks.plots"
+    for line in re.findall(r"^\| .* \| (.*) \|$", page.partition("<!-- figures -->")[2], re.MULTILINE)[2:]:
+        assert line.startswith("`python -m benchmarks.") or not line
+
+
+def test_the_comparison_says_something_of_each_client_in_each_row() -> None:
+    rows = [line for line in text(REPOSITORY / "docs" / "comparison.md").splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"\|", line)) for line in rows} == {17}
+    features = [line for line in rows if not line.startswith(("| feature", "|---"))]
+    assert len(features) == 59 and "fifty-nine features" in text(README)
+    assert all(line.split("|")[2].strip() not in ("", "?") for line in features), "of our own we know"
