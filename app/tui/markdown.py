@@ -28,7 +28,10 @@ BULLETS = "•▪‣◦"
 SEPARATOR = " │ "
 """Between the cells of a table's row."""
 LONGEST = 50_000
-"""Characters; more are shown as they were written. No answer is as long, and 100,000 brackets take the parser 10 s."""
+"""Characters of one block; the words of a longer one are shown as they were written. No person's paragraph is as long,
+and 100,000 brackets take the parser 10 s."""
+CHUNK = 10_000
+"""Characters that are parsed at once, where they are more than one block."""
 UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
 LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
 """A last line that may become anything: the marks of a list, a fence, a rule, a heading made of the line above."""
@@ -66,6 +69,10 @@ class Leaf:
         start = self.source[0]
         return _code_offsets(self, start) if self.kind == "code" else _prose_offsets(self, start)
 
+    def same(self, other: Leaf) -> bool:
+        """Whether it looks the same, too: two `Content`s of the same text are equal, whatever their styles are."""
+        return self is other or (self == other and self.content.spans == other.content.spans)
+
     def before(self, offset: int) -> int:
         """How many of its characters come from before this place of the text."""
         if offset >= self.source[1]:
@@ -80,19 +87,52 @@ def parse(text: str, start: int = 0, code_blocks: int = 0) -> tuple[list[Leaf], 
     """
     part = text[start:]
     if len(part) > LONGEST:
-        return [Leaf("prose", Content(part), source=(start, len(text)), text=part)], start
+        return list(_as_written(text, start, code_blocks)), start
     tokens = _parser().parse(part)
     lines = [start]
     for line in part.split("\n"):
         lines.append(min(lines[-1] + len(line) + 1, len(text)))
     last = next((token.map[0] for token in reversed(tokens) if token.map and not token.level), 0)
-    return list(_Walk(tokens, text, lines, code_blocks, start > 0).leaves()), lines[last]
+    return list(_Walk(tokens, text, lines, code_blocks, bool(text[:start].strip())).leaves()), lines[last]
 
 
 @lru_cache(maxsize=64)
 def leaves(text: str) -> tuple[Leaf, ...]:
     """All leaves of a finished text, with its code highlighted. Slow where a lexer is loaded: call it in a thread."""
-    return tuple(coloured(leaf) for leaf in parse(text)[0])
+    return tuple(coloured(leaf) for leaf in _in_chunks(text))
+
+
+def _in_chunks(text: str) -> Iterator[Leaf]:
+    """The leaves of a text of any length, a few blocks at a time."""
+    start, code_blocks, length = 0, 0, CHUNK
+    while start < len(text):
+        end = text.find("\n", start + length) + 1 or len(text)
+        found, last = parse(text[:end], start, code_blocks)
+        if end < len(text):
+            if last > start:  # The last block may go on.
+                found, end = [leaf for leaf in found if leaf.source[0] < last], last
+            elif length <= LONGEST:
+                length *= 2
+                continue
+            else:
+                end = start + split(text[start:])[0].end
+                found, _ = parse(text[:end], start, code_blocks)
+        yield from found
+        code_blocks += sum(leaf.kind == "code" for leaf in found)
+        start, length = end, CHUNK
+
+
+def _as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf]:
+    """Blocks that are too long to be parsed: code is code, and all else shows with its marks."""
+    for block in split(text[start:]):
+        begin, end = start + block.start, start + block.end
+        leaf = Leaf("prose", Content(text[begin:end].rstrip("\n")), gap=begin > 0, source=(begin, end))
+        leaf = replace(leaf, text=text[begin:end])
+        if block.fenced:
+            code_blocks += 1
+            code = Content(text[start + block.body[0] : start + block.body[1]].removesuffix("\n"))
+            leaf = replace(leaf, kind="code", content=code, number=code_blocks)
+        yield leaf
 
 
 def coloured(leaf: Leaf) -> Leaf:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.tui import markdown
 from app.tui.blocks import closed_length
-from app.tui.markdown import completed, leaves, parse
+from app.tui.markdown import LONGEST, Leaf, completed, leaves, parse
 
 TEXT = (
     "# Unpack\n\nUse `tar` to **unpack** it\nhere, see [the *manual*](https://gnu.org/tar):\n\n"
@@ -35,6 +38,11 @@ PIECES = st.lists(
         ]
     )
 )
+
+
+def same(some: Sequence[Leaf], others: Sequence[Leaf]) -> bool:
+    """Equal, and alike in their styles, too."""
+    return len(some) == len(others) and all(one.same(other) for one, other in zip(some, others))
 
 
 def plain(text: str) -> list[str]:
@@ -85,7 +93,30 @@ def test_what_is_closed_is_parsed_once(text: str, more: str) -> None:
     before, last = parse(closed)
     kept = [leaf for leaf in before if leaf.source[0] < last]
     whole, _ = parse(closed + more)
-    assert whole[: len(kept)] == kept
+    assert same(whole[: len(kept)], kept)
+
+
+@given(PIECES.map("".join))
+def test_a_long_text_is_parsed_in_chunks_as_if_at_once(text: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown, "CHUNK", 8)
+        found = leaves.__wrapped__(text)
+    assert same(found, [markdown.coloured(leaf) for leaf in parse(text)[0]])
+
+
+def test_an_answer_of_any_length_keeps_its_form() -> None:
+    text = TEXT * (2 * LONGEST // len(TEXT))
+    found = leaves(text)
+    assert sum(leaf.kind == "code" for leaf in found) == max(leaf.number for leaf in found) == 2 * LONGEST // len(TEXT)
+    assert {leaf.kind for leaf in found} == {"prose", "code", "row", "head", "rule"}
+    assert "".join(leaf.text for leaf in found if leaf.kind == "rule") == "---\n" * (2 * LONGEST // len(TEXT))
+
+
+def test_a_block_of_any_length_loses_nothing() -> None:
+    code, words = "x = 1\n" * (LONGEST // 3), "word " * (LONGEST // 3)
+    found = leaves(f"so:\n\n```\n{code}```\n\n{words}\n\n*end*\n")
+    assert [leaf.kind for leaf in found] == ["prose", "code", "prose", "prose"]
+    assert [leaf.content.plain for leaf in found] == ["so:", code.rstrip("\n"), words, "end"]
 
 
 @given(PIECES.map("".join))
