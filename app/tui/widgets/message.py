@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
@@ -17,6 +19,8 @@ from app.tui.widgets.prose import WAITING, Prose
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
+REST = 4
+"""Times that a draw took, from its end to the next one: one long paragraph takes longer with each word."""
 
 
 class Chosen(Message):
@@ -62,6 +66,7 @@ class Answer(Vertical):
         self._revision = -1
         self._timer: Timer | None = None
         self._drawing = asyncio.Lock()
+        self._rests_until = 0.0
         self.prose = Prose("" if turn.running else turn.text)
         self._said: dict[str, Static] = {}
         """The lines beside the answer, by their class."""
@@ -79,13 +84,25 @@ class Answer(Vertical):
 
     async def on_mount(self) -> None:
         if self.turn.running or self.turn.revision != self._revision:
-            self._timer = self.set_interval(FLUSH_SECONDS, self.flush)
+            self._timer = self.set_interval(FLUSH_SECONDS, self._flush_in_time)
             await self.flush()
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        if size.width == self._size.width:
+            self._size = size  # See `Prose`.
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     @property
     def drawn(self) -> bool:
         """Nothing has come since the last draw."""
         return self._revision == self.turn.revision and not self._drawing.locked()
+
+    async def _flush_in_time(self) -> None:
+        if not self.turn.running or time.monotonic() >= self._rests_until:
+            began = time.monotonic()
+            await self.flush()
+            now = time.monotonic()
+            self._rests_until = now + REST * (now - began)
 
     async def flush(self) -> None:
         """Draws what has come since the last draw."""
@@ -96,8 +113,7 @@ class Answer(Vertical):
             self._revision = turn.revision
             text, solid = turn.text, len(turn.reply.solid)
             if turn.running:
-                await self.prose.prepare(text)
-                self.prose.grow(text or WAITING, solid)
+                await self.prose.grow(text or WAITING, solid)
                 return
             if self.prose.growing:
                 await asyncio.to_thread(leaves, text)

@@ -8,56 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from collections.abc import Sequence
+from itertools import accumulate, takewhile, zip_longest
 
-from rich._wrap import divide_line
 from rich.segment import Segment
 from textual.content import Content
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
 from app.tui.blocks import closed_length
-from app.tui.markdown import SEPARATOR, Leaf, coloured, completed, leaves, parse
+from app.tui.markdown import Leaf, coloured, completed, leaves, parse
+from app.tui.rows import Drawn, Row, finished_rows, inside, place_in, wrap
 from app.tui.widgets.lines import Lines
 
-GHOST = "dim"
+LONG = 4_000
+"""Characters of one block from which it is read in a thread: 20,000 take 10 ms, and 100 ms where all are brackets."""
+HELD = 4
+"""Rows that a growing text keeps, at most, where it becomes shorter: other words for those that are withdrawn soon take
+their place, and what stands above does not jump back and forth."""
 WAITING = "…"
 COPY = "copy"
-CODE_PADDING = 2
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line on the screen."""
-
-    left: Content
-    pieces: tuple[tuple[int, Content, int], ...] = ()
-    """Cells from the left edge of the text, the text, and its first character's place in its line."""
-    y: int = 0
-    """Its line, counted over the whole text; wrapping makes several rows of one line."""
-    kind: str = ""
-    """A component class for the whole row."""
-    copy: int = 0
-    """The number of the code block that a click on this row's end copies."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A leaf as it is now: how much of it is ghost text, and its rows at one width."""
-
-    leaf: Leaf
-    ghost: int
-    """Characters from which it is ghost text."""
-    shaded: tuple[tuple[int, int], ...]
-    """Characters that were never verified, where that is to be seen."""
-    rows: tuple[Row, ...]
-    lines: int
-    """Lines of its text, one for a rule."""
 
 
 class Prose(Widget):
@@ -95,37 +68,43 @@ class Prose(Widget):
         self._shaded: tuple[tuple[int, int], ...] = ()
         self._drawn: list[Drawn] = []
         self._tops: list[int] = [0]
+        self._height = 0
         self._width = 0
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
-    async def prepare(self, text: str) -> None:
-        """Highlights the code blocks that are complete in a growing text, in a thread; `grow` takes them from there."""
-        part = text[: self._final_to + closed_length(text[self._final_to :])]
-        if "```" in part[self._final_to :] or "~~~" in part[self._final_to :]:
-            for leaf in parse(part, self._final_to)[0]:
-                if leaf.kind == "code":
-                    await asyncio.to_thread(coloured, leaf)
+    async def grow(self, text: str, solid: int) -> None:
+        """Shows a growing text, of which the first `solid` characters are verified and will stay.
 
-    def grow(self, text: str, solid: int) -> None:
-        """Shows a growing text, of which the first `solid` characters are verified and will stay."""
-        if not text.startswith(self.source[: self._final_to]):
-            self._final = self._final_to = 0
-        known, start = self.parsed[: self._final], self._final_to
+        One call at a time: code that is complete is highlighted in a thread, and a long block is read in one.
+        """
+        part = text[self._final_to :]
+        if len(part) > LONG or any(mark in part[: closed_length(part)] for mark in ("```", "~~~")):
+            known, final, final_to = await asyncio.to_thread(self._read, text, solid)
+        else:
+            known, final, final_to = self._read(text, solid)
+        self.parsed, self._final, self._final_to = known, final, final_to
+        self.source, self._solid, self.growing = text, solid, True
+        self._redraw()
+
+    def _read(self, text: str, solid: int) -> tuple[list[Leaf], int, int]:
+        """The leaves of a growing text, and how many of them, up to where in the text, cannot change any more."""
+        final, start = self._final, self._final_to
+        if not text.startswith(self.source[:start]):
+            final = start = 0
+        known = self.parsed[:final]
         code = sum(leaf.kind == "code" for leaf in known)
         complete = start + closed_length(text[start:])
         closed = start + closed_length(text[start:solid])
         if closed > start:
-            fresh, last = parse(text[:closed], start, code)
-            fresh = [coloured(leaf) for leaf in fresh if leaf.source[0] < last]
+            fresh, start = parse(text[:closed], start, code)
+            fresh = [coloured(leaf) for leaf in fresh if leaf.source[0] < start]
             known += fresh
-            self._final, self._final_to = len(known), last
             code += sum(leaf.kind == "code" for leaf in fresh)
-        growing, _ = parse(completed(text), self._final_to, code)
+        growing, _ = parse(text[:start] + completed(text[start:]), start, code)
+        final = len(known)
         known += [coloured(leaf) if leaf.source[1] <= complete else leaf for leaf in growing]
-        self.parsed = self._known(known)
-        self.source, self._solid, self.growing = text, solid, True
-        self._redraw()
+        return self._known(known), final, start
 
     def finish(self, text: str) -> None:
         """Shows a text that will not change any more."""
@@ -136,7 +115,8 @@ class Prose(Widget):
 
     def _known(self, fresh: Sequence[Leaf]) -> list[Leaf]:
         """The same leaves; those that were there already as the same objects, so that they are not wrapped again."""
-        return [old if old == new else new for old, new in zip_longest(self.parsed[: len(fresh)], fresh)]
+        before = zip_longest(self.parsed[: len(fresh)], fresh)
+        return [old if old is not None and old.same(new) else new for old, new in before]
 
     def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Marks these parts of the text, which nobody has verified."""
@@ -157,79 +137,45 @@ class Prose(Widget):
     @property
     def shaded(self) -> str:
         """What of it is marked as not verified."""
-        spans = [(leaf, span) for leaf in self.parsed for span in self._inside(leaf)]
+        spans = [(leaf, span) for leaf in self.parsed for span in inside(leaf, self._shaded)]
         return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def _redraw(self) -> None:
-        before, heights = self._drawn, self._tops[-1]
+        """Draws the rows that have changed, and those below them."""
+        before, height = self._drawn, self._height
         self._lay_out(self._width)
-        if self._tops[-1] != heights:
-            self.refresh(layout=True)
-        else:
-            same = next((at for at, (a, b) in enumerate(zip(before, self._drawn)) if a is not b), None)
-            if same is not None:
-                top = self._tops[same]
-                self.refresh(Region(0, top, self.size.width, max(1, self._tops[-1] - top)))
+        same = sum(1 for _ in takewhile(_are_one, zip(before, self._drawn)))
+        if same == len(before) == len(self._drawn) and height == self._height:
+            return
+        top = self._tops[same]
+        if same < min(len(before), len(self._drawn)):
+            rows = zip(before[same].rows, self._drawn[same].rows)
+            top += sum(1 for _ in takewhile(_are_one, rows))
+        bottom = max(height, self._height)
+        self.refresh(Region(0, top, self.size.width, max(1, bottom - top)), layout=height != self._height)
 
     def _lay_out(self, width: int) -> None:
         """Wraps what has changed since the last time, all of it where the width has."""
         if not width:
             return
         known = self._drawn if width == self._width else []
-        drawn: list[Drawn] = []
-        y = 0
-        for at, leaf in enumerate(self.parsed):
-            ghost = leaf.before(self._solid)
-            shaded = tuple(self._inside(leaf))
-            old = known[at] if at < len(known) else None
-            same = old is not None and old.leaf is leaf and (old.ghost, old.shaded) == (ghost, shaded)
-            if old is None or not same:
-                rows, lines = self._rows(leaf, ghost, shaded, width, y)
-                old = Drawn(leaf, ghost, shaded, tuple(rows), lines)
-            drawn.append(old)
-            y += old.lines
-        self._drawn, self._width = drawn, width
+        if known or self.growing or self._shaded:
+            drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, known=known)
+        else:
+            drawn = list(finished_rows(self.source, width))
         self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
-
-    def _inside(self, leaf: Leaf) -> Iterator[tuple[int, int]]:
-        for start, end in self._shaded:
-            if start < leaf.source[1] and end > leaf.source[0]:
-                yield leaf.before(start), leaf.before(end)
-
-    def _rows(
-        self, leaf: Leaf, ghost: int, shaded: tuple[tuple[int, int], ...], width: int, y: int
-    ) -> tuple[list[Row], int]:
-        content = leaf.content
-        for start, end in shaded:
-            content = content.stylize(".unverified", start, end)
-        if ghost < len(content.plain):
-            content = content.stylize(GHOST, ghost)
-        first = leaf.first.stylize(GHOST) if not ghost and content.plain else leaf.first
-        indent = first.cell_length
-        room = max(1, width - indent)
-        rows = [Row(leaf.rest if leaf.rest.plain.strip() else Content(""))] if leaf.gap else []
-        if leaf.kind == "rule":
-            return [*rows, Row(first, y=y, kind="rule")], 1
-        if leaf.kind in ("row", "head"):
-            return [*rows, *_table_rows(leaf, content, room, y)], 1
-        code = leaf.kind == "code"
-        margin = CODE_PADDING if code else 0
-        kind = "code" if code else ""
-        if code:
-            rows.append(Row(first, kind=kind, copy=leaf.number))
-        lines = list(content.split("\n", allow_blank=True)) if "\n" in content.plain else [content]
-        for number, line in enumerate(lines):
-            line = line.expand_tabs(8) if "\t" in line.plain else line
-            for x, piece in _wrapped(line, max(1, room - 2 * margin)):
-                left = leaf.rest if rows and rows[-1].pieces or code else first
-                rows.append(Row(left, ((margin, piece, x),), y + number, kind))
-        if code:
-            rows.append(Row(leaf.rest, kind=kind))
-        return rows, len(lines)
+        held = self._height if self.growing and width == self._width else 0
+        self._height = max(self._tops[-1], min(held, self._tops[-1] + HELD))
+        self._drawn, self._width = drawn, width
 
     # ---- what Textual asks for ---------------------------------------------------------------------------------------
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        if size.width == self._size.width:
+            self._size = size  # Or Textual would draw all rows again because there is one more.
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
@@ -237,7 +183,7 @@ class Prose(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if width != self._width:
             self._lay_out(width)
-        return self._tops[-1]
+        return self._height
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -289,7 +235,13 @@ class Prose(Widget):
         return content.cell_length
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return selection.extract("\n".join(leaf.content.plain for leaf in self.parsed)), "\n"
+        text = "\n".join(leaf.content.plain for leaf in self.parsed)
+        lines = text.split("\n")
+
+        def place(offset: Offset | None) -> Offset | None:
+            return offset and Offset(place_in(lines[offset.y], offset.x) if offset.y < len(lines) else 0, offset.y)
+
+        return Selection(place(selection.start), place(selection.end)).extract(text), "\n"
 
     def action_copy_block(self, number: int) -> None:
         """Copies a code block, by its number."""
@@ -306,41 +258,5 @@ class Prose(Widget):
         self.refresh()
 
 
-def _wrapped(line: Content, width: int) -> Iterator[tuple[int, Content]]:
-    """The pieces of a line that fit into so many cells, each with its first character's place."""
-    plain = line.plain
-    if len(plain) <= width and (plain.isascii() or line.cell_length <= width):
-        yield 0, line
-        return
-    x = 0
-    cuts = divide_line(plain, width, fold=True)
-    for piece in line.divide(cuts):
-        yield x, piece.rstrip() if piece.cell_length > width else piece
-        x += len(piece.plain)
-
-
-def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Row]:
-    """The cells of one row beside each other, wrapped where the table is too wide."""
-    gaps = len(SEPARATOR) * (len(leaf.widths) - 1)
-    room = width - gaps
-    widths = list(leaf.widths)
-    while sum(widths) > room and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
-    starts = [0, *accumulate(length + len(SEPARATOR) for length in leaf.cells)]
-    cells = [content[start : start + length] for start, length in zip(starts, leaf.cells)]
-    columns = [
-        [(start + at, piece) for at, piece in _wrapped(cell, max(1, cell_width))]
-        for start, cell, cell_width in zip(starts, cells, widths)
-    ]
-    bar = Content.styled(SEPARATOR, ".rule")
-    for line in range(max((len(column) for column in columns), default=0)):
-        pieces: list[tuple[int, Content, int]] = []
-        left = 0
-        for number, (column, cell_width) in enumerate(zip(columns, widths)):
-            if line < len(column):
-                pieces.append((left, column[line][1], column[line][0]))
-            left += cell_width
-            if number < len(widths) - 1:
-                pieces.append((left, bar, column[0][0] + len(cells[number].plain)))
-                left += len(SEPARATOR)
-        yield Row(leaf.first if line == 0 else leaf.rest, tuple(pieces), y, "head" if leaf.kind == "head" else "")
+def _are_one(pair: tuple[object, object]) -> bool:
+    return pair[0] is pair[1]

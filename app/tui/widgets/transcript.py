@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from app.tui.markdown import leaves
 from app.tui.turn import Turn
+from app.tui.widgets.lines import Lines
 from app.tui.widgets.message import Answer, Chosen, Question
 from app.tui.widgets.waiting import Waiting
 
@@ -89,6 +90,7 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
+        self.vertical_scrollbar._styles_cache = Lines()
         self.turns: list[Turn] = []
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""
@@ -378,6 +380,14 @@ class Transcript(VerticalScroll, can_focus=True):
         if not self._held:
             self._reading = None if self._follows else self._at_top()
         self._tend()
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        # Textual would lay everything out a second time for each line that comes, because there is one more to scroll.
+        changed = virtual_size != self.virtual_size
+        updated = super()._size_updated(size, virtual_size, container_size, layout=False)
+        if changed:
+            self.watch_virtual_size(virtual_size)
+        return updated
 
     def watch_virtual_size(self, size: Size) -> None:
         # A short conversation that is anchored would hang at the bottom of the window.

@@ -4,9 +4,10 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from app.events import Drafted, Failed, Verified
+from app.events import Drafted, Failed, Retracted, Verified
 from app.tui.turn import Turn
 from app.tui.widgets.message import Answer
+from app.tui.widgets.prose import HELD
 from tests.app.tui.scripted import finished, verified, wait_until
 
 TEXT = (
@@ -94,6 +95,77 @@ async def test_what_stays_is_not_wrapped_again() -> None:
         turn.apply(Verified(", or nearly", 9, 0))
         await wait_until(pilot, lambda: app.shown[-1].endswith("nearly"))
         assert all(one is other for one, other in zip(before[:-1], app.answer.prose._drawn))
+
+
+async def test_rows_that_stay_are_not_drawn_again() -> None:
+    turn = Turn("q")
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        turn.apply(Verified("```py\n" + "x = 1\n" * 9, 9, 0))
+        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 11)
+        before = dict(app.answer.prose._styles_cache._cache)
+        turn.apply(Verified("y = 2\n" * 4, 9, 0))
+        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 15)
+        after = app.answer.prose._styles_cache._cache
+        assert [y for y, strip in before.items() if after[y] is strip] == list(range(9))
+        assert app.screen_text[1:14] == ["  x = 1"] * 9 + ["  y = 2"] * 4
+
+
+async def test_a_fence_that_is_never_closed_is_highlighted_at_the_end() -> None:
+    turn = Turn("q")
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        turn.apply(Verified("```py\nimport os\n", 9, 0))
+        await wait_until(pilot, lambda: app.shown == ["import os"])
+        assert not app.answer.prose.parsed[0].content.spans
+        turn.apply(finished(9))
+        await wait_until(pilot, lambda: app.answer.drawn)
+        assert app.answer.prose.parsed[0].content.spans
+
+
+async def test_other_words_take_the_place_of_those_that_are_withdrawn_without_a_jump() -> None:
+    turn = Turn("q")
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        turn.apply(Verified("one\n\n", 2, 0))
+        turn.apply(Drafted("two\n\nthree\n", 4))
+        await wait_until(pilot, lambda: app.screen_text == ["one", "", "two", "", "three"])
+        turn.apply(Verified("other", 1, 0))
+        await wait_until(pilot, lambda: app.screen_text == ["one", "", "other", "", ""])
+        turn.apply(Drafted(" words\n\nend\n", 3))
+        await wait_until(pilot, lambda: app.screen_text == ["one", "", "other words", "", "end"])
+        turn.apply(Drafted("x\n\n" * 7, 14))
+        await wait_until(pilot, lambda: len(app.screen_text) > 15)
+        turn.apply(Retracted(18))
+        await wait_until(pilot, lambda: len(app.screen_text) == 3 + HELD)
+        turn.apply(finished(3))
+        await wait_until(pilot, lambda: app.screen_text == ["one", "", "other"])
+
+
+async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
+    turn = Turn("q", outcome="done")
+    turn.reply.solid = "```go\nfunc main() {\n\tfmt.Println(1)\n}\n```\n"
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: len(app.screen_text) == 5)
+        assert app.screen_text[2] == " " * 10 + "fmt.Println(1)"
+        await pilot.mouse_down(app.answer.prose, offset=(10, 2))
+        await pilot.hover(app.answer.prose, offset=(15, 2))
+        await pilot.hover(app.answer.prose, offset=(20, 2))
+        await pilot.mouse_up(app.answer.prose, offset=(20, 2))
+        await wait_until(pilot, lambda: app.screen.get_selected_text() == "fmt.Println")
+
+
+async def test_a_long_block_is_read_without_a_stall() -> None:
+    turn = Turn("q")
+    app = Host(turn)
+    async with app.run_test() as pilot:
+        text = "[word] " * 2000
+        turn.apply(Verified(text, 9, 0))
+        await wait_until(pilot, lambda: app.answer.prose.plain == text.strip())
+        turn.apply(Verified("end", 9, 0))
+        turn.apply(finished(9))
+        await wait_until(pilot, lambda: app.answer.drawn and app.answer.prose.plain == f"{text}end")
 
 
 async def test_marks_of_an_answer() -> None:
