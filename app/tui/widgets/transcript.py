@@ -245,7 +245,7 @@ class Transcript(VerticalScroll, can_focus=True):
             while self.is_attached:
                 await self._laid_out()
                 async with self._window:
-                    if not await self._tend_once():
+                    if not self._whole or not await self._tend_once():
                         return
         finally:
             self.tending = False
@@ -266,6 +266,12 @@ class Transcript(VerticalScroll, can_focus=True):
         else:
             return False
         return True
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all is there: where the window closes, messages go before what mounts others is called off."""
+        ends = len(self.query_children(More)) == 2
+        return self.is_attached and ends and len(self._messages()) == 2 * (self._last - self._first)
 
     def _far(self, top: float, bottom: float) -> tuple[int, int] | None:
         """The mounted turns at either end that lie outside of these lines wholly, but for the last one."""
@@ -428,13 +434,13 @@ class Transcript(VerticalScroll, can_focus=True):
 
         async def jump() -> None:
             async with self._window:
-                if wanted != self._jumps:
+                if wanted != self._jumps or not self._whole:
                     return
                 first = max(0, min(at, len(self.turns) - PAGE))
                 await self._remount(first, min(len(self.turns), first + PAGE))
             await self._laid_out()
             async with self._window:
-                if wanted == self._jumps:
+                if wanted == self._jumps and self._whole:
                     then()
             self._tend()
 
