@@ -18,6 +18,9 @@ from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from storage import NotFound, StorageError
 
+FIGURES_SECONDS = 0.25
+"""Between two draws of a running answer's figures: nobody reads faster, and each has the screen laid out again."""
+
 
 class Answering(OpenConversation):
     """Holds the one running turn, so that an answer goes on while another conversation is open."""
@@ -115,8 +118,9 @@ class Answering(OpenConversation):
 
     async def listen(self, running: Running, answer: AsyncIterator[Event]) -> None:
         """Feeds one reply's events into its turn; the widgets draw it in their own time."""
-        status, prompt, rounds = self.query_one(StatusBar), self.query_one(Prompt), self.query_one(Rounds)
-        panel, turn = self.query_one(Panel), running.turn
+        prompt, rounds, panel = self.query_one(Prompt), self.query_one(Rounds), self.query_one(Panel)
+        turn = running.turn
+        figures = self.set_interval(FIGURES_SECONDS, lambda: self.show_figures(running))
         try:
             async for event in answer:
                 turn.apply(event)
@@ -129,24 +133,35 @@ class Answering(OpenConversation):
                 elif isinstance(event, ModeChanged):
                     self.show_mode(event)
                 elif isinstance(event, Stats):
-                    status.show_stats(event)
-                    running.written = event.verified + event.drafted
-                    self.show_context()
+                    running.stats = event
+                    if running.told is None:
+                        self.show_figures(running)
                 elif isinstance(event, Paced):
                     rounds.add(event)
                 elif isinstance(event, Done):
-                    status.show_stats(event.stats)
+                    running.stats = event.stats
         except Exception as error:  # The window must outlive whatever a reply dies of; the person gets to read it.
             self.log.error(error)
             turn.apply(Failed(sanitise(f"The answer failed: {error}. Send the question again."), "internal"))
         finally:
+            figures.stop()
             self.live = None
             prompt.answering = False
         if turn.running:
             turn.apply(Failed("The answer ended early. Send the question again.", "internal"))
         if self.alive:
+            self.show_figures(running)
             await self.settle(running)
             self.list_conversations()
+
+    def show_figures(self, running: Running) -> None:
+        """Says what has come of an answer since it was said last."""
+        if self.alive and running.stats is not running.told:
+            running.told = running.stats
+            self.query_one(StatusBar).show_stats(running.stats)
+            self.show_context()
+            self.query_one(Rounds).draw()
+            self.query_one(Panel).draw()
 
     async def settle(self, running: Running) -> None:
         """What is shown becomes what is stored, where that is not so by itself."""

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.config import Settings
-from app.events import ModeChanged
+from app.events import ModeChanged, Stats
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.screens.composing import Composing
@@ -48,8 +48,14 @@ class Running:
     """Id of the drafted answer in whose place it is shown, if it verifies one."""
     queued: str = ""
     """Its id in the queue, if it comes from there."""
-    written: int = 0
-    """Tokens, so far."""
+    stats: Stats | None = None
+    told: Stats | None = None
+    """As they are on the screen."""
+
+    @property
+    def written(self) -> int:
+        """Tokens, so far."""
+        return 0 if self.stats is None else self.stats.verified + self.stats.drafted
 
 
 class OpenConversation(Composing):

@@ -33,18 +33,17 @@ class Panel(VerticalScroll, can_focus=False):
 
     def show(self, shown: bool) -> None:
         self.display = shown
-        self._draw()
+        self.draw()
 
     def show_mode(self, mode: ModeChanged) -> None:
         self._mode = mode
-        self._draw()
+        self.draw()
 
     def apply(self, event: Event) -> None:
-        """One of the events of an answer."""
+        """One of the events of an answer; `draw` shows what they come to."""
         self.figures.apply(event)
-        self._draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
         if self.display:
             self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode)))
 

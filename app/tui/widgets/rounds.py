@@ -35,20 +35,19 @@ class Rounds(Static):
 
     def on_mount(self) -> None:
         self.display = False
-        self._draw()
 
     def add(self, paced: Paced) -> None:
-        """A round is over."""
+        """A round is over; `draw` shows it."""
         self._rounds.append(paced)
-        if self.display:
-            self._draw()
 
     def toggle(self) -> None:
         """Show it, or put it away."""
         self.display = not self.display
-        self._draw()
+        self.draw()
 
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        if not self.display:
+            return
         head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)
         lines = ["".join(cell.rjust(width) for cell, (_, width) in zip(cells(one), COLUMNS)) for one in self._rounds]
         self.update(Content("\n").join([head, *(Content(line) for line in lines or ["No round yet."])]))

@@ -102,6 +102,19 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
         assert not app.screen.query_one(Panel).display
 
 
+async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
+    hold = asyncio.Event()
+    script: list[Step] = [paced(2, 3), Stats(rounds=1, verified=3), paced(2, 4), Stats(rounds=2, verified=7), hold]
+    app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
+    async with app.run_test(size=(130, 30)) as pilot:
+        await pilot.press("f3", "ctrl+r", *"hello", "enter")
+        await wait_until(pilot, lambda: app.text("#figures") == "τ 3.50  7 verified")
+        assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
+        assert len(app.text("Rounds").splitlines()) == 3 and app.chat.live is not None
+        hold.set()
+        await wait_until(pilot, lambda: app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified")
+
+
 async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
