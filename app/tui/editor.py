@@ -78,4 +78,5 @@ async def _run(app: App[None], command: list[str]) -> str:
         return "This terminal cannot be lent to an editor"
     finally:
         signal.signal(signal.SIGINT, before)
-    return f"{sanitise(command[0])} ended with {code}" if code else ""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    return f"{sanitise(command[0])} {how}" if code else ""
