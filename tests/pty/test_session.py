@@ -79,11 +79,17 @@ async def test_a_sitting(environment: dict[str, str], pair_without_drafts: Path,
                 await tmux.until(" offline")
                 await tmux.until(" drafted")
                 await tmux.until(lambda: stored(database)[-1].status == "done")
+                tmux.press("F6")
+                await tmux.until("Markdown, to read and to paste")
+                tmux.press("Enter")
+                await tmux.until("Exported")
                 tmux.press("C-q")
                 await tmux.until(lambda: tmux.code == 0)
     question, answer = stored(database)
     assert question.text == QUESTION and len(answer.tokens) == TOKENS and answer.text.strip()
     assert answer.provenance[0] and not answer.provenance[-1]
+    (page,) = (tmp_path / "home" / "exports").glob("*.md")
+    assert QUESTION in page.read_text() and words(database)[0] in page.read_text()
     everything = {**os.environ, **environment}
     exported = subprocess.run([*COMMAND, "export", "--format", "json"], env=everything, capture_output=True, text=True)
     assert exported.returncode == 0 and QUESTION in exported.stdout and answer.id in exported.stdout
