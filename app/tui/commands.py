@@ -16,7 +16,20 @@ from app.tui.screens.opened import OpenConversation
 from app.tui.widgets.conversation_list import one_line
 from storage import StorageError
 
-MOVES = ("prompt.page_up", "prompt.page_down", "prompt.newline", "app.commands")
+MOVES = (
+    "app.commands",
+    "prompt.down",
+    "prompt.newline",
+    "prompt.page_down",
+    "prompt.page_up",
+    "prompt.up",
+    "rename.drop",
+    "rename.keep",
+    "search.clear",
+    "search.down",
+    "search.open",
+    "search.up",
+)
 """Of no use from a list of commands."""
 FOUND = 20
 """Conversations that a search in the palette shows at most."""
@@ -38,7 +51,8 @@ class Actions(Provider):
 
     def commands(self) -> Iterator[Command]:
         seen: set[str] = set(MOVES)
-        for room in rooms():
+        # What concerns all of the screen comes first: the list is long, and that is what is looked for.
+        for room in sorted(rooms(), key=lambda room: not room.outer):
             node = self._node(room.node)
             if node is None:
                 continue

@@ -18,6 +18,8 @@ from app.config import ConfigError
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 NAMED = {key.value for key in Keys} | set(KEY_DISPLAY_ALIASES) | {f"f{number}" for number in range(1, 25)}
+SHORT = {"escape": "esc", "up": "↑", "down": "↓"}
+"""How a hint calls these keys; it calls the others as the settings do."""
 SOURCE = "[keys] in the settings"
 
 
@@ -32,8 +34,8 @@ class Room(NamedTuple):
     """It lies over the conversation: nothing else hears a key meanwhile, but what acts everywhere."""
 
     def bindings(self) -> Iterator[Binding]:
-        """Those that have a name, in the order in which they are written; one entry for each key."""
-        for base in reversed(self.node.__mro__):
+        """Those that have a name, its own first, in the order in which they are written; one entry for each key."""
+        for base in self.node.__mro__:
             for _, binding in BindingsMap(base.__dict__.get("BINDINGS", ())):
                 if binding.id:
                     yield binding
@@ -56,7 +58,8 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.help import HelpScreen
     from app.tui.screens.log import LogScreen
     from app.tui.screens.queue import QueueScreen, Rewording
-    from app.tui.screens.remotes import RemotesScreen
+    from app.tui.screens.remote_form import RemoteForm
+    from app.tui.screens.remotes import Confirm, RemotesScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import Rename, Search
@@ -71,6 +74,8 @@ def rooms() -> tuple[Room, ...]:
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),
+        Room("Form of a remote", RemoteForm, False, over=True),
+        Room("Question", Confirm, False, over=True),
         Room("Log", LogScreen, False, over=True),
         Room("Export", ExportScreen, False, over=True),
         Room("Help", HelpScreen, False, over=True),
@@ -83,12 +88,36 @@ def actions(keys: Mapping[str, str]) -> list[Action]:
     """All of them with the keys they have now; `keys`: the remapped ones, by id."""
     found: dict[str, Action] = {}
     for room in rooms():
-        for binding in room.bindings():
-            name = binding.id or ""
-            own = found[name].keys if name in found else ()
-            mapped = tuple(key.strip() for key in keys[name].split(",")) if name in keys else (*own, binding.key)
-            found[name] = Action(name, mapped, binding.description, room.title)
+        for action in actions_in(room, keys):
+            found.setdefault(action.id, action)  # What can be done in two rooms has one name, and the same keys.
     return list(found.values())
+
+
+def actions_in(room: Room, keys: Mapping[str, str]) -> list[Action]:
+    """Those of one room."""
+    found: dict[str, Action] = {}
+    for binding in room.bindings():
+        name = binding.id or ""
+        own = found[name].keys if name in found else ()
+        mapped = tuple(key.strip() for key in keys[name].split(",")) if name in keys else (*own, binding.key)
+        found[name] = Action(name, mapped, binding.description, room.title)
+    return list(found.values())
+
+
+def key_of(node: DOMNode, name: str) -> str:
+    """The first key of an action as it is mapped now, for a hint; empty where `node` and what it is in lack it."""
+    places = (binding for one in node.ancestors_with_self for _, binding in one._bindings if binding.id == name)
+    binding = next(places, None)
+    if binding is None:
+        return ""
+    key = node.app._keymap.get(name, binding.key).split(",")[0].strip()
+    *modifiers, last = key.split("+") if len(key) > 1 else [key]
+    return "+".join([*modifiers, SHORT.get(last, last)])
+
+
+def hint(node: DOMNode, *actions: tuple[str, str], between: str = "   ") -> str:
+    """What some keys do: each action by its name, with a word or two for it."""
+    return between.join(f"{key} {words}" for name, words in actions if (key := key_of(node, name)))
 
 
 def checked(keys: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
@@ -130,9 +159,9 @@ def _check_clashes(keys: Mapping[str, str]) -> None:
     outer = {room.title for room in rooms() if room.outer}
     over = {room.title for room in rooms() if room.over}
     taken: dict[str, list[Action]] = {}
-    for action in actions(keys):
+    for action in (action for room in rooms() for action in actions_in(room, keys)):
         for key in action.keys:
-            for other in taken.setdefault(key, []):
+            for other in (other for other in taken.setdefault(key, []) if other.id != action.id):
                 meet = action.room == other.room or {action.room, other.room} & outer
                 if {action.room, other.room} & over and "Conversation" in (action.room, other.room):
                     continue  # The conversation's own keys rest below.

@@ -1,4 +1,4 @@
-"""What can be done with a question or an answer that was given: copy, reword, answer again, go on, fork, delete.
+"""What comes of a question or an answer that was given: other words, another answer, the rest of one, a fork, nothing.
 
 Everything acts on the message that has the cursor, else on the last one. Nothing is overwritten: what comes is stored
 beside what was there, and what was deleted can be brought back.
@@ -11,14 +11,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from textual import events, on, work
-from textual.binding import Binding
+from textual import work
 
 from app.events import Event
 from app.sanitise import sanitise
-from app.tui.keys import actions
+from app.tui.keys import key_of
 from app.tui.screens.opened import Running
-from app.tui.screens.queueing import Queueing
+from app.tui.screens.pointing import Pointing
 from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Part, Transcript
@@ -40,74 +39,19 @@ class Editing(NamedTuple):
     """Its id."""
     at: int
     """Its place among the turns."""
+    before: str
+    """The question as it was."""
     unsent: str
     """What was in the prompt before."""
 
 
-class MessageActions(Queueing):
+class MessageActions(Pointing):
     """The keys are in `Transcript.BINDINGS`, so that letters can be typed everywhere else."""
-
-    BINDINGS = [
-        Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
-        Binding("alt+down", "move_cursor(1)", "Choose the message after", id="message.next"),
-    ]
 
     _editing: Editing | None = None
     _deleted_messages: tuple[str, ...] = ()
     """Ids of the messages that were deleted since this conversation was opened, the last one last."""
     _shading = False
-
-    # ---- which message -----------------------------------------------------------------------------------------------
-
-    async def action_move_cursor(self, step: int) -> None:
-        transcript = self.query_one(Transcript)
-        if transcript.turns:
-            transcript.focus(scroll_visible=False)
-            await transcript.move_cursor(step)
-
-    @on(events.DescendantFocus, "Prompt")
-    def leave_messages(self) -> None:
-        self.query_one(Transcript).let_go()
-
-    def chosen(self) -> tuple[int, Turn, Part] | None:
-        """The message that has the cursor, else the last answer: its place, its turn, and which part of it."""
-        transcript = self.query_one(Transcript)
-        turn, part = transcript.cursor or (transcript.turns[-1] if transcript.turns else None, "answer")
-        at = next((at for at, one in enumerate(transcript.turns) if one is turn), None)
-        if turn is None or at is None or self.conversation is None:
-            self.notify("There is no message yet.")
-            return None
-        return at, turn, part
-
-    def message_id(self, turn: Turn, part: Part) -> str:
-        """Raises `StorageError` where it is stored no more, or not yet."""
-        if part == "answer":
-            return turn.message
-        if not turn.asked and turn.message:
-            turn.asked = self.core.store.message(turn.message).parent_id or ""
-        return turn.asked
-
-    def verifiable_turn(self) -> Turn | None:
-        cursor = self.query_one(Transcript).cursor
-        if cursor is None:
-            return super().verifiable_turn()
-        return cursor[0] if cursor[0].verifiable else None
-
-    # ---- copying -----------------------------------------------------------------------------------------------------
-
-    def action_copy_message(self) -> None:
-        if (chosen := self.chosen()) is not None:
-            _, turn, part = chosen
-            self.app.copy_to_clipboard(turn.text if part == "answer" else turn.question)
-
-    def action_copy_block(self, number: int) -> None:
-        if (chosen := self.chosen()) is not None:
-            codes = chosen[1].codes
-            if number <= len(codes):
-                self.app.copy_to_clipboard(codes[number - 1])
-            else:
-                count = f"{len(codes)} code blocks" if len(codes) != 1 else "one code block"
-                self.notify(f"That answer has {count if codes else 'no code block'}.", severity="warning")
 
     # ---- answers beside others ---------------------------------------------------------------------------------------
 
@@ -126,15 +70,30 @@ class MessageActions(Queueing):
             return
         prompt = self.query_one(Prompt)
         unsent = prompt.full_text if self._editing is None else self._editing.unsent
-        self._editing = Editing(question, at, unsent)
+        self._editing = Editing(question, at, turn.question, unsent)
         prompt.put(turn.question)
-        prompt.border_title = "other words for this question · esc gives up"
-        prompt.focus()
+        prompt.border_title = f"other words for this question · {key_of(prompt, 'chat.stop')} gives up"
+        self.set_focus(prompt)
+
+    @property
+    def rewording(self) -> bool:
+        return self._editing is not None
+
+    @property
+    def typed(self) -> str:
+        """With what was in the prompt before other words were put there, which are only worth keeping as far as they
+        are others."""
+        editing, text = self._editing, super().typed
+        if editing is None:
+            return text
+        return "\n\n".join(part for part in (editing.unsent, text if text != editing.before else "") if part)
 
     def give_up_editing(self) -> None:
-        """The prompt is again what it was."""
+        """The prompt is again what it was; other words that were typed can be recalled."""
         if self._editing is not None:
             prompt = self.query_one(Prompt)
+            if prompt.full_text != self._editing.before:
+                prompt.keep_in_reach(prompt.full_text)
             prompt.write(self._editing.unsent)
             prompt.border_title = None
             self._editing = None
@@ -144,7 +103,7 @@ class MessageActions(Queueing):
         if self._editing is not None:
             self.give_up_editing()
         elif self.query_one(Transcript).has_focus:
-            self.query_one(Prompt).focus()
+            self.set_focus(self.query_one(Prompt))
         else:
             super().action_stop()
 
@@ -175,7 +134,8 @@ class MessageActions(Queueing):
         if (chosen := self.chosen()) is not None and not self._busy():
             at, turn, _ = chosen
             if not turn.message:
-                self.notify("There is nothing of that answer to go on with; `r` has it given.")
+                key = key_of(self.query_one(Transcript), "message.regenerate")
+                self.notify(f"There is nothing of that answer to go on with; the key {key} has it given.")
                 return
             await self._answer_again(at, self._like(turn), turn.message, self.core.resume(turn.message))
 
@@ -240,9 +200,9 @@ class MessageActions(Queueing):
 
     async def place_versions(self) -> None:
         """Says at each message which of its versions it is."""
-        transcript = self.query_one(Transcript)
-        if self.conversation is None:
+        if self.conversation is None or not self.alive:
             return
+        transcript = self.query_one(Transcript)
         try:
             versions = await asyncio.to_thread(self.core.store.versions, self.conversation)
             for turn in transcript.turns if versions else ():
@@ -297,7 +257,7 @@ class MessageActions(Queueing):
             self.complain(error)
             return
         self._deleted_messages = (*self._deleted_messages, message)
-        key = next(action.keys[0] for action in actions(self.app._keymap) if action.id == "message.undelete")
+        key = key_of(self.query_one(Transcript), "message.undelete")
         self.notify(f"The key {key} brings it back, with the messages in focus.", title="Deleted", timeout=10)
         await self._reopen(at, part)
 
@@ -329,7 +289,7 @@ class MessageActions(Queueing):
             return
         await self.open_conversation(copy.id)
         self.notify("This is a copy up to that message; the other conversation stays as it is.", title="Forked")
-        self.query_one(Prompt).focus()
+        self.set_focus(self.query_one(Prompt))
 
     # ---- provenance --------------------------------------------------------------------------------------------------
 
@@ -339,6 +299,8 @@ class MessageActions(Queueing):
         transcript = self.query_one(Transcript)
         if self._shading:
             self._shade()
+            if not any(turn.drafted for turn in transcript.turns):
+                self.notify("Everything here is verified.")
             return
         for turn in transcript.turns:
             turn.shade(())
@@ -346,6 +308,8 @@ class MessageActions(Queueing):
 
     @work(group="shading", exclusive=True)
     async def _shade(self) -> None:
+        if not self.alive:
+            return
         transcript = self.query_one(Transcript)
         drafted = [turn for turn in transcript.turns if turn.drafted and turn.message and not turn.running]
         for turn in reversed(drafted):
@@ -358,5 +322,3 @@ class MessageActions(Queueing):
             if sanitise(message.text) == turn.text:
                 turn.shade(ranges)
         await transcript.refresh_notes()
-        if not drafted:
-            self.notify("Everything here is verified.")

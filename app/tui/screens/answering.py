@@ -9,6 +9,7 @@ from textual.binding import Binding
 
 from app.events import Done, Event, Failed, ModeChanged, Paced, Started, Stats
 from app.sanitise import sanitise
+from app.tui.keys import key_of
 from app.tui.screens.opened import OpenConversation, Running
 from app.tui.turn import Turn
 from app.tui.widgets.panel import Panel
@@ -35,7 +36,7 @@ class Answering(OpenConversation):
         if self.live:
             self.action_stop()
         else:
-            self.notify("Ctrl+Q quits.")
+            self.notify(f"{key_of(self, 'app.quit').capitalize()} quits.")
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:

@@ -51,13 +51,18 @@ class Composing(Screen[None]):
         if self._save is None:
             self._save = self.set_timer(SAVE_SECONDS, self.keep_unsent)
 
+    @property
+    def typed(self) -> str:
+        """What must not be lost of what is typed here."""
+        return self._prompt.full_text
+
     def keep_unsent(self) -> None:
         """What is typed belongs to the open conversation, and is in its file from now on."""
         if self._save is not None:
             self._save.stop()
             self._save = None
         try:
-            self._unsent.write(self.conversation, self._prompt.full_text)
+            self._unsent.write(self.conversation, self.typed)
         except OSError as error:
             self._complain_of_files(error)
 

@@ -14,6 +14,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.archive.writing import Format
+from app.tui.keys import hint
 from app.tui.widgets.conversation_list import one_line
 
 FORMATS: tuple[tuple[Format, str], ...] = (
@@ -51,7 +52,7 @@ class ExportScreen(ModalScreen[Chosen | None]):
                     options.append(Option(Content(f"  {words}"), id=str(len(self._choices) - 1)))
         with Vertical() as panel:
             panel.border_title = "Export"
-            panel.border_subtitle = "enter write   esc close"
+            panel.border_subtitle = f"enter write   {hint(self, ('export.close', 'close'))}"
             yield OptionList(*options, compact=True)
             yield Static(Content(f"into {self._folder}"), markup=False)
 

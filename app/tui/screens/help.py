@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.keys import Room, actions, rooms
+from app.tui.keys import Room, actions_in, hint, rooms
 
 WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),
@@ -22,32 +22,46 @@ WORDS = (
     ("rtt", "round trip time of the link"),
 )
 
+TWO_COLUMNS = 64
+"""Columns of the window from which there are two."""
+
 
 class HelpScreen(ModalScreen[None]):
-    """Lists the keys as they are mapped now. `focused`: what has the focus below."""
+    """Lists the keys as they are mapped now. `focused`: what has the focus below, else the screen there."""
 
     CSS_PATH = "help.tcss"
     BINDINGS = [Binding("escape,f1,question_mark,q", "dismiss", "Close", id="help.close")]
 
-    def __init__(self, focused: Widget | None) -> None:
+    def __init__(self, focused: Widget) -> None:
         super().__init__()
         self._focused = focused
 
     def compose(self) -> ComposeResult:
-        found = actions(self.app._keymap)
         with VerticalScroll() as panel:
             panel.border_title = "Help"
-            panel.border_subtitle = "esc close"
+            panel.border_subtitle = hint(self, ("help.close", "close"))
             for room in self._rooms():
-                here = [action for action in found if action.room == room.title]
+                here = actions_in(room, self.app._keymap)
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
                 yield from table(room.title, rows)
             yield from table("Words", WORDS)
 
+    def on_mount(self) -> None:
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Where there is no room for two columns, what a key does stands below it."""
+        self.set_class(self.app.size.width < TWO_COLUMNS, "-slim")
+
     def _rooms(self) -> list[Room]:
         """Those that hear a key now, the nearest first, then what else is on the screen."""
-        nodes = [] if self._focused is None else self._focused.ancestors_with_self
+        nodes = self._focused.ancestors_with_self
         near = [room for room in rooms() if any(isinstance(node, room.node) for node in nodes)]
+        if any(room.over for room in near):
+            return near  # The conversation lies below.
         return near + [room for room in rooms() if room not in near and not room.over]
 
     def _shown(self, key: str) -> str:

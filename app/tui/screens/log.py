@@ -11,6 +11,7 @@ from textual.widgets import Log, Static
 
 from app.config import Folders
 from app.logfile import LogFile
+from app.tui.keys import hint
 
 LOOK_SECONDS = 0.5
 """Between two looks for new lines."""
@@ -33,7 +34,7 @@ class LogScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         lines = Log()
         lines.border_title = "Log"
-        lines.border_subtitle = "esc close   y copy its path"
+        lines.border_subtitle = hint(self, ("log.copy", "copy its path"), ("log.close", "close"))
         yield lines
         yield Static(str(self.path), id="path", markup=False)
 
@@ -44,7 +45,6 @@ class LogScreen(ModalScreen[None]):
 
     def action_copy_path(self) -> None:
         self.app.copy_to_clipboard(str(self.path))
-        self.notify(str(self.path), title="Copied", markup=False)
 
     def _look(self) -> None:
         try:

@@ -18,6 +18,7 @@ from app.config import Settings
 from app.events import ModeChanged, Stats
 from app.sanitise import sanitise
 from app.tui.core import Core
+from app.tui.keys import key_of
 from app.tui.screens.composing import Composing
 from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
@@ -98,8 +99,8 @@ class OpenConversation(Composing):
             except StorageError as error:
                 self.complain(error)
                 return
-            if opening != self._opening:
-                return  # Another one was to be opened meanwhile.
+            if opening != self._opening or not self.alive:
+                return  # Another one was to be opened meanwhile, or the window is closing.
         if conversation_id != self.conversation:
             self.keep_unsent()
             self.conversation = conversation_id
@@ -223,7 +224,7 @@ class OpenConversation(Composing):
             self._warned.add(conversation)
             self.notify(
                 f"This conversation takes {context.used:,} of the {context.limit:,} tokens that can be read. "
-                "Ctrl+N begins a new one.",
+                f"{key_of(self, 'chat.new').capitalize()} begins a new one.",
                 severity="warning",
             )
 
@@ -240,4 +241,4 @@ class OpenConversation(Composing):
         self.query_one(Prompt).offline = mode.mode == "offline"
 
     def say_busy(self) -> None:
-        self.notify("An answer is still running; Esc stops it.", severity="warning")
+        self.notify(f"An answer is still running; {key_of(self, 'chat.stop')} stops it.", severity="warning")

@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from app.config import Settings
 from app.tui.core import Core
+from app.tui.keys import key_of
 from app.tui.screens.exporting import Exporting
 from app.tui.widgets.conversation_list import ConversationList, one_line
 from app.tui.widgets.prompt import Prompt

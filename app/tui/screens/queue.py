@@ -9,16 +9,18 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.sanitise import sanitise
 from app.tui.core import Core
+from app.tui.keys import hint
 from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.folding import Folding
 from storage import Queued, StorageError
 
 QUIET = "$foreground 60%"
+KEYS = (("queue.edit", "change"), ("queue.earlier", "earlier"), ("queue.later", "later"), ("queue.remove", "take out"))
 
 
 class Rewording(Folding):
@@ -71,9 +73,10 @@ class QueueScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as panel:
             panel.border_title = "Queue: sent when the verifier is back"
-            panel.border_subtitle = "enter open   e change   shift+↑↓ move   d take out   esc close"
+            panel.border_subtitle = hint(self, ("queue.close", "close"))
             yield OptionList(compact=True)
             yield Rewording()
+            yield Static(f"enter open   {hint(self, *KEYS)}", id="hint", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(Rewording).display = False

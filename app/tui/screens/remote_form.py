@@ -20,6 +20,7 @@ from app.remote_desk import Desk
 from app.remotes import Kind, Remote, checked, field_problem, typed
 from app.sanitise import sanitise
 from app.secrets import same_server
+from app.tui.keys import hint
 
 
 class Field(NamedTuple):
@@ -69,7 +70,7 @@ class RemoteForm(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
             panel.border_title = "Add a remote" if self._was is None else f"Edit {self._was}"
-            panel.border_subtitle = "ctrl+s save   esc cancel"
+            panel.border_subtitle = hint(self, ("remote.save", "save"), ("remote.cancel", "cancel"))
             with VerticalScroll(id="fields", can_focus=False):
                 for field in FIRST:
                     yield from self._line(field)

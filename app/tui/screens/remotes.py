@@ -17,6 +17,7 @@ from app.config import ConfigError
 from app.remote_desk import Desk
 from app.remotes import Remote, Remotes
 from app.sanitise import sanitise
+from app.tui.keys import hint, key_of
 from app.tui.screens.remote_form import RemoteForm
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class RemotesScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
             panel.border_title = "Remotes"
-            panel.border_subtitle = "esc close"
+            panel.border_subtitle = hint(self, ("remotes.close", "close"))
             yield OptionList(id="list")
             yield VerticalScroll(id="findings")
             yield Static(self._hint(), id="hint", markup=False)
@@ -206,8 +207,8 @@ class RemotesScreen(ModalScreen[None]):
         """The highlighted one, if it is one of those that can be changed."""
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
-            what = "The bundled verifier is always there" if name == BUNDLED else "It has no name; a adds one for it"
-            self.notify(f"{what}.", markup=False)
+            unnamed = f"It has no name; {key_of(self, 'remotes.add')} adds one for it."
+            self.notify("The bundled verifier is always there." if name == BUNDLED else unnamed, markup=False)
             return None
         return name
 
@@ -247,7 +248,9 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(id="question"):
             yield Static(Content(self._question), markup=False)
-            yield Static(Content.assemble(("y", "bold"), " yes   ", ("n", "bold"), " no"), id="hint", markup=False)
+            answers = (("confirm.yes", " yes   "), ("confirm.no", " no"))
+            parts = [part for name, word in answers for part in ((key_of(self, name), "bold"), word)]
+            yield Static(Content.assemble(*parts), id="hint", markup=False)
 
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)

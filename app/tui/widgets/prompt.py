@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import var
 
 from app.sanitise import sanitise
+from app.tui.keys import hint
 from app.tui.widgets.folding import Folding
 
-HINT = "enter send · shift+enter new line · f1 keys"
-HINT_RUNNING = "esc stop · f1 keys"
-HINT_OFFLINE = "enter ask the drafter · ctrl+l queue for the verifier · f1 keys"
-HINT_VERIFIABLE = "enter send · ctrl+t verify the drafted answer · f1 keys"
+Hint = tuple[tuple[str, str], ...]
+"""Actions by their names, with what they do."""
+KEYS = ("app.help", "keys")
+HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
+HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
+HINT_OFFLINE: Hint = (("prompt.send", "ask the drafter"), ("prompt.keep", "queue for the verifier"), KEYS)
+HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "verify the drafted answer"), KEYS)
 
 
 class Prompt(Folding):
@@ -74,6 +79,8 @@ class Prompt(Folding):
     """Only the drafter would answer: the hint says how to wait for the verifier."""
     verifiable: var[bool] = var(False)
     """There is an answer to verify: the hint says how."""
+    beside: var[tuple[str, ...]] = var(())
+    """What keys do in the part that has the focus instead: the hint says that."""
 
     def __init__(self) -> None:
         super().__init__("How do I …?")
@@ -96,13 +103,28 @@ class Prompt(Folding):
     def watch_verifiable(self) -> None:
         self._hint()
 
+    def watch_beside(self) -> None:
+        self._hint()
+
+    def on_resize(self) -> None:
+        self._hint()
+
     def _hint(self) -> None:
         if self.answering:
-            self.border_subtitle = HINT_RUNNING
+            said = HINT_RUNNING
         elif self.offline:
-            self.border_subtitle = HINT_OFFLINE
+            said = HINT_OFFLINE
         else:
-            self.border_subtitle = HINT_VERIFIABLE if self.verifiable else HINT
+            said = HINT_VERIFIABLE if self.verifiable else HINT
+        parts = [part for pair in said if (part := hint(self, pair))]
+        self._say(self.beside or parts)
+
+    def _say(self, parts: Sequence[str]) -> None:
+        """As much as there is room for: what the middle one says is known least."""
+        room = self.size.width - 2
+        while len(parts) > 1 and 0 < room < cell_len(" · ".join(parts)):
+            parts = parts[1:] if len(parts) > 2 else parts[:1]
+        self.border_subtitle = " · ".join(parts)
 
     def write(self, text: str) -> None:
         """Replaces what is there; the cursor goes to the end."""

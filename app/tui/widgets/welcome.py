@@ -17,6 +17,7 @@ EXAMPLES = (
     "What is eating my disk?",
     "Make a script executable",
 )
+HINT = "shift+tab or a click picks one · ↑ recalls what you asked"
 INTRODUCTION = (
     "Ask how to do something on the command line.\n\n"
     "A small drafter on this device writes ahead, dimmed. A larger model "
@@ -38,7 +39,7 @@ class Welcome(Middle):
             yield Static("O U T R I D E R", id="name", markup=False)
             yield Static(INTRODUCTION, id="introduction", markup=False)
             yield OptionList(*(Option(Content(f"› {example}")) for example in EXAMPLES), compact=True)
-            yield Static("↑ or a click picks a question", id="hint", markup=False)
+            yield Static(HINT, id="hint", markup=False)
 
     def enter(self) -> None:
         """Moves the focus to the last question, next to the prompt."""

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from app.events import Drafted, Failed, Verified
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.transcript import Transcript
+from app.unsent import Unsent
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
 from tests.app.tui.window import Window
@@ -106,6 +107,21 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
         assert len(store.messages(conversation)) == 6, "nothing is overwritten"
         question = app.screen.query_one(Question)
         await wait_until(pilot, lambda: str(question.render()) == "ones  2/2")
+
+
+async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press(*"half", "alt+up", "e")
+        kept = lambda: Unsent(store.path).read(conversation)  # noqa: E731
+        await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
+        await pilot.press(*" more")
+        await wait_until(pilot, lambda: kept() == "half\n\ntwo more")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.text == "half" and kept() == "half")
+        await pilot.press("up")
+        assert app.prompt.text == "two more"
 
 
 async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store) -> None:

@@ -63,6 +63,20 @@ async def test_an_example_is_asked_with_up_and_enter(store: Store) -> None:
         assert app.prompt.has_focus
 
 
+async def test_an_example_is_within_reach_of_who_has_asked_before(store: Store) -> None:
+    store_turns(store, "old", [("asked before", "a")])
+    core = ScriptedCore(store, [[*verified(ANSWER), finished(21)]])
+    app = Window(core)
+    async with app.run_test(size=(60, 30)) as pilot:
+        await wait_until(pilot, lambda: app.prompt.earlier == ["asked before"])
+        await pilot.press("up")
+        assert app.prompt.text == "asked before"
+        await pilot.press("down", "shift+tab")
+        await wait_until(pilot, lambda: app.screen.query_one(Welcome).query_one(OptionList).has_focus)
+        await pilot.press("end", "enter")
+        await wait_until(pilot, lambda: app.questions == [EXAMPLES[-1]] and app.prompt.has_focus)
+
+
 async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
     core = ScriptedCore(store, [[Verified("Use `ls", 3, 0), Drafted(" -l", 2), asyncio.Event()]])
     app = Window(core)

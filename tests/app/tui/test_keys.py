@@ -8,9 +8,12 @@ import pytest
 from textual.widgets import Static
 
 from app.config import ConfigError, Settings
+from app.events import ModeChanged
 from app.tui.app import OutriderApp
+from app.tui.commands import MOVES, Actions
 from app.tui.keys import actions, checked, rooms
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.queue import QueueScreen
 from app.tui.theme import DARK, LIGHT
 from app.tui.widgets.transcript import Transcript
 from storage import Store
@@ -121,6 +124,60 @@ async def test_help_begins_with_what_has_the_focus(store: Store) -> None:
         await pilot.press("f1")
         await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
         assert rows(app).index("Conversation") < rows(app).index("Prompt")
+
+
+async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        titles = [str(title.content) for title in app.screen.query(".title").results(Static)]
+        assert titles == ["Queue", "Everywhere", "Words"]
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+
+
+async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    keys = {
+        "app.help": "f9", "prompt.send": "f10", "prompt.keep": "alt+escape,f12", "chat.stop": "f5",
+        "message.edit": "w", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
+    }  # fmt: skip
+    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
+        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f9 keys")
+        await pilot.resize_terminal(60, 40)
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f9 keys")
+        await pilot.resize_terminal(36, 40)
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier")
+        await pilot.resize_terminal(100, 40)
+        await app.chat.open_conversation(conversation)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · w reword"))
+        await pilot.press("w")
+        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f5 gives up"))
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
+        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f9", "VerticalScroll")):
+            await pilot.press(key)
+            await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
+            await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
+            await pilot.press("z")
+            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+
+
+async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> None:
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    async with app.run_test(size=(120, 30)):
+        offered = {command.title: command.help for command in Actions(app.screen).commands()}
+        for action in actions({}):
+            room = next(room for room in rooms() if room.title == action.room)
+            if not room.over and action.id not in MOVES:
+                assert action.description in offered, action.id
+        assert offered["New conversation"] == "f5"
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:

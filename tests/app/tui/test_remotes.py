@@ -261,6 +261,20 @@ async def test_what_is_wrong_is_told_in_place(folders: Folders, remotes: Remotes
     assert len(Remotes(folders)) == 2
 
 
+async def test_the_keys_of_the_form_lead_from_field_to_field(folders: Folders, remotes: Remotes) -> None:
+    app = host(folders, Switch())
+    async with app.run_test(size=(60, 40)) as pilot:
+        await highlight(pilot, app, "office")
+        await pilot.press("a")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm) and app.screen.query_one("#name").has_focus)
+        there = {"tab": "url", "down": "token", "up": "url", "enter": "token", "shift+tab": "url"}
+        for key, field in there.items():
+            await pilot.press(key)
+            await wait_until(pilot, lambda: app.screen.query_one(f"#{field}").has_focus)  # noqa: B023
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and len(app.rows) == 3)
+
+
 async def fill_on(pilot: Pilot[None], app: Host, field: str, text: str) -> None:
     app.screen.query_one(f"#{field}", Input).value = text
     await pilot.pause()
