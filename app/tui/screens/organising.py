@@ -40,20 +40,26 @@ class Organising(Exporting):
 
     def action_toggle_list(self) -> None:
         self.toggle_class("-toggled")
-        sidebar = self.query_one(Sidebar)
-        wanted = self.query_one(ConversationList) if sidebar.display else self.query_one(Prompt)
-        self.call_after_refresh(wanted.focus)
+        shown = self.query_one(Sidebar).display
+        # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
+        self.set_focus(self.query_one(ConversationList) if shown else self.query_one(Prompt))
 
     def show_list(self) -> None:
         """Makes room for the list where it is hidden."""
         if not self.query_one(Sidebar).display:
             self.toggle_class("-toggled")
 
+    def focus_what_is_shown(self) -> None:
+        """Where the list went and the focus with it, or what the list covers had it, the other gets it."""
+        focused, sidebar = self.focused, self.query_one(Sidebar)
+        if focused is None or (sidebar in focused.ancestors and not sidebar.display):
+            self.set_focus(self.query_one(Prompt))
+
     def leave_list(self) -> None:
         """Back to the prompt; where the list stood in its place, it goes."""
         if not self.has_class("-wide"):
             self.remove_class("-toggled")
-        self.query_one(Prompt).focus()
+        self.set_focus(self.query_one(Prompt))
 
     @on(ConversationList.Opened)
     async def open(self, event: ConversationList.Opened) -> None:
@@ -83,12 +89,8 @@ class Organising(Exporting):
     # ---- search ------------------------------------------------------------------------------------------------------
 
     def action_search(self) -> None:
-        box = self.query_one(Search)
-        if self.query_one(Sidebar).display:
-            self.set_focus(box)  # At once: the next letters are meant for it.
-        else:
-            self.show_list()
-            self.call_after_refresh(box.focus)
+        self.show_list()
+        self.set_focus(self.query_one(Search))
 
     @on(Input.Changed, "Search")
     @work(exclusive=True, group="search")
@@ -97,6 +99,7 @@ class Organising(Exporting):
         words, conversations = event.value, self.query_one(ConversationList)
         if not words.strip():
             conversations.show_found(None)
+            self.query_one(Search).found(words)
             return
         await asyncio.sleep(SEARCH_SECONDS)
         try:
@@ -105,16 +108,17 @@ class Organising(Exporting):
             self.complain(error)
             return
         conversations.show_found(found)
+        self.query_one(Search).found(words)
 
     @on(Search.Cleared)
     def show_all(self) -> None:
-        self.query_one(ConversationList).focus()
+        self.set_focus(self.query_one(ConversationList))
 
     # ---- one conversation --------------------------------------------------------------------------------------------
 
     @on(Rename.Renamed)
     def rename(self, event: Rename.Renamed) -> None:
-        self.query_one(ConversationList).focus()
+        self.set_focus(self.query_one(ConversationList))
         title = event.title
         if not title or title == one_line(event.conversation.title):
             return
@@ -150,8 +154,9 @@ class Organising(Exporting):
             await self.open_conversation(None)
         self.list_conversations()
         self.search_again()
+        key = key_of(self.query_one(ConversationList), "list.undo")
         self.notify(
-            f"{one_line(conversation.title) or 'Untitled'}\n\nu in the list brings it back.",
+            f"{one_line(conversation.title) or 'Untitled'}\n\nThe key {key} in the list brings it back.",
             title="Deleted",
             timeout=UNDO_SECONDS,
             markup=False,

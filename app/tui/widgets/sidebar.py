@@ -31,8 +31,26 @@ class Search(Input):
     def __init__(self) -> None:
         super().__init__(placeholder="Search", compact=True, select_on_focus=False)
         self.cursor_blink = False
+        self._listed = ""
+        """The words of which the list shows what was found."""
+        self._opens = False
+        """The first of what is being looked for is to be opened."""
+
+    @on(Input.Changed)
+    def search_anew(self) -> None:
+        self._opens = False
+
+    def found(self, words: str) -> None:
+        """The list shows what was found for these words."""
+        self._listed = words.strip()
+        if self._opens:
+            self._opens = False
+            self.action_move("select")
 
     def action_move(self, how: str) -> None:
+        if how == "select" and self.value.strip() != self._listed:
+            self._opens = True  # What the list shows is not what is meant.
+            return
         conversations = self.screen.query_one(ConversationList)
         getattr(conversations, f"action_{how}")()
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from app.tui.ages import age, group
@@ -168,12 +169,50 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         assert second.startswith("  long\n") and "where is the needle" in second
         await pilot.press(*"le hay")
         await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
-        await pilot.press(*["backspace"] * 4, "down", "enter")
+        await pilot.press(*["backspace"] * 4)
+        await wait_until(pilot, lambda: len(app.titles) == 2)
+        await pilot.press("down", "up", "enter")
         await wait_until(pilot, lambda: app.chat.conversation == long and app.prompt.has_focus)
         question = next(one for one in app.screen.query(Question) if str(one.content) == turns[3][0])
         top = app.screen.query_one(Transcript).region.y
         await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
         assert app.screen.query_one(Sidebar).display == (width == 120)
+
+
+async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store) -> None:
+    conversation = store_turns(store, "a needle", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 24)) as pilot:
+        await wait_until(pilot, lambda: len(app.titles) == 2)
+        for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
+            app.post_message(events.Key(key, character))
+        await wait_until(pilot, lambda: app.chat.conversation == conversation and app.prompt.has_focus)
+        await pilot.press("ctrl+f", *"s")
+        box = app.screen.query_one(Search)
+        for key in ("enter", "x"):  # What is typed after it is another search.
+            app.post_message(events.Key(key, "\r" if key == "enter" else key))
+        await wait_until(pilot, lambda: box.value == "needlesx" and lines(app) == ["Nothing found"])
+        assert box.has_focus
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: Store, width: int) -> None:
+    store_turns(store, "a needle", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(width, 24)) as pilot:
+        for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
+            app.post_message(events.Key(key, character))
+        await wait_until(pilot, lambda: app.screen.query_one(Search).value == "needle")
+        assert app.prompt.text == ""
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus)
+        for key, character in (("ctrl+b", None), *((letter, letter) for letter in "du")):
+            app.post_message(events.Key(key, character))
+        if width == 120:  # There the list goes away.
+            await wait_until(pilot, lambda: app.prompt.text == "du")
+        else:
+            await wait_until(pilot, lambda: any("Nothing was deleted" in one.message for one in app._notifications))
+            assert app.prompt.text == "", "letters act in the list"
 
 
 async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> None:
