@@ -12,7 +12,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.waiting import Waiting
-from storage import StorageError
+from storage import NotFound, StorageError
 
 
 class Queueing(Answering):
@@ -20,9 +20,17 @@ class Queueing(Answering):
 
     BINDINGS = [Binding("f7", "show_queue", "What waits for the verifier", id="chat.queue", priority=True)]
 
+    @property
+    def rewording(self) -> bool:
+        """What is in the prompt are other words for a question that was asked."""
+        return False
+
     @on(Prompt.Kept)
     async def keep(self, event: Prompt.Kept) -> None:
         """Puts a prompt off until the verifier is there."""
+        if self.rewording:
+            self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
+            return
         try:
             self.core.outbox.enqueue(self.begin_conversation(event.text), event.text)
         except StorageError as error:
@@ -39,14 +47,15 @@ class Queueing(Answering):
     @on(Prompt.Recalled)
     async def take_back(self) -> None:
         """The last prompt that was put off here is to be edited."""
+        if self.rewording:
+            return
         try:
             here = [queued for queued in self.waiting() if queued.kind == "ask"]
             if not here:
                 self.notify("Nothing is queued here.")
                 return
             text = self.core.outbox.unqueue(here[-1].id).text
-            if here[-1].conversation_id not in (one.id for one in self.core.store.conversations()):
-                await self.open_conversation(None)  # It was begun for this prompt.
+            await self.look_again()
             self.query_one(Prompt).put(sanitise(text))
             self.keep_unsent()
         except StorageError as error:
@@ -67,11 +76,25 @@ class Queueing(Answering):
         conversation = await self.app.push_screen_wait(screen)
         for text in screen.removed:
             self.query_one(Prompt).keep_in_reach(text)
-        if conversation is None and self.conversation is not None:
-            known = (one.id for one in self.core.store.conversations())
-            await self.open_conversation(self.conversation if self.conversation in known else None)
-        else:
+        if conversation not in (None, self.conversation):
             await self.open_conversation(conversation)
+        else:
+            await self.look_again()
+
+    async def look_again(self) -> None:
+        """Shows the open conversation as it is stored now; where that is what is shown, the person reads on there."""
+        last = self.query_one(Transcript).turns[-1:]
+        try:
+            tip = None if self.conversation is None else self.core.store.conversation(self.conversation).tip_id
+        except NotFound:
+            await self.open_conversation(None)  # It was begun for a prompt that was taken out.
+        except StorageError as error:
+            self.complain(error)
+        else:
+            if tip is None or any(tip in (turn.message, turn.asked) for turn in last):
+                await self.show_waiting()
+            else:
+                await self.open_conversation(self.conversation)
 
     @work(group="queue")
     async def work_off(self) -> None:

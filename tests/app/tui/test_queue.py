@@ -195,3 +195,17 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
         hold.set()
         await wait_until(pilot, lambda: app.answers == ["one"])
         assert app.waiting == ["b"] and app.prompt.text == ""
+
+
+async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
+    answer = drafted(store)
+    store.enqueue(answer.conversation_id, "later")
+    app = Window(ScriptedCore(store, mode=OFFLINE))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(answer.conversation_id)
+        await pilot.press("alt+up", "e", *"ed", "ctrl+l")
+        await wait_until(pilot, lambda: any("cannot wait" in toast.message for toast in app._notifications))
+        assert app.prompt.text == "unpacked" and app.waiting == ["later"]
+        await pilot.press("ctrl+u", "ctrl+l", "x")
+        await wait_until(pilot, lambda: app.prompt.text == "x")
+        assert app.waiting == ["later"] and app.prompt.border_title

@@ -11,6 +11,7 @@ from textual.widgets import OptionList
 from app.events import ModeChanged
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen, Rewording
+from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
@@ -39,15 +40,16 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
         assert listed(app) == ["one", "two", "three"]
         await pilot.press("shift+down", "j", "j")
         assert listed(app) == ["two", "three", "one"]
-        await pilot.press("k", "e", *" more", "enter")
+        await pilot.press("k", "e", "ctrl+j", *"more", "enter")
         await wait_until(pilot, lambda: listed(app) == ["two", "one more", "three"])
+        assert store.queued()[1].text == "one\nmore"
         await pilot.press("e", *" no", "escape")
         assert listed(app) == ["two", "one more", "three"] and not app.screen.query_one(Rewording).display
         await pilot.press("down", "d")
         await wait_until(pilot, lambda: listed(app) == ["two", "one more"])
-        assert [queued.text for queued in store.queued()] == ["two \x1b[2J", "one more"]
+        assert [queued.text for queued in store.queued()] == ["two \x1b[2J", "one\nmore"]
         await pilot.press("escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one more"])
+        await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
         await pilot.press("up")
         assert app.prompt.text == "three", "what was taken out can be recalled"
 
@@ -80,6 +82,30 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
         assert any("no text to change" in toast.message for toast in app._notifications)
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.screen is app.chat and app.questions == ["asked"])
+
+
+async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
+    conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
+    store.enqueue(conversation, "later")
+    app = Window(ScriptedCore(store, mode=OFFLINE))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        transcript = app.screen.query_one(Transcript)
+        await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
+        await pilot.press("pageup", "pageup")
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and not transcript.tending)
+        place = transcript.scroll_y
+        await open_queue(app, pilot)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        await pilot.pause()
+        assert transcript.scroll_y == place and app.waiting == ["later"]
+        await open_queue(app, pilot)
+        taken = store.take(store.queued()[0].id)  # Another window has sent it.
+        assert taken is not None
+        store.finish(taken.id, (1,), (True,), "sent", "done", {}, settles=taken.id)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.waiting == [] and app.answers[-1:] == ["sent"])
 
 
 async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(store: Store) -> None:
