@@ -51,7 +51,8 @@ class Question(Static):
             self.refresh(layout=True)
 
     def on_click(self) -> None:
-        self.post_message(Chosen(self))
+        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
+            self.post_message(Chosen(self))
 
 
 class Answer(Vertical):
@@ -75,7 +76,8 @@ class Answer(Vertical):
             self._mark()
 
     def on_click(self) -> None:
-        self.post_message(Chosen(self))
+        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
+            self.post_message(Chosen(self))
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running

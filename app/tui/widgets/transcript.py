@@ -70,6 +70,8 @@ class Newer(More):
 class Transcript(VerticalScroll, can_focus=True):
     """Follows the end while text arrives, unless the person has scrolled up; then the line that is read stays."""
 
+    FOCUS_ON_CLICK = False
+    """A message takes the focus when it is chosen; who marks words goes on typing."""
     BINDINGS = [
         Binding("c", "screen.copy_message", "Copy the message", id="message.copy"),
         Binding("e", "screen.edit_question", "Ask it in other words", id="message.edit"),

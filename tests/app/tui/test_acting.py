@@ -72,6 +72,22 @@ async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
         await wait_until(pilot, lambda: app.clipboard == "first *answer*")
 
 
+async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_focus(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, store)
+        prose = app.screen.query(Answer).first().prose
+        await pilot.mouse_down(prose, offset=(0, 0))
+        await pilot.hover(prose, offset=(5, 0))
+        await pilot.mouse_up(prose, offset=(5, 0))
+        await wait_until(pilot, lambda: bool(app.screen.get_selected_text()))
+        marked = app.screen.get_selected_text()
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: app.clipboard == marked and "first answer".startswith(marked or "?"))
+        await pilot.press("d")
+        assert app.prompt.text == "d" and cursor(app) == []
+
+
 async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
