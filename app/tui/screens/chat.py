@@ -86,7 +86,7 @@ class ChatScreen(MessageActions, Organising):
         self.work_off()
         self.show_conversation("")
         self.query_one(Panel).show(self._panel_first)
-        self.query_one(Prompt).focus()
+        self.set_focus(self.query_one(Prompt))
 
     def on_unmount(self) -> None:
         self.end_composing()
@@ -95,16 +95,21 @@ class ChatScreen(MessageActions, Organising):
     def on_resize(self, event: events.Resize) -> None:
         self._lay_out(event.size.width)
 
+    def on_screen_resume(self) -> None:
+        self._lay_out(self.app.size.width)  # What lay over it has heard of a new size, and this has not.
+
     def _lay_out(self, width: int) -> None:
         """Says in classes what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
         panel = self.query_one(Panel)
         beside = panel.display and width >= BESIDE
         self.set_class(panel.display and not beside, "-over")
         room = width - PANEL if beside else width
-        if (room >= WIDE) != self.has_class("-wide"):
+        layout = "-wide" if room >= WIDE else "-narrow" if room >= NARROW else "-slim"
+        if not self.has_class(layout):
             self.remove_class("-toggled")  # What the person chose holds for the layout it was chosen in.
-        for name, least, below in (("-slim", 0, NARROW), ("-narrow", NARROW, WIDE), ("-wide", WIDE, room + 1)):
-            self.set_class(least <= room < below, name)
+            for name in ("-slim", "-narrow", "-wide"):
+                self.set_class(name == layout, name)
+            self.focus_what_is_shown()
 
     def action_toggle_panel(self) -> None:
         self._show_panel(not self.query_one(Panel).display)
@@ -116,7 +121,7 @@ class ChatScreen(MessageActions, Organising):
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
-        self.query_one(Prompt).focus()
+        self.set_focus(self.query_one(Prompt))
         await self.ask(event.question)
 
     @on(Prompt.Paged)
@@ -138,7 +143,7 @@ class ChatScreen(MessageActions, Organising):
 
     async def action_new(self) -> None:
         await self.open_conversation(None)
-        self.query_one(Prompt).focus()
+        self.set_focus(self.query_one(Prompt))
 
     def action_toggle_rounds(self) -> None:
         self.query_one(Rounds).toggle()

@@ -18,6 +18,10 @@ LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offli
 QUIET = "$foreground 60%"
 WIDE = 90
 """Columns from which the context meter shows both of its numbers."""
+PADDING = 6
+"""Columns between and around its parts."""
+LEAST = (" verified", "rtt  ms", "τ ")
+"""Figures that a narrow bar goes without, first to last."""
 NEAR, FULL = 0.8, 0.95
 """Shares of the context from which the meter warns."""
 
@@ -34,6 +38,10 @@ class StatusBar(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self._meter: Context | None = None
+        self._stats: Stats | None = None
+        self._mode: Mode = "warming"
+        self._metered = 0
+        """Columns of the meter."""
 
     def on_resize(self) -> None:
         self.show_context(self._meter)
@@ -44,20 +52,26 @@ class StatusBar(Horizontal):
         meter = "" if context is None else context_meter(context, short=self.app.size.width < WIDE)
         for line in self.query("#context").results(Static):  # None where the window closes meanwhile.
             line.update(meter)
+        self._metered = len(meter)
+        self.show_stats(self._stats)
 
     def show_mode(self, mode: ModeChanged) -> None:
         for name in LABELS:
             self.set_class(name == mode.mode, f"-{name}")
+        self._mode = mode.mode
         self.query_one("#badge", Static).update(LABELS[mode.mode])
         self.query_one("#why", Static).update(Content(mode.why))
 
     def show_stats(self, stats: Stats | None) -> None:
         """None: no reply yet."""
-        self.query_one("#figures", Static).update(figures(stats) if stats else "")
+        self._stats = stats
+        room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
+        for line in self.query("#figures").results(Static):
+            line.update(figures(stats, room) if stats else "")
 
 
-def figures(stats: Stats) -> Content:
-    """Round trip, tau, speed and tokens, as far as they are known."""
+def figures(stats: Stats, room: int) -> Content:
+    """Round trip, tau, speed and tokens, as far as they are known and there is `room` for them, in columns."""
     parts: list[tuple[str, str | Content, str]] = []
     if stats.rtt_ms is not None:
         rtt = Content.styled(f"{stats.rtt_ms:.0f}", "$warning" if stats.line == "degraded" else "")
@@ -69,8 +83,11 @@ def figures(stats: Stats) -> Content:
     parts.append(("", f"{stats.verified}", " verified"))
     if stats.drafted:
         parts.append(("", f"{stats.drafted}", " drafted"))
-    spans = [Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts]
-    return Content("  ").join(spans)
+    spans = {name + unit: Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts}
+    for least in LEAST:
+        if sum(len(span) + 2 for span in spans.values()) - 2 > room:
+            spans.pop(least, None)
+    return Content("  ").join(spans.values())
 
 
 def context_meter(context: Context, *, short: bool) -> Content:

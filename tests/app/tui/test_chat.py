@@ -8,6 +8,7 @@ from textual.widgets import OptionList
 
 from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds
 from app.tui.widgets.sidebar import Sidebar
@@ -173,6 +174,25 @@ async def test_the_list_follows_the_width(store: Store) -> None:
         await wait_until(pilot, lambda: sidebar.display)
 
 
+async def test_a_new_width_counts_for_the_list_and_for_what_has_the_focus(store: Store) -> None:
+    store_turns(store, "one", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(90, 30)) as pilot:
+        sidebar, conversations = app.screen.query_one(Sidebar), app.screen.query_one(ConversationList)
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: conversations.has_focus and sidebar.display)
+        await pilot.resize_terminal(40, 30)  # Where the list would take the whole width.
+        await wait_until(pilot, lambda: not sidebar.display and app.prompt.has_focus)
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen) and app.screen.has_class("-slim"))
+        key, what = app.screen.query(".left").first(), app.screen.query(".right").first()
+        await wait_until(pilot, lambda: key.region.bottom == what.region.y and what.region.width > 24)
+        await pilot.resize_terminal(120, 30)
+        await wait_until(pilot, lambda: key.region.y == what.region.y > 0)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat and sidebar.display and app.prompt.has_focus)
+
+
 async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> None:
     conversation = store_turns(store, "gone", [("q", "a")])
     app = Window(ScriptedCore(store))
@@ -187,7 +207,7 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
         await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
 
 
-async def test_page_up_scrolls_the_transcript_from_the_prompt(store: Store) -> None:
+async def test_page_up_and_down_scroll_the_transcript_from_the_prompt(store: Store) -> None:
     conversation = store_turns(store, "long", [("q", "line\n\n" * 60)])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -199,6 +219,8 @@ async def test_page_up_scrolls_the_transcript_from_the_prompt(store: Store) -> N
         await pilot.press("pageup")
         await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y)
         assert app.prompt.has_focus
+        await pilot.press("pagedown")
+        await wait_until(pilot, lambda: transcript.scroll_y == transcript.max_scroll_y)
 
 
 async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:

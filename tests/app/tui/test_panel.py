@@ -163,3 +163,27 @@ def test_a_conversations_length_is_close_to_its_prompt(tiny_pair: Path) -> None:
             if role == "user":
                 exact = len(conversation_tokens(text, thread))
                 assert abs(conversation_length(text, thread) - exact) <= 2 + len(thread)
+
+
+async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_meter(store: Store) -> None:
+    conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
+    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified")
+        for width, figures in ((40, "τ 3.50  42 tok/s"), (30, "42 tok/s"), (50, "rtt 84 ms  τ 3.50  42 tok/s")):
+            await pilot.resize_terminal(width, 30)
+            await wait_until(pilot, lambda: app.text("#figures") == figures)  # noqa: B023
+            meter = app.screen.query_one("#context")
+            await wait_until(pilot, lambda: 0 < meter.region.right <= width)  # noqa: B023
+            assert app.text("#context") == "ctx 1%"
+
+
+async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[*verified("yes"), paced(9, 3), finished(3)]]))
+    async with app.run_test(size=(40, 16)) as pilot:
+        await pilot.press("a", "enter", "f3")
+        panel = app.screen.query_one(Panel)
+        await wait_until(pilot, lambda: panel.show_vertical_scrollbar)
+        assert panel.query_one("Static").region.width >= TEXT
