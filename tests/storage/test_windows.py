@@ -20,14 +20,15 @@ STEPS = 500
 """Of each window; some 2,500 transactions."""
 
 
-def test_two_windows_write_without_pause(path: Path) -> None:
+def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
     with closing(Store.open(path)) as store:
         shared = store.create_conversation("shared").id
         command = [sys.executable, "-m", "tests.storage.window", str(path), shared]
         with ExitStack() as stack:
+            told = [stack.enter_context((tmp_path / f"{seed}.json").open("w+b")) for seed in (1, 2)]
             windows = [
                 stack.enter_context(
-                    subprocess.Popen([*command, str(seed), str(STEPS)], cwd=REPOSITORY, stdout=subprocess.PIPE)
+                    subprocess.Popen([*command, str(seed), str(STEPS)], cwd=REPOSITORY, stdout=told[seed - 1])
                 )
                 for seed in (1, 2)
             ]
@@ -36,7 +37,7 @@ def test_two_windows_write_without_pause(path: Path) -> None:
             while any(window.poll() is None for window in windows):
                 assert all(found.conversation.id for found in store.find("word", limit=1000))
                 store.rename(shared, f"shared {time.monotonic()}")
-            reports = [msgspec.json.decode(window.communicate()[0], type=Report) for window in windows]
+            reports = [msgspec.json.decode((tmp_path / f"{seed}.json").read_bytes(), type=Report) for seed in (1, 2)]
             assert [window.returncode for window in windows] == [0, 0], "no call of theirs has failed"
 
         assert_sound(store)

@@ -16,7 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from storage import Store
+from storage import Conversation, Message, Store, Whole
+from storage.conversations import new_id, now
+
+BROUGHT = 150
+"""Questions, and as many answers."""
 
 
 class Said(msgspec.Struct):
@@ -67,6 +71,7 @@ class Window:
             *[self.delete_answer] * 2,
             self.restore_answer,
             *[self.queue] * 2,
+            self.bring,
             self.remember,
             self.reopen,
         ]
@@ -103,6 +108,17 @@ class Window:
 
     def answer_shared(self) -> None:
         self.report.shared.append(self._write(self._shared))
+
+    def bring(self) -> None:
+        """A conversation out of a file: as many messages in one transaction as take a while."""
+        title, key, time = self._word(), new_id(), now()
+        said: list[Message] = []
+        for _ in range(BROUGHT):
+            for role, text in (("user", "say a word"), ("assistant", self._word())):
+                parent = said[-1].id if said else None
+                said.append(Message(new_id(), key, parent, role, text, "done", (), (), {}, time))  # type: ignore[arg-type]
+        self._store.put(Whole(Conversation(key, title, said[-1].id, time, time), tuple(said), ()))
+        self.report.own[key] = Own(title, answers=[Said(one.id, one.text) for one in said[1::2]])
 
     def look(self) -> None:
         store = self._store
