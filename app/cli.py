@@ -7,6 +7,7 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -238,9 +239,7 @@ def history(context: typer.Context) -> None:
         store = Store.open(folders.database)
         try:
             for conversation in store.conversations():
-                print(
-                    conversation.id, conversation.updated[:16].replace("T", " "), sanitise(conversation.title), sep="  "
-                )
+                print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
         finally:
             store.close()
 
@@ -256,7 +255,7 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
     try:
         for hit in store.search(" ".join(words)):
             message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
-            print(message.conversation_id, message.created[:16].replace("T", " "), message.role, snippet, sep="  ")
+            print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
     finally:
         store.close()
 
@@ -264,6 +263,11 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
 def main() -> None:
     """The command line, with every argument that it takes."""
     guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
+
+
+def _local(moment: str) -> str:
+    """A stored time as the clock on the wall shows it here."""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _piped(*, wanted: bool) -> str:

@@ -171,5 +171,5 @@ def _explain(error: msgspec.ValidationError) -> str:
         choices = get_args(CHOICES[name])
         return f"{name} is {' or '.join(choices)}, not {sentence.rpartition('value ')[2]}"
     plain = sentence.replace("'int'", "a whole number").replace("'float'", "a number")
-    plain = plain.replace("'bool'", "true or false").replace("'str", "'text")
+    plain = plain.replace("'bool'", "true or false").replace("'str", "'text").replace("'object'", "a table")
     return f"{name}: {plain[:1].lower()}{plain[1:]}"

@@ -305,5 +305,6 @@ def explain(error: msgspec.ValidationError) -> str:
         return f"there is no {wrong}; a remote has {', '.join(Remote.__struct_fields__)}"
     if "missing required field" in sentence:
         return f"a remote lacks its {sentence.rpartition('field ')[2]}"
-    plain = sentence.replace("'float'", "a number").replace("'str'", "text").replace("| null", "or nothing")
+    plain = sentence.replace("'object'", "a table").replace("'int'", "a number").replace("'float'", "a number")
+    plain = plain.replace("'str'", "text").replace("| null", "or nothing")
     return f"{field}: {plain[:1].lower()}{plain[1:]}" if field else plain

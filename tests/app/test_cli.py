@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,25 @@ def test_history_lists_and_searches(outrider: Outrider) -> None:
     found = outrider("history", "search", "tarball")
     assert found.code == 0
     assert "unpack a tarball" in found.out and "disk" not in found.out and "\x1b" not in listed.out + found.out
+
+
+def test_history_shows_the_time_of_the_clock_on_the_wall(outrider: Outrider, home: Path) -> None:
+    outrider("ask", "unpack a tarball", "--mode", "offline", "--max-tokens", "1")
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        stored = datetime.fromisoformat(store.conversations()[0].updated)
+    finally:
+        store.close()
+    before = os.environ.get("TZ")
+    try:
+        os.environ["TZ"] = "XYZ-9"
+        time.tzset()
+        listed, found = outrider("history").out, outrider("history", "search", "tarball").out
+        wall = (stored + timedelta(hours=9)).strftime("%Y-%m-%d %H:%M")
+        assert listed.split("  ")[1] == wall and found.split("  ")[1][:-3] == wall[:-3]
+    finally:
+        os.environ.pop("TZ") if before is None else os.environ.update(TZ=before)
+        time.tzset()
 
 
 def test_doctor(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ def test_file_then_environment(folders: Folders) -> None:
         ('second_stage = "perhaps"', "second_stage: expected true or false"),
         ('remote = "ftp://example.org"', "http://"),
         ("[remote]\nurl = 1", "remote"),
+        ("keys = 3", "keys: expected a table"),
     ],
 )
 def test_a_bad_file_is_explained(folders: Folders, text: str, says: str) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from app import checkups
-from app.config import Folders
+from app.config import BUNDLED_DRAFTER, Folders
 from benchmarks.terminal import Terminal
 from storage import Store
 from tests.app.chat_server import JSON
 from tests.app.commands import Outcome, Outrider, runner
 from tests.remote.toy_verifier import http, listening
-from tests.serving import REPOSITORY
+from tests.serving import REPOSITORY, VerifierProcess
 
 YEAR_2001 = "Sat, 06 Jan 2001 12:00:00 GMT"
 
@@ -179,6 +179,17 @@ def test_remotes_and_their_tokens(outrider: Outrider, home: Path) -> None:
     file.write_text("remotes = 3")
     found = outrider("doctor")
     assert found.code == 1 and "✗ remotes" in found.out and "remotes.toml" in said(found, "remotes")
+    assert "expected a table" in said(found, "remotes")
+
+
+def test_a_drafter_that_was_made_for_another_model(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
+    found = outrider("doctor", "--remote", verifier.url)
+    assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
+    assert "use the drafter made for it" in said(found, "verifier")
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
