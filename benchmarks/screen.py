@@ -35,11 +35,10 @@ from textual.pilot import Pilot
 from app.context import Context
 from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
 from app.machine import machine
-from app.tui.app import OutriderApp
 from app.tui.screens.chat import ChatScreen
 from app.tui.widgets.message import Answer
 from app.tui.widgets.transcript import Transcript
-from app.tui.window import collect_less
+from app.tui.window import Window
 from storage import Queued, Store
 
 PERIOD_SECONDS = 0.002
@@ -164,7 +163,7 @@ class Nowhere(HeadlessDriver):
         return False
 
 
-class Painting(OutriderApp):
+class Painting(Window):
     def _build_driver(self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None) -> Driver:
         self._driver = Nowhere(self, mouse=mouse, size=size)
         return self._driver
@@ -240,7 +239,7 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "outrider.db")
         conversation = write_conversation(store, messages)
-        app, watcher = Painting(StreamingCore(store, text, speed)), Watcher()
+        app, watcher = Painting(StreamingCore(store, text, speed), on_painted=lambda: None), Watcher()
         row: dict[str, Any] = {"messages": messages}
         async with app.run_test(size=size) as pilot:
             watching = asyncio.create_task(watcher.watch())
@@ -249,7 +248,6 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
             assert isinstance(screen, ChatScreen)
             transcript = screen.query_one(Transcript)
             await asyncio.sleep(0.5)
-            collect_less()  # As the application does when its first frame is drawn.
             with watcher.part() as opened:
                 began = time.perf_counter()
                 await screen.open_conversation(conversation)
