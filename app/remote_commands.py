@@ -6,6 +6,9 @@ stdout is data; exit codes: 0 fine, 1 something does not fit, 2 usage, 3 nobody 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from app.remotes import Remote, Remotes
 
 UNREACHABLE = 3
+SILENT_SECONDS = 2.0
+"""After which it is said that a keyring is waited for."""
 
 remote_commands = typer.Typer(
     help="Servers that answer from elsewhere: add, list, use, test, remove.", rich_markup_mode=None
@@ -91,7 +96,8 @@ def add(
         )
     )
     token = None if token_env else _token(name, token_stdin)
-    added = remotes.put(name, added, token)
+    with _patience_for_the_keyring():
+        added = remotes.put(name, added, token)
     _say(f"added {name}; its token: {remotes.token_place(added)}")
     _say(f"`outrider remote test {name}` tries it, `outrider remote use {name}` chooses it for all that is asked")
 
@@ -167,18 +173,22 @@ def token(
     remotes = _remotes()
     remote = remotes.get(name)
     if remove:
-        remotes.put(name, msgspec.structs.replace(remote, token="environment"))
+        with _patience_for_the_keyring():
+            remotes.put(name, msgspec.structs.replace(remote, token="environment"))
         return
     given = _token(name, token_stdin)
     if given is None:
         fail(f"No token was given. Pipe it in: outrider remote token {name} --token-stdin < FILE", USAGE)
-    _say(f"the token of {name}: {remotes.token_place(remotes.put(name, remote, given))}")
+    with _patience_for_the_keyring():
+        kept = remotes.put(name, remote, given)
+    _say(f"the token of {name}: {remotes.token_place(kept)}")
 
 
 @remote_commands.command("remove")
 def remove(name: Name) -> None:
     """Forget one, and its token."""
-    _remotes().remove(name)
+    with _patience_for_the_keyring():
+        _remotes().remove(name)
 
 
 async def _test(subject: Subject, settings: Settings) -> int:
@@ -229,6 +239,24 @@ def _token(name: str, from_stdin: bool) -> str | None:
     from getpass import getpass
 
     return getpass(f"Token of {name} (enter: none): ", stream=sys.stderr).strip() or None
+
+
+@contextmanager
+def _patience_for_the_keyring() -> Iterator[None]:
+    """Says after a while what is waited for: a keyring may ask on a screen that nobody looks at."""
+
+    def say() -> None:
+        _say(f"waiting for the keyring, which may ask you to unlock it; without it after {KEYRING_SECONDS:.0f} seconds")
+
+    from app.secrets import KEYRING_SECONDS
+
+    timer = threading.Timer(SILENT_SECONDS, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _print_json(name: str, remote: Remote, remotes: Remotes) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app import remote_commands, secrets
 from drafter.config import read_config, write_config
 from tests.app.chat_server import ChatServer, Script
 from tests.app.commands import Outrider, runner
@@ -108,6 +109,18 @@ def test_add_list_use_remove(outrider: Outrider, home: Path, ring: Ring) -> None
 def test_without_a_keyring_it_says_which_file(outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, NoKeyring())
     added = outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
+
+
+def test_a_keyring_that_nobody_unlocks_is_named(
+    outrider: Outrider, home: Path, ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_commands, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(secrets._ask, "__defaults__", (1.0,))
+    ring.silent.clear()
+    added = outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    ring.silent.set()
+    assert added.code == 0 and "waiting for the keyring, which may ask you to unlock it" in added.err
     assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
 
 
