@@ -91,6 +91,8 @@ def _node(key: str, entry: object, parent: str | None, default_model: str | None
         if text or kind in HIDDEN:
             left_out[reason] += 1
         return Node(key, parent, None)
+    if role == "user":
+        text = "\n\n".join([*_attached(metadata, content, remarked), *([text] if text else [])])
     if not text:
         return Node(key, parent, None)
     left_out.update(remarked)
@@ -179,6 +181,19 @@ def _part(part: object, left_out: Counter[str]) -> str:
     thing = REMARKS.get(kind, name_of(kind) or "attachment")
     left_out[f"attachments ({thing})"] += 1
     return f"[{thing}: not in the import]"
+
+
+def _attached(metadata: Mapping[str, Any], content: Mapping[str, Any], left_out: Counter[str]) -> list[str]:
+    """Remarks for the files that came with a question; pictures are parts of it, and stand here a second time."""
+    shown = [_get(part, "asset_pointer", str) for part in _get(content, "parts", list)]
+    remarks = []
+    for attachment in _get(metadata, "attachments", list):
+        identifier = _get(attachment, "id", str)
+        if not identifier or not any(pointer.endswith(identifier) for pointer in shown):
+            left_out["attachments (file)"] += 1
+            name = name_of(_get(attachment, "name", str))
+            remarks.append(f"[file {name or ''}: not in the import]".replace(" :", ":"))
+    return remarks
 
 
 def _fenced(code: str, language: str) -> str:

@@ -185,6 +185,22 @@ def test_what_follows_a_hidden_message_follows_the_one_before_it() -> None:
     assert whole.conversation.tip_id == first.id
 
 
+def test_files_are_told_once() -> None:
+    asked = node(None, "user", "what is in it?")
+    asked["message"]["content"]["parts"].insert(
+        0, {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}
+    )
+    attachments = [{"id": "file-1", "name": "a.png"}, {"id": "file-2", "name": "b\x1b.pdf"}, {"name": 3}, None]
+    asked["message"]["metadata"] = {"attachments": attachments}
+    only = node("a", "user", "")
+    only["message"]["metadata"] = {"attachments": [{"id": "file-3", "name": "c.csv"}]}
+    found = chatgpt.conversation({"mapping": {"a": asked, "b": only}})
+    remarks = ["[file b.pdf: not in the import]", "[file: not in the import]", "[file: not in the import]"]
+    assert found.nodes[0].text.split("\n\n") == [*remarks, "[picture: not in the import]", "what is in it?"]
+    assert found.nodes[1].text == "[file c.csv: not in the import]"
+    assert found.left_out == {"attachments (file)": 4, "attachments (picture)": 1}
+
+
 def test_sources_and_names_are_as_the_page_shows_them() -> None:
     cited = "\ue200cite\ue202turn0search1\ue202turn0search4\ue201"
     said = f'Iron {cited}, by \ue200entity\ue202["people", "Ada", 0]\ue201 and \ue200url\ue202Bob\ue202turn1\ue201'
