@@ -220,12 +220,16 @@ class Database:
         """Copies the database to `NAME.before-MIGRATION`, which exists only when it is whole."""
         backup = self.path.with_name(f"{self.path.name}.before-{migration}")
         unfinished = backup.with_name(f"{backup.name}.part")
-        unfinished.unlink(missing_ok=True)
+        _remove(unfinished)
         _create(unfinished)
-        # Its own connection: SQLite copies nothing out of one that has a write transaction open.
-        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(unfinished)) as copy:
-            source.backup(copy)
-        os.replace(unfinished, backup)
+        try:
+            # Its own connection: SQLite copies nothing out of one that has a write transaction open.
+            with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(unfinished)) as copy:
+                source.backup(copy)
+            os.replace(unfinished, backup)
+        except BaseException:
+            _remove(unfinished)  # On a disk that is full, half a copy is room that somebody needs.
+            raise
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
@@ -240,6 +244,11 @@ def _create(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         return
+
+
+def _remove(copy: Path) -> None:
+    for path in (copy, copy.with_name(f"{copy.name}-journal")):
+        path.unlink(missing_ok=True)
 
 
 def _explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:

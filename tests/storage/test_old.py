@@ -188,6 +188,21 @@ def large(path: Path) -> Iterator[Path]:
     yield path
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sizes of files are not limited")
+def test_where_there_is_no_room_for_a_copy_none_of_it_is_taken(large: Path) -> None:
+    import resource
+
+    before, limits = contents(large), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (large.stat().st_size // 2, limits[1]))
+    try:
+        with pytest.raises(StorageError):
+            Store.open(large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert contents(large) == before
+    assert [file.name for file in large.parent.iterdir()] == [large.name]
+
+
 def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path) -> None:
     before = contents(large)
     command = [
