@@ -25,6 +25,8 @@ class Unsent:
     def __init__(self, database: Path) -> None:
         self._folder = database.absolute().with_name("unsent")
         self._owner = Owner(self._folder / "unsent")
+        self._known: dict[Path, str] = {}
+        """What this window has last read from a file, or written to it."""
 
     def read(self, conversation_id: str | None) -> str:
         """The text that waits in this conversation, or in this window; empty where there is none."""
@@ -32,23 +34,22 @@ class Unsent:
         if conversation_id is None and not path.exists():
             self._inherit(path)
         try:
-            return path.read_text(encoding="utf-8", errors="replace")
+            text = path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
-            return ""
+            text = ""
+        self._known[path] = text
+        return text
 
     def write(self, conversation_id: str | None, text: str) -> None:
-        """Keeps the text in the place of the one before; an empty one leaves no file."""
+        """Keeps the text in the place of the one before; an empty one leaves no file.
+
+        One that is as it was is left alone: another window may have put its own into the same conversation.
+        """
         path = self._path(conversation_id)
-        if not text:
-            path.unlink(missing_ok=True)
+        if text == self._known.get(path, ""):
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if conversation_id is None:
-            self._owner.claim()
-        fresh = path.with_name(f"{path.name}.{self._owner.name}")
-        with open(fresh, "w", encoding="utf-8", errors="replace", newline="\n", opener=_privately) as file:
-            file.write(text)
-        os.replace(fresh, path)
+        self._put(path, text, claim=conversation_id is None)
+        self._known[path] = text
 
     def close(self) -> None:
         """What was typed without a conversation is for the next window."""
@@ -60,6 +61,18 @@ class Unsent:
         if NAME.fullmatch(conversation_id) is None:
             conversation_id = hashlib.sha256(conversation_id.encode("utf-8", "replace")).hexdigest()
         return self._folder / f"in-{conversation_id}"
+
+    def _put(self, path: Path, text: str, *, claim: bool) -> None:
+        if not text:
+            path.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if claim:
+            self._owner.claim()
+        fresh = path.with_name(f".{path.name}.{self._owner.name}")  # Which no other window takes for a text.
+        with open(fresh, "w", encoding="utf-8", errors="replace", newline="\n", opener=_privately) as file:
+            file.write(text)
+        os.replace(fresh, path)
 
     def _inherit(self, path: Path) -> None:
         """Takes over the last text of a window that is gone."""

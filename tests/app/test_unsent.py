@@ -37,6 +37,36 @@ def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(t
     assert [path.name for path in (tmp_path / "unsent").iterdir() if "owner" in path.name] == []
 
 
+def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) -> None:
+    first, second = Unsent(tmp_path / "outrider.db"), Unsent(tmp_path / "outrider.db")
+    assert second.read("one") == ""
+    first.write("one", "typed here")
+    second.write("one", "")
+    assert first.read("one") == "typed here"
+    assert second.read("one") == "typed here", "it opens the conversation again"
+    second.write("one", "and gone on with")
+    first.write("one", "typed here")
+    assert second.read("one") == "and gone on with"
+    second.write("one", "")
+    assert first.read("one") == ""
+
+
+def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Unsent(tmp_path / "outrider.db")
+    first.write(None, "whole")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "replace", killed)
+        first.write(None, "half")
+    first.close()
+    second = Unsent(tmp_path / "outrider.db")
+    assert second.read(None) == "whole"
+    second.close()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes")
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     unsent = Unsent(tmp_path / "outrider.db")
