@@ -149,14 +149,19 @@ def _forget(account: str) -> None:
 def _keeps(account: str, token: str) -> bool:
     """Whether a keyring took it, and gives it back."""
 
+    given_up = threading.Event()
+
     def kept() -> bool:
         ring = _keyring()
         ring.set_password(SERVICE, account, token)
+        if given_up.is_set():  # It was unlocked too late, and nobody would ever take the token out again.
+            _forget(account)
         return bool(ring.get_password(SERVICE, account) == token)
 
     try:
         return _ask(kept)
     except Exception:  # No keyring, a locked one, one without anybody to unlock it: the file does as well.
+        given_up.set()
         return False
 
 

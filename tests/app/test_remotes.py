@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -229,6 +230,10 @@ def test_a_keyring_without_anybody_to_unlock_it(folders: Folders, ring: Ring, mo
     ring.silent.clear()
     assert Remotes(folders).put("office", OFFICE, TOKEN).token == "file"
     ring.silent.set()
+    for thread in threading.enumerate():
+        if thread.name == "keyring":
+            thread.join(30)
+    assert ring.kept == {}, "unlocked too late, it keeps nothing"
 
 
 def test_else_the_environment(folders: Folders, no_ring: None) -> None:
