@@ -32,7 +32,7 @@ def screen_table(documents: Documents) -> str:
     if "screen" not in documents:
         return ""
     document = documents["screen"]
-    head = ["messages", "", "longest stall", "its own work in it", "stalls over 50 ms", "CPU"]
+    head = ["messages", "", "longest stall", "most work in one go", "stalls over 50 ms", "CPU"]
     lines = []
     for row in document["rows"]:
         for name, words in PARTS.items():
