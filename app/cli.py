@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from app import completing
 from app.archive_commands import export, import_
 from app.command import FAILED, USAGE, Remote, Token
 from app.command import fail as _fail
@@ -32,7 +33,7 @@ MOST_PIPED_BYTES = 4 << 20
 cli = typer.Typer(
     help="A terminal assistant whose small drafter rides ahead of the model that verifies it.",
     no_args_is_help=False,
-    add_completion=True,
+    add_completion=False,  # `outrider completion` prints it, and edits nobody's files.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -262,6 +263,7 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
 
 def main() -> None:
     """The command line, with every argument that it takes."""
+    completing.answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -45,6 +46,16 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Who
 
     script = get_completion_script(prog_name="outrider", complete_var=COMPLETION, shell=shell)
     print(script.replace(ZSH_REGISTERS, ZSH_LOADED) if shell == "zsh" else script)
+
+
+def answer_shells() -> None:
+    """Where a shell asks what could come next, have it told in its own way."""
+    from app.start import COMPLETION
+
+    if COMPLETION in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
 
 
 def conversations(incomplete: str) -> Candidates:

@@ -50,7 +50,6 @@ FILES = (
      "same as above."),
     ("outrider.log", "What the program did; `outrider log --path` prints where."),
 )  # fmt: skip
-TYPERS_OWN = ("--install-completion", "--show-completion")
 TYPES = re.compile(r" <(str|int|float|path|int range|float range|list\[\w+\])>$")
 """Of Python: a reader of the page is helped by none of them."""
 
@@ -72,7 +71,6 @@ def page() -> str:
         ".SH OPTIONS",
         *entry("--version", "Print which version this is."),
         *entry("--help", "Of any command: what it does, and its options."),
-        *entry("--install-completion, --show-completion", "Completion for the shell that this runs in."),
         ".SH COMMANDS",
     ]
     for path, command in commands(root, "outrider"):
@@ -136,7 +134,7 @@ def described(path: str, command: Any) -> list[str]:
     context = command.context_class(command, info_name=path)
     params = [one for one in command.params if not getattr(one, "hidden", False)]
     arguments = [one for one in params if one.param_type_name == "argument"]
-    options = [one for one in params if one.param_type_name == "option" and one.opts[0] not in TYPERS_OWN]
+    options = [one for one in params if one.param_type_name == "option"]
     pieces = [re.sub(r"[{}]", "", piece) for one in arguments for piece in one.get_usage_pieces(context)]
     shown = "".join(f" \\fI{text(piece)}\\fR" for piece in pieces)
     out = [f".SS {text(path)}{' [OPTION]...' if options else ''}{shown}"]

@@ -152,3 +152,8 @@ def test_each_script_is_one_of_its_shell(environment: dict[str, str], shell: str
 def test_another_shell_is_a_usage_error(environment: dict[str, str]) -> None:
     ran = subprocess.run(["outrider", "completion", "csh"], env=environment, capture_output=True, text=True)
     assert ran.returncode == 2 and "csh" in ran.stderr
+
+
+def test_nobodys_files_are_edited(environment: dict[str, str]) -> None:
+    ran = subprocess.run(["outrider", "--install-completion"], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 2 and "--install-completion" in ran.stderr
