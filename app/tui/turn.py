@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -63,8 +64,9 @@ class Turn:
 
     @property
     def dropped(self) -> str:
-        """What the answer in whose place it stands had said instead."""
-        return "" if self.judged is None or self.drafted else self.judged.dropped
+        """What the answer in whose place it stands had said instead, as Markdown that stands by itself."""
+        said = "" if self.judged is None or self.drafted else self.judged.dropped
+        return f"```\n{said}" if _begins_in_code(said) else said
 
     @property
     def note(self) -> str:
@@ -168,3 +170,9 @@ class Turn:
                 turn.reply.solid = sanitise(message.text)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
+
+
+def _begins_in_code(text: str) -> bool:
+    """Whether a part of an answer begins inside a code block: its first fence only closes, and so has no language."""
+    languages = [found.strip() for found in re.findall(r"^ {0,3}(?:```|~~~)(.*)$", text, re.MULTILINE)]
+    return bool(languages) and not languages[0] and (len(languages) % 2 == 1 or any(languages[1::2]))

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from app.events import Done, Drafted, Failed, Stats, Verified
+import pytest
+
+from app.events import Done, Drafted, Failed, Judged, Stats, Verified
 from app.tui.turn import Turn
 from storage import Store
 from tests.app.tui.scripted import finished, store_turns
 
 
-def played(*events: Drafted | Verified | Done | Failed) -> Turn:
+def played(*events: Drafted | Verified | Judged | Done | Failed) -> Turn:
     turn = Turn("q")
     for event in events:
         turn.apply(event)
@@ -49,3 +51,18 @@ def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
     store.add_message(conversation.id, "user", "a", parent_id=None, status="done")
     (turn,) = Turn.of_thread(store.thread(conversation.id))
     assert (turn.question, turn.text, turn.note) == ("a", "", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("dropped", "shown"),
+    [
+        ("and **more**", "and **more**"),
+        ("so:\n\n```sh\nls\n```\n", "so:\n\n```sh\nls\n```\n"),
+        ("x -l\n```\n", "```\nx -l\n```\n"),
+        ("x -l\n```\n\nOr:\n\n```sh\nls -a\n```", "```\nx -l\n```\n\nOr:\n\n```sh\nls -a\n```"),
+        ("x -l\n```\n\nOr:\n\n```sh\nls", "```\nx -l\n```\n\nOr:\n\n```sh\nls"),
+    ],
+)
+def test_what_was_not_kept_is_code_where_it_was_code(dropped: str, shown: str) -> None:
+    turn = played(Verified("ls", 1, 0), Judged("a", 1, 9, dropped), finished(1))
+    assert turn.dropped == shown
