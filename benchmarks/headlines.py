@@ -182,6 +182,6 @@ LINES: dict[str, tuple[str, Callable[[Document], tuple[str, str]]]] = {
     "network, passes": ("", _passes),
     "chaos": ("chaos", _chaos),
     "handover": ("handover", _handover),
-    "exactness": ("exactness", _exactness),
+    "exactness": ("exactness --limit 100", _exactness),
 }
 """By its document, with a word where that makes several lines; its command, unless the line above has it."""

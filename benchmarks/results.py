@@ -40,7 +40,7 @@ COMMANDS = {
         "draft_step": "draft_step",
         "everyday": "everyday",
         "network": "network",
-        "exactness": "exactness",
+        "exactness": "exactness --limit 100",
         "handover": "handover",
         "chaos": "chaos",
         "startup": "startup --install /tmp/others",
