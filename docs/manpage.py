@@ -7,6 +7,7 @@ A test holds `docs/outrider.1` against what this writes; read it with `man -l do
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import sys
@@ -162,5 +163,7 @@ def text(words: str) -> str:
 
 
 if __name__ == "__main__":
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT", default=PAGE)
+    out: Path = parser.parse_args().out
     out.write_text(page(), encoding="utf-8")

@@ -9,6 +9,7 @@ are those that the screen showed, at the times at which it showed them, but that
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import re
 import sys
@@ -183,5 +184,7 @@ async def record() -> Recording:
 
 
 if __name__ == "__main__":
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/recording.svg"
-    out.write_text(asyncio.run(record()).animated())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT.svg", default=ROOT / "docs/recording.svg")
+    out: Path = parser.parse_args().out
+    out.write_text(asyncio.run(record()).animated(), encoding="utf-8")

@@ -7,6 +7,7 @@ Everything on them is real: the bundled verifier answers a few questions over a 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 import tempfile
@@ -68,4 +69,7 @@ async def pictures(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(pictures(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "screens"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="FOLDER", default=ROOT / "docs" / "screens")
+    out: Path = parser.parse_args().out
+    asyncio.run(pictures(out))

@@ -8,6 +8,7 @@ way, so that drafted text is still waiting for its verdict. The light one lies b
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import sys
@@ -145,4 +146,7 @@ async def pictures(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(pictures(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/screenshot.svg"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT.svg", default=ROOT / "docs/screenshot.svg")
+    out: Path = parser.parse_args().out
+    asyncio.run(pictures(out))

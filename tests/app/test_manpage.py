@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -66,3 +68,10 @@ def test_man_shows_it_without_a_warning() -> None:
     command = ["man", "--warnings", "-l", str(PAGE)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "MANWIDTH": "80"})
     assert ran.stderr == "" and "Without a command it opens the chat." in ran.stdout
+
+
+@pytest.mark.parametrize("script", ["manpage", "screenshot", "screens", "recording"])
+def test_the_scripts_of_the_documents_write_no_file_when_they_are_asked_for_help(script: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(PAGE.with_name(f"{script}.py")), "--help"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"python docs/{script}.py" in ran.stdout and not list(tmp_path.iterdir())
