@@ -78,6 +78,10 @@ class Assistant:
         self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
         self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
         self._reply: Reply | None = None
+        self._reading = False
+        """A conversation is read for the next one."""
+        self._stopped = False
+        """That one is to end at once."""
         self.outbox = Outbox(self, self._connection)
 
     async def __aenter__(self) -> Self:
@@ -162,7 +166,7 @@ class Assistant:
 
     @property
     def replying(self) -> bool:
-        return self._reply is not None
+        return self._reading or self._reply is not None
 
     def no_verifier(self) -> Failed | None:
         """Why only the drafter could answer now; None where the verifier is there."""
@@ -222,7 +226,7 @@ class Assistant:
                 changed = any(ended)
             unsaid = unsaid or connection is not self._connection
             connection = self._connection
-            if self._reply is None and (changed or unsaid):
+            if not self.replying and (changed or unsaid):
                 unsaid = False
                 yield self.status()
 
@@ -230,6 +234,7 @@ class Assistant:
 
     def stop(self) -> None:
         """End the running reply, which keeps what it has."""
+        self._stopped = True
         if self._reply is not None:
             self._reply.stop()
 
@@ -277,7 +282,7 @@ class Assistant:
 
     async def _answering(self, begin: Callable[[], Task]) -> AsyncGenerator[Event, None]:
         """The events of the answer that `begin` stores; `Failed` where it cannot."""
-        if self._reply is not None:
+        if self.replying:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
         self.start()
         try:
@@ -304,9 +309,13 @@ class Assistant:
         verified = never = False
         judged: Judged | None = None
         try:
+            self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
-            thread = self.store.branch(message.id)[:-1]
-            reply = self._reply = self._new_reply(message.conversation_id, thread, task)
+            # In a thread: 300 messages take 0.3 s, in which nobody could type.
+            thread, tokens = await asyncio.to_thread(self._read, message.id)
+            reply = self._reply = self._new_reply(message.conversation_id, thread, tokens, task)
+            if self._stopped:
+                reply.stop()
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
                     if isinstance(step, Stats):
@@ -323,7 +332,7 @@ class Assistant:
         except (DrafterError, StorageError) as error:
             status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
         finally:
-            self._reply = None
+            self._reading, self._reply = False, None
             settles = task.settles(done=status == "done", verified=verified, never=never)
             unsaved = await self._finish(task, reply, status, judged, settles)
             self.outbox.stir()
@@ -331,9 +340,14 @@ class Assistant:
             yield judged
         yield unsaved or last
 
-    def _new_reply(self, conversation_id: str, thread: list[Message], task: Task) -> Reply:
-        """Raises `NoAnswer`, `TemplateFailed`."""
-        tokens, begun = conversation_tokens(self._drafter.text, thread), task.begin(self._drafter.text)
+    def _read(self, message_id: str) -> tuple[list[Message], list[int]]:
+        """What was said before a message, and its tokens. Raises `StorageError`, `TemplateFailed`."""
+        thread = self.store.branch(message_id)[:-1]
+        return thread, conversation_tokens(self._drafter.text, thread)
+
+    def _new_reply(self, conversation_id: str, thread: list[Message], tokens: list[int], task: Task) -> Reply:
+        """Raises `NoAnswer`."""
+        begun = task.begin(self._drafter.text)
         length = len(tokens) + (len(begun.tokens) if task.does == "resumes" else 0)
         if length > CONTEXT_TOKENS:
             message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."

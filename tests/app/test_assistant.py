@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
 
+from app.assistant import Assistant
 from app.config import Settings
 from app.connection import FIRST_COST
 from app.drafting import Drafting
@@ -18,7 +20,7 @@ from app.pace import Verifying
 from app.transcript import conversation_tokens
 from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
-from storage import Store
+from storage import Message, Store
 from tests.app.conversing import Heard, ask, assistant, until_connected, until_mode
 from tests.serving import VerifierProcess
 
@@ -362,3 +364,36 @@ async def test_the_mode_is_known_before_anything_is_asked(
         assert opened.status().mode == "warming"
         await until_mode(opened, "edge")
         assert "target" in opened.status().why
+
+
+class SlowStore(Store):
+    """Reads a branch when it is told to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def branch(self, message_id: str) -> list[Message]:
+        self.asked.set()
+        self.answers.wait(30)
+        return super().branch(message_id)
+
+
+async def test_a_conversation_is_read_beside_everything_else_and_can_be_stopped(
+    drafter: Drafter, database: Path
+) -> None:
+    store = SlowStore(database)
+    async with Assistant(drafter, store, None, OFFLINE) as opened:
+        asking = asyncio.create_task(ask(opened, "list files"))
+        while not store.asked.is_set():
+            await asyncio.sleep(0.01)
+        assert opened.replying
+        with pytest.raises(RuntimeError, match="one reply at a time"):
+            await ask(opened, "another")
+        opened.stop()
+        store.answers.set()
+        heard = await asking
+        assert heard.done is not None and heard.done.stopped and heard.text == ""
+        again = await ask(opened, "list files")
+        assert again.done is not None and not again.done.stopped and len(again.text) > 0
+    store.close()
