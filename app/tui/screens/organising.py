@@ -68,7 +68,7 @@ class Organising(Exporting):
 
     @on(ConversationList.Said)
     async def hear(self, event: ConversationList.Said) -> None:
-        conversation = event.conversation
+        conversation = self.meant(event.conversation)
         if event.what == "search":
             self.action_search()
         elif event.what == "leave":
@@ -78,7 +78,7 @@ class Organising(Exporting):
         elif conversation is None:
             self.notify("Choose a conversation first.")
         elif event.what == "rename":
-            self.query_one(Sidebar).rename(conversation)
+            self.ask_name(conversation)
         elif event.what == "pin":
             self.pin(conversation)
         elif event.what == "export":
@@ -90,7 +90,10 @@ class Organising(Exporting):
 
     def action_search(self) -> None:
         self.show_list()
-        self.set_focus(self.query_one(Search))
+        box = self.query_one(Search)
+        if not box.has_focus:
+            box.select_all()  # What is typed now is another search.
+        self.set_focus(box)
 
     @on(Input.Changed, "Search")
     @work(exclusive=True, group="search")
@@ -115,6 +118,25 @@ class Organising(Exporting):
         self.set_focus(self.query_one(ConversationList))
 
     # ---- one conversation --------------------------------------------------------------------------------------------
+
+    def meant(self, highlighted: Conversation | None) -> Conversation | None:
+        """The highlighted one for who is in the list; the open one for who is elsewhere, as in the palette."""
+        if self.conversation is None or self.query_one(ConversationList).has_focus:
+            return highlighted
+        try:
+            return self.core.store.conversation(self.conversation)
+        except StorageError as error:
+            self.complain(error)
+            return None
+
+    def ask_name(self, conversation: Conversation) -> None:
+        """Opens its title for editing, in the list, which is shown for that."""
+        conversations = self.query_one(ConversationList)
+        self.show_list()
+        if not conversations.lists(conversation.id):
+            self.query_one(Search).value = ""
+            conversations.reach(conversation.id)
+        self.query_one(Sidebar).rename(conversation)
 
     @on(Rename.Renamed)
     def rename(self, event: Rename.Renamed) -> None:

@@ -80,17 +80,32 @@ class ConversationList(OptionList):
         self._found = None if found is None else list(found)
         self._draw(keep=None)
 
+    def reach(self, conversation_id: str) -> None:
+        """Highlights one, whatever was searched for and however far down it is."""
+        self.show_found(None)
+        name = f"at-{conversation_id}"
+        while name not in self._id_to_option and self._listed < len(self._rows):
+            self._more()
+        if name in self._id_to_option:
+            self.highlighted = self.get_option_index(name)
+
     @property
     def chosen(self) -> Conversation | None:
         """The highlighted one."""
         return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
 
+    def lists(self, conversation_id: str) -> bool:
+        """It is among those that are listed, or that were found."""
+        return f"at-{conversation_id}" in self._id_to_option
+
     def line_of(self, conversation_id: str) -> int | None:
-        """How many lines below the upper end of the view its title is."""
+        """How many lines below the upper end of the view its title is; None where it is not listed, or not laid out."""
         name = f"at-{conversation_id}"
         if name not in self._id_to_option:
             return None
-        return self._index_to_line[self.get_option_index(name)] - round(self.scroll_y)
+        self._update_lines()
+        line = self._index_to_line.get(self.get_option_index(name))
+        return None if line is None else line - round(self.scroll_y)
 
     def _all(self) -> list[Conversation]:
         return self._rows if self._found is None else [found.conversation for found in self._found]

@@ -77,28 +77,28 @@ class Rename(Input):
     def __init__(self) -> None:
         super().__init__(compact=True)
         self.cursor_blink = False
-        self._conversation: Conversation | None = None
+        self.conversation: Conversation | None = None
+        """Whose title is being edited, if one is."""
 
     def on_mount(self) -> None:
         self.display = False
 
-    def begin(self, conversation: Conversation, line: int) -> None:
-        """Edits a title, `line` lines below the upper end of the sidebar."""
-        self._conversation = conversation
+    def begin(self, conversation: Conversation) -> None:
+        """Edits a title."""
+        self.conversation = conversation
         self.value = one_line(conversation.title)
-        self.styles.offset = (1, line)
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)
 
     def action_keep(self) -> None:
-        conversation, self._conversation = self._conversation, None
+        conversation, self.conversation = self.conversation, None
         self.display = False
         if conversation is not None:
             self.post_message(self.Renamed(conversation, one_line(self.value)))
 
     def action_drop(self) -> None:
-        if self._conversation is not None:
-            self.value = one_line(self._conversation.title)
+        if self.conversation is not None:
+            self.value = one_line(self.conversation.title)
         self.action_keep()
 
     def on_blur(self, event: events.Blur) -> None:
@@ -115,11 +115,17 @@ class Sidebar(Vertical):
 
     def rename(self, conversation: Conversation) -> None:
         """Opens its title for editing, where it stands."""
-        conversations = self.query_one(ConversationList)
-        line = conversations.line_of(conversation.id)
-        if line is not None:
-            top = conversations.content_region.y - self.content_region.y
-            self.query_one(Rename).begin(conversation, top + max(0, line))
+        self.query_one(Rename).begin(conversation)
+        self._place_name()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._place_name)  # The list may have been shown for that only now.
+
+    def _place_name(self) -> None:
+        name, conversations = self.query_one(Rename), self.query_one(ConversationList)
+        if name.conversation is not None:
+            line = conversations.line_of(name.conversation.id) or 0
+            name.styles.offset = (1, conversations.content_region.y - self.content_region.y + max(0, line))
 
     @on(Input.Changed, "Rename")
     def ignore(self, event: Input.Changed) -> None:

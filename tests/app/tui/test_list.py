@@ -117,6 +117,26 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         await wait_until(pilot, lambda: store.conversation(conversation).title == "old name!")
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(store: Store, width: int) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    store_turns(store, "other needle", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(width, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press("ctrl+f", *"needle")
+        await wait_until(pilot, lambda: len(app.titles) == 1)
+        app.chat.leave_list()
+        await app.choose(pilot, "rename the conversation")
+        name = app.screen.query_one(Rename)
+        await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old")
+        line = conversations_of(app).line_of(conversation)
+        assert name.region.y == conversations_of(app).region.y + (line or 0)
+        await pilot.press("end", *"er", "enter")
+        await wait_until(pilot, lambda: store.conversation(conversation).title == "older")
+        assert app.screen.query_one(Search).value == ""
+
+
 async def test_a_deleted_conversation_comes_back(store: Store) -> None:
     first, second = (store_turns(store, title, [(title, "a")]) for title in ("first", "second"))
     app = Window(ScriptedCore(store))
@@ -191,7 +211,7 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
         box = app.screen.query_one(Search)
         for key in ("enter", "x"):  # What is typed after it is another search.
             app.post_message(events.Key(key, "\r" if key == "enter" else key))
-        await wait_until(pilot, lambda: box.value == "needlesx" and lines(app) == ["Nothing found"])
+        await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
         assert box.has_focus
 
 
