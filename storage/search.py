@@ -26,10 +26,10 @@ from storage.words import shown
 from storage.words import words as apart
 
 SNIPPET_TOKENS = 16
-WEIGHED = 4000
-"""Messages, and titles, by one word; 2,000 cost some 3 ms. By one that is a single letter so far it is a quarter: it
-may begin every second word of a long answer."""
-MOST_WORDS = 16
+WEIGHED = 2000
+"""Messages, and titles, by one word: some 3 ms. By one that is a single letter so far it is a quarter, since that may
+begin every second word of a long answer."""
+MOST_WORDS = 12
 """That are looked for, and parts of one that FTS5 takes for several; one that is everywhere costs 4 ms."""
 MOST_LETTERS = 4096
 """Of what was typed or pasted."""
