@@ -10,6 +10,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, takewhile, zip_longest
+from typing import NamedTuple
 
 from rich.segment import Segment
 from textual.content import Content
@@ -31,6 +32,16 @@ HELD = 4
 their place, and what stands above does not jump back and forth."""
 WAITING = "…"
 COPY = "copy"
+
+
+class Place(NamedTuple):
+    """Somewhere in a text, whatever its width."""
+
+    leaf: int
+    y: int
+    """Of its lines, counted over the whole text."""
+    x: int
+    """Of that line's characters."""
 
 
 class Prose(Widget):
@@ -139,6 +150,23 @@ class Prose(Widget):
         """What of it is marked as not verified."""
         spans = [(leaf, span) for leaf in self.parsed for span in inside(leaf, self._shaded)]
         return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
+
+    def place_at(self, row: int) -> Place | None:
+        """What stands in this row, to be found again at another width."""
+        if not 0 <= row < self._tops[-1]:
+            return None
+        at = bisect_right(self._tops, row) - 1
+        found = self._drawn[at].rows[row - self._tops[at]]
+        return Place(at, found.y, found.pieces[0][2]) if found.pieces else Place(at, 0, 0)
+
+    def row_of(self, place: Place, width: int) -> int:
+        """Where that is at this width."""
+        if width != self._width:
+            self._lay_out(width)
+        at = min(place.leaf, len(self._drawn) - 1)
+        rows = self._drawn[at].rows
+        before = [n for n, row in enumerate(rows) if row.pieces and (row.y, row.pieces[0][2]) <= place[1:]]
+        return self._tops[at] + (before[-1] if before else 0)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from app.tui.markdown import leaves
 from app.tui.turn import Turn
 from app.tui.widgets.lines import Lines
 from app.tui.widgets.message import Answer, Chosen, Question
+from app.tui.widgets.prose import Place
 from app.tui.widgets.waiting import Waiting
 
 Part = Literal["question", "answer"]
@@ -102,6 +103,8 @@ class Transcript(VerticalScroll, can_focus=True):
         """The message at the top of the view, and its distance from the top; None while the end is followed."""
         self._held = False
         """That message stays where it is until somebody scrolls, whatever else moves the view."""
+        self._wrapped = 0
+        """The width that the messages are placed in."""
         self._jumps = 0
         """How often another page was wanted."""
         self._window = asyncio.Lock()
@@ -355,11 +358,15 @@ class Transcript(VerticalScroll, can_focus=True):
 
     def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
         """Places the messages, so that the line that is read stays where it is on the screen."""
+        place = self._place_read(size.width)
         result = super().arrange(size, optimal)
         if self._reading is not None and not self._follows:
             widget, distance = self._reading
             region = next((placement.region for placement in result.placements if placement.widget is widget), None)
             if region is not None:
+                if place is not None and isinstance(widget, Answer):
+                    distance = -widget.prose.row_of(place, region.width - widget.gutter.width)
+                    self._reading = widget, distance
                 most = max(0, result.spatial_map.total_region.bottom - size.height)
                 y = min(max(0, region.y - distance), most)
                 if y != self.scroll_y:
@@ -367,6 +374,16 @@ class Transcript(VerticalScroll, can_focus=True):
                     self.set_reactive(Widget.scroll_target_y, y)
                     self.vertical_scrollbar.set_reactive(ScrollBar.position, y)
         return result
+
+    def _place_read(self, width: int) -> Place | None:
+        """What of an answer is at the top of the view, where everything is about to be wrapped to another width."""
+        changed, self._wrapped = width != self._wrapped, width
+        if not changed or self._reading is None or self._follows:
+            return None
+        widget, distance = self._reading
+        if not isinstance(widget, Answer) or widget.turn.dropped:
+            return None  # Above the text of such an answer are other rows.
+        return widget.prose.place_at(-distance)
 
     @property
     def _follows(self) -> bool:

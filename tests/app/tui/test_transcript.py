@@ -179,3 +179,29 @@ async def test_one_running_answer_follows_the_person_to_the_end_again() -> None:
         await wait_until(pilot, lambda: app.questions[-1] == "now" and app.at_end and app.settled)
         await wait_until(pilot, lambda: app.query(Answer).last().region.height > 50)
         await wait_until(pilot, lambda: app.at_end)
+
+
+async def test_the_line_that_is_read_stays_while_the_window_changes_its_width() -> None:
+    app = Host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        (turn,) = turns = answered(1)
+        turn.reply.solid = "\n\n".join(f"{number}: " + "some words " * (5 + number % 30) for number in range(60))
+        await app.transcript.show(turns)
+        await wait_until(pilot, lambda: app.at_end and app.settled)
+        prose = app.query_one(Answer).prose
+        app.transcript.scroll_relative(y=-90, immediate=True)
+        await wait_until(pilot, lambda: not app.at_end and app.settled)
+
+        def first() -> str:
+            rows = (prose.render_line(row).text.strip() for row in range(-prose.region.y, prose.size.height))
+            return next(row for row in rows if row)
+
+        while not first()[0].isdigit():
+            app.transcript.scroll_relative(y=1, immediate=True)
+            await pilot.pause()
+        reading = first().partition(":")[0]
+        for width in (40, 100, 61, 80):
+            await pilot.resize_terminal(width, 24)
+            await wait_until(pilot, lambda: prose.size.width == width - 2 and app.settled)  # noqa: B023
+            await pilot.pause()
+            assert first().partition(":")[0] == reading
