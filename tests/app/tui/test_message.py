@@ -156,7 +156,7 @@ async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
         await wait_until(pilot, lambda: app.screen.get_selected_text() == "fmt.Println")
 
 
-async def test_a_long_block_is_read_without_a_stall() -> None:
+async def test_a_long_block_that_is_read_in_a_thread_comes_whole() -> None:
     turn = Turn("q")
     app = Host(turn)
     async with app.run_test() as pilot:
