@@ -118,8 +118,11 @@ class Sidebar(Vertical):
         self.query_one(Rename).begin(conversation)
         self._place_name()
 
-    def on_resize(self) -> None:
+    def on_show(self) -> None:
         self.call_after_refresh(self._place_name)  # The list may have been shown for that only now.
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._place_name)
 
     def _place_name(self) -> None:
         name, conversations = self.query_one(Rename), self.query_one(ConversationList)

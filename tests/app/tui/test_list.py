@@ -130,8 +130,8 @@ async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(st
         await app.choose(pilot, "rename the conversation")
         name = app.screen.query_one(Rename)
         await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old")
-        line = conversations_of(app).line_of(conversation)
-        assert name.region.y == conversations_of(app).region.y + (line or 0)
+        below = lambda: conversations_of(app).line_of(conversation) or 0  # noqa: E731
+        await wait_until(pilot, lambda: name.region.y == conversations_of(app).region.y + below() > 3)
         await pilot.press("end", *"er", "enter")
         await wait_until(pilot, lambda: store.conversation(conversation).title == "older")
         assert app.screen.query_one(Search).value == ""
