@@ -110,7 +110,7 @@ async def test_ask(environment: dict[str, str], piece: int) -> None:
             with outrider(environment, "ask", "hello", "--remote", url, "--mode", "hosted") as terminal:
                 code = await asyncio.to_thread(terminal.end)
             assert not arrived(terminal.raw)
-            assert f"{says}-{END}" in terminal.text and code == (0 if says == "answer" else 1)
+            assert f"{says}-{END}" in terminal.text and code == (0 if says == "answer" else 3)
             assert says == "refused" or all(word in terminal.text for word in PAYLOADS if word != "torn")
 
 
