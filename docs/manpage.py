@@ -30,8 +30,8 @@ EXIT_CODES = (
     (0, "Done."),
     (1, "It failed; stderr says why. Without a word: whoever read its output has gone."),
     (2, "The command line or the settings are wrong."),
-    (3, "Nothing could be reached, and something was needed: --mode edge or hosted, --no-draft, verify, queue send, "
-     "remote test."),
+    (3, "A server was needed, and it was out of reach, refused, or did not fit the drafter: --mode edge or hosted, "
+     "--no-draft, verify, queue send, remote test."),
     (130, "Interrupted; what was answered by then is stored."),
 )  # fmt: skip
 EXAMPLES = (
