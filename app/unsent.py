@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from storage.bin import KEPT
 from storage.owner import Owner
 
 NAME = re.compile(r"[0-9a-z_-]{1,64}")
@@ -50,6 +53,17 @@ class Unsent:
             return
         self._put(path, text, claim=conversation_id is None)
         self._known[path] = text
+
+    def sweep(self, conversations: Callable[[], Iterable[str]]) -> None:
+        """Removes the texts of conversations that are gone for good.
+
+        `conversations` gives the ids of all that are there, in the bin or not. It is called only where a text is old
+        enough for its conversation to have left the bin: a fresh one may be of a conversation younger than that list.
+        """
+        oldest = time.time() - KEPT.total_seconds()
+        old = {path for path in self._folder.glob("in-*") if path.stat().st_mtime < oldest}
+        for path in old.difference(map(self._path, conversations())) if old else ():
+            path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """What was typed without a conversation is for the next window."""

@@ -51,6 +51,19 @@ def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) 
     assert first.read("one") == ""
 
 
+def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None:
+    unsent = Unsent(tmp_path / "outrider.db")
+    unsent.sweep(list)  # There is no folder yet.
+    for conversation in ("gone", "there", "../../imported", "young"):
+        unsent.write(conversation, conversation)
+    for path in (tmp_path / "unsent").glob("in-*"):
+        if path.name != "in-young":
+            os.utime(path, (0, 0))
+    unsent.sweep(lambda: ["there", "../../imported"])
+    assert [unsent.read(one) for one in ("gone", "there", "../../imported")] == ["", "there", "../../imported"]
+    assert unsent.read("young") == "young", "it may be of a conversation that was begun a moment ago"
+
+
 def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Unsent(tmp_path / "outrider.db")
     first.write(None, "whole")

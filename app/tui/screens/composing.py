@@ -91,9 +91,14 @@ class Composing(Screen[None]):
     async def _remember(self) -> None:
         try:
             asked = await asyncio.to_thread(self.core.store.asked, RECALLED)
-        except StorageError:
+            self._prompt.remember(asked)
+            await asyncio.to_thread(self._unsent.sweep, self._conversations)
+        except (StorageError, OSError):
             return  # Whatever is done next will say so.
-        self._prompt.remember(asked)
+
+    def _conversations(self) -> list[str]:
+        store = self.core.store
+        return [one.id for one in (*store.conversations(), *store.deleted_conversations())]
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,18 @@ async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store
         await wait_until(pilot, lambda: kept(store, conversation) == "half a thought")
         await pilot.press("ctrl+u")
         await wait_until(pilot, lambda: kept(store, conversation) == "")
+
+
+async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: Store) -> None:
+    gone, binned = (store_turns(store, title, [("q", "a")]) for title in ("gone", "binned"))
+    for conversation in (gone, binned):
+        Unsent(store.path).write(conversation, "a thought")
+        os.utime(store.path.parent / "unsent" / f"in-{conversation}", (0, 0))
+    store.erase(gone)
+    store.delete(binned)
+    async with Window(ScriptedCore(store)).run_test() as pilot:
+        await wait_until(pilot, lambda: kept(store, gone) == "")
+    assert kept(store, binned) == "a thought", "it can come back"
 
 
 async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
