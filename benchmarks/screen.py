@@ -132,11 +132,9 @@ class StreamingCore:
         """Nothing to stop: it ends when all is said."""
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        thread = self.store.thread(conversation_id)
-        parent = thread[-1].id if thread else None
-        question = self.store.add_message(conversation_id, "user", prompt, parent_id=parent, status="done")
-        answer = self.store.add_message(conversation_id, "assistant", "", parent_id=question.id, status="pending")
+        answer = self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
         yield Started(conversation_id, answer.id)
+        await asyncio.to_thread(self.store.branch, answer.id)  # As the assistant reads it.
         began, piece, tokens = time.monotonic(), self._per_round * TOKEN_CHARACTERS, 0
         for number, at in enumerate(range(0, len(self._text), piece), 1):
             text = self._text[at : at + piece]
