@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -152,6 +153,9 @@ def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
     for typed in (unspaced, path, f"{path}/missing", f"{unspaced} {path}"):
         assert [found.message_id for found in store.find(typed)] == [message.id], "their beginning"
     assert store.find("folder0/folder2") == []
+    paths = " ".join(f"at/folder{number}/file" for number in range(100))
+    assert len(re.findall(r"\w+", search.quoted(f"{paths} configuration"))) <= search.MOST_WORDS, "in paths, too"
+    assert '"configuration"' in search.quoted(f"{paths} configuration"), "a path has more letters, in common words"
     assert search.quoted("the The file THE fi") == '"file" "the" "fi"*'
 
 
