@@ -8,44 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from types import TracebackType
 from typing import Self
 
 from app import task as tasks
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.context import Context, conversation_length
+from app.context import Context, context_of
+from app.conversations import Conversations
 from app.drafting import Drafting
-from app.events import Done, Event, Failed, Judged, Mode, ModeChanged, Started, Stats
+from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
+from app.finishing import finish, outcome
 from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Reply
-from app.retrieval import Retrieval
 from app.sanitise import sanitise
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
 from app.verification import judge, unverified
 from app.waits import first_of
-from app.writing import Line, NoAnswer, Writing
-from drafter.calibration import Calibration
+from app.writing import NoAnswer, Writing
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
-OPEN_CONVERSATIONS = 4
-"""Conversations whose drafter state is kept; others start again from what is stored of them."""
 CONTEXT_TOKENS = 8192
 """What the drafter alone reads at most: its attention is computed over every earlier token."""
 
 EDGE_PATIENCE_SECONDS = 15.0
-SAVE_TRIES = 6
-"""To store a complete answer; each waits five seconds for its turn."""
-SAVE_PAUSE_SECONDS = 0.2
-"""Between two of them, for the screen."""
 
 
 class Assistant:
@@ -73,10 +64,7 @@ class Assistant:
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
         self._closed = False
-        self._calibration = Calibration()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
-        self._retrieval = Retrieval(drafter, store) if settings.second_stage and draft else None
-        self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
+        self._conversations = Conversations(drafter, store, second_stage=settings.second_stage and draft)
         self._reply: Reply | None = None
         self._reading = False
         """A conversation is read for the next one."""
@@ -103,13 +91,10 @@ class Assistant:
         self._closed = True
         self.outbox.stir()
         await asyncio.gather(*self._leaving)
-        for drafting, _ in self._open.values():
-            await drafting.quiet()
+        await self._conversations.quiet()
         if self._connection is not None:
             await self._connection.close()
-        if self._retrieval is not None:
-            await self._retrieval.close()
-        self._thread.shutdown()
+        await self._conversations.close()
 
     # ---- who is asked ------------------------------------------------------------------------------------------------
 
@@ -119,8 +104,7 @@ class Assistant:
         An answer that is on its way is finished over the connection that it has. Sessions, what was measured of the
         line, and what memory has come of open conversations begin anew: all of it is another verifier's.
         """
-        left, drafting = self._connection, [drafting for drafting, _ in self._open.values()]
-        self._open.clear()
+        left, drafting = self._connection, self._conversations.leave()
         self._connection = self._connect(source)
         self.start()
         leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
@@ -193,12 +177,7 @@ class Assistant:
         """
         verifier = None if self._connection is None else self._connection.verifier
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
-        try:
-            thread = [one for one in self.store.thread(conversation_id) if one.status not in ("pending", "streaming")]
-            used = conversation_length(self._drafter.text, thread)
-        except DrafterError:
-            used = 0  # The answer will say what is wrong with the template.
-        return Context(used, min(limit, CONTEXT_TOKENS))
+        return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS))
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Which characters of an answer nobody verified; none where its tokens do not say."""
@@ -323,7 +302,7 @@ class Assistant:
                         with contextlib.suppress(StorageBusy):  # The next one saves what this one did not.
                             self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
                     yield step
-            status, last = _outcome(reply)
+            status, last = outcome(reply)
             verified = all(last.provenance)
             if status == "done" and verified and begun is not None:
                 judged = judge(begun, reply.answer.tokens, reply.answer.text)
@@ -334,7 +313,7 @@ class Assistant:
         finally:
             self._reading, self._reply = False, None
             settles = task.settles(done=status == "done", verified=verified, never=never)
-            unsaved = await self._finish(task, reply, status, judged, settles)
+            unsaved = await finish(self.store, self._drafter.text, task, reply, status, judged, settles)
             self.outbox.stir()
         if judged is not None:
             yield judged
@@ -352,17 +331,7 @@ class Assistant:
         if length > CONTEXT_TOKENS:
             message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
-        if conversation_id not in self._open:
-            drafting = Drafting(
-                self._drafter, self.store, conversation_id, self._thread, self._retrieval, self._calibration
-            )
-            self._open[conversation_id] = drafting, Line()
-        self._open.move_to_end(conversation_id)
-        if len(self._open) > OPEN_CONVERSATIONS:
-            self._open.popitem(last=False)
-        drafting, line = self._open[conversation_id]
-        if self._retrieval is not None:
-            self._retrieval.refresh()
+        drafting, line = self._conversations.enter(conversation_id)
         writing = Writing(
             tokens,
             messages=conversation_messages(thread),
@@ -376,37 +345,3 @@ class Assistant:
             begun=begun,
         )
         return Reply(writing, self._connection, alone=task.does != "verifies")
-
-    async def _finish(
-        self, task: Task, reply: Reply | None, status: FinalStatus, judged: Judged | None, settles: str | None
-    ) -> Failed | None:
-        """Stores what there is, and how it came about; what went wrong where that is impossible.
-
-        Another program may hold the database for longer than a call waits: a new version that brings its tables up to
-        date, an import of a very long conversation. That is no reason to lose an answer.
-        """
-        stats = task.about
-        answer = task.begin(self._drafter.text) if reply is None else reply.answer
-        if reply is not None:
-            stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason}
-        if judged is not None:
-            stats |= {"kept": judged.kept, "of": judged.of}
-        tries = SAVE_TRIES
-        while True:
-            try:
-                self.store.finish(
-                    task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
-                )
-                return None
-            except StorageError as error:
-                tries -= 1
-                if not isinstance(error, StorageBusy) or not tries:
-                    return Failed(str(error), "internal")
-            await asyncio.sleep(SAVE_PAUSE_SECONDS)
-
-
-def _outcome(reply: Reply) -> tuple[FinalStatus, Done]:
-    assert reply.reason is not None
-    stopped = reply.reason == "stopped"
-    tokens, provenance = tuple(reply.answer.tokens), tuple(reply.answer.provenance)
-    return "stopped" if stopped else "done", Done(stopped, reply.reason, tokens, provenance, reply.stats)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from app.spelling import spelt
+from drafter.config import DrafterError
 from drafter.text import ChatText
-from storage import Message
+from storage import Message, Store
 
 
 class Context(NamedTuple):
@@ -19,6 +20,16 @@ class Context(NamedTuple):
     @property
     def share(self) -> float:
         return self.used / self.limit
+
+
+def context_of(store: Store, text: ChatText, conversation_id: str, limit: int) -> Context:
+    """Of the shown branch, without an answer that is being written. Raises `StorageError`."""
+    try:
+        thread = [one for one in store.thread(conversation_id) if one.status not in ("pending", "streaming")]
+        used = conversation_length(text, thread)
+    except DrafterError:
+        used = 0  # The answer will say what is wrong with the template.
+    return Context(used, limit)
 
 
 def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
