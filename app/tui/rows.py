@@ -14,7 +14,8 @@ from rich._wrap import divide_line
 from rich.cells import cell_len
 from textual.content import Content
 
-from app.tui.markdown import SEPARATOR, Leaf, leaves
+from app.tui.leaf import SEPARATOR, Leaf
+from app.tui.markdown import leaves
 
 GHOST = "dim"
 CODE_PADDING = 2

@@ -21,7 +21,8 @@ from textual.style import Style
 from textual.widget import Widget
 
 from app.tui.blocks import closed_length
-from app.tui.markdown import Leaf, coloured, completed, leaves, parse
+from app.tui.leaf import Leaf
+from app.tui.markdown import coloured, completed, leaves, parse
 from app.tui.rows import Drawn, Row, finished_rows, inside, place_in, wrap
 from app.tui.widgets.lines import Lines
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from app.tui import markdown
 from app.tui.blocks import closed_length
-from app.tui.markdown import LONGEST, Leaf, completed, leaves, parse
+from app.tui.leaf import Leaf
+from app.tui.markdown import LONGEST, completed, leaves, parse
 
 TEXT = (
     "# Unpack\n\nUse `tar` to **unpack** it\nhere, see [the *manual*](https://gnu.org/tar):\n\n"
