@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from storage.branches import show_branch, versions_of
-from storage.conversations import find_conversation, find_message
 from storage.database import Database, NotFound
 from storage.messages import SELECT_CONVERSATIONS, Conversation, conversation_from
+from storage.rows import find_conversation, find_message
 from storage.sqlite import Sqlite
 
 KEPT = timedelta(days=30)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from storage.conversations import find_conversation, find_message, new_id, now
 from storage.database import Database
 from storage.messages import SELECT_MESSAGES, Conversation, Message, message_from, pack_provenance, pack_tokens
+from storage.rows import find_conversation, find_message, new_id, now
 from storage.sqlite import Sqlite
 from storage.words import words
 

@@ -8,9 +8,7 @@ for the index each time.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import get_args
 
 import msgspec
@@ -31,6 +29,7 @@ from storage.messages import (
     pack_tokens,
     well_formed,
 )
+from storage.rows import find_conversation, find_message, insert_message, insert_question, new_id, now
 from storage.sqlite import Sqlite
 from storage.words import words
 
@@ -277,69 +276,6 @@ def _settle(
     )
 
 
-def insert_message(
-    database: Sqlite,
-    conversation_id: str,
-    role: Role,
-    text: str,
-    *,
-    parent_id: str | None,
-    status: Status,
-    owner: str | None,
-    stats: Stats | None = None,
-    tip: bool = True,
-) -> Message:
-    """A new message inside the caller's transaction; `tip`: the shown branch ends with it from now on."""
-    message_id, created = new_id(), now()
-    database.execute(
-        """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, words, status, owner, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            message_id,
-            conversation_id,
-            parent_id,
-            role,
-            well_formed(text),
-            words(well_formed(text)),
-            status,
-            owner,
-            msgspec.json.encode(stats or {}).decode(),
-            created,
-        ),
-    )
-    database.execute(
-        "UPDATE conversations SET tip_id = CASE WHEN ? THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
-        (tip, message_id, created, conversation_id),
-    )
-    return find_message(database, message_id)
-
-
-def insert_question(database: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
-    """A question and its pending answer, which is returned, inside the caller's transaction."""
-    question = insert_message(database, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
-    return insert_message(
-        database, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner
-    )
-
-
-def find_conversation(database: Sqlite, conversation_id: str) -> Conversation:
-    """One that is not in the bin. Raises `NotFound`."""
-    for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
-        return conversation_from(row)
-    raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
-
-
-def find_message(database: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
-    """One that was not deleted. Raises `NotFound`."""
-    for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
-        if conversation_id in (None, row["conversation_id"]):
-            return message_from(row)
-    where = "" if conversation_id is None else f" in conversation {conversation_id}"
-    raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
-
-
 def _unfinished(database: Sqlite, message_id: str) -> Status:
     """The status of a message that may still change."""
     row = database.execute("SELECT status, owner FROM messages WHERE id = ?", (message_id,)).fetchone()
@@ -349,11 +285,3 @@ def _unfinished(database: Sqlite, message_id: str) -> Status:
     if row[1] is None:
         raise AlreadyFinished(f"Message {message_id} is {status} and cannot change any more; add one beside it.")
     return status
-
-
-def new_id() -> str:
-    return secrets.token_hex(8)
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

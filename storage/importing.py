@@ -16,7 +16,6 @@ from typing import Literal, get_args
 
 import msgspec
 
-from storage.conversations import find_conversation, new_id
 from storage.database import Database
 from storage.messages import (
     SELECT_CONVERSATIONS,
@@ -31,6 +30,7 @@ from storage.messages import (
     well_formed,
 )
 from storage.queue import IN_VIEW, SELECT_QUEUED, Queued
+from storage.rows import find_conversation, new_id
 from storage.sqlite import Sqlite
 from storage.words import words
 

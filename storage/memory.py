@@ -6,8 +6,8 @@ always compute it again, so what was used least recently makes room when the bud
 
 from __future__ import annotations
 
-from storage.conversations import find_conversation
 from storage.database import Database
+from storage.rows import find_conversation
 from storage.sqlite import Sqlite
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from storage.conversations import find_conversation, find_message, insert_message, insert_question, new_id, now
 from storage.database import Database, NotFound
 from storage.messages import Message, well_formed
+from storage.rows import find_conversation, find_message, insert_message, insert_question, new_id, now
 from storage.sqlite import Sqlite
 
 SELECT_QUEUED = """

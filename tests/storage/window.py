@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from storage import Conversation, Message, Store, Whole
-from storage.conversations import new_id, now
+from storage.rows import new_id, now
 
 BROUGHT = 150
 """Questions, and as many answers."""
