@@ -2,10 +2,7 @@
 
     python -m benchmarks.plots [--docs DIR]
 
-A plot whose JSON is missing is left out, with a line that says which command makes it. Colours are the Okabe-Ito set
-(its blue a little lighter), each drafter has its own marker too, and text is a grey that stands on white and on black,
-on no background: so the plots can be read in light and in dark pages, without colour vision, and in print. Text stays
-text in the SVG.
+A plot whose JSON is missing is left out, with a line that says which command makes it.
 """
 
 from __future__ import annotations
@@ -19,11 +16,11 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from benchmarks import headlines
+from benchmarks import drawing, headlines
+from benchmarks.drawing import ACCENT, INK, MARKS, OTHER, STYLE
 from benchmarks.network_table import LABELS as MODE_LABELS
 from benchmarks.results import (
     COMMANDS,
@@ -38,17 +35,6 @@ from benchmarks.results import (
 )
 from benchmarks.standings import forward, standings
 
-INK, GRID = "#76808a", "#76808a40"
-MARKS = {
-    "moa": ("#2b83c6", "o"),
-    "moa-chain-7": ("#56b4e9", "X"),
-    "moa-staged": ("#0b3d66", "P"),
-    "eagle2": ("#d55e00", "s"),
-    "eagle3": ("#cc79a7", "D"),
-    "independent": ("#009e73", "^"),
-    "prompt-lookup": ("#999999", "v"),
-}
-"""Colour and marker of each drafter."""
 MODE_MARKS = {
     "auto": ("#e69f00", "P"),
     "edge": MARKS["moa"],
@@ -58,33 +44,6 @@ MODE_MARKS = {
     "eagle-2": MARKS["eagle2"],
 }
 """Of the network benchmark's modes."""
-LAYERED = "#5da5d6"
-"""MoA with another F or N."""
-ACCENT, OTHER = MARKS["moa"][0], "#999999"
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "outrider",  # The same data make the same file.
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.titlecolor": INK,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5,
-}
-
-
-# ---- plots -----------------------------------------------------------------------------------------------------------
 
 
 def tau(documents: Documents) -> Figure:
@@ -96,10 +55,10 @@ def tau(documents: Documents) -> Figure:
     if "acceptance-equal-time" in documents:
         panels.append(("trained for as long", greedy(documents["acceptance-equal-time"])))
     names = list(dict.fromkeys(row["drafter"] for _, rows in panels for row in rows))
-    figure, axes = _panels(len(panels), 0.9 + 0.36 * len(names))
+    figure, axes = drawing.panels(len(panels), 0.9 + 0.36 * len(names))
     for axis, (title, rows) in zip(axes, panels):
         for row in rows:
-            _bar(axis, names.index(row["drafter"]), row["tau"], row["ci95"], _colour(row["drafter"]))
+            drawing.bar(axis, names.index(row["drafter"]), row["tau"], row["ci95"], drawing.colour_of(row["drafter"]))
         axis.set(title=title, xlim=(1, 1.12 * max(row["ci95"][1] for row in rows)))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("tokens per round, 95 % interval", fontsize=10)
@@ -110,31 +69,31 @@ def tau(documents: Documents) -> Figure:
 
 def depth(documents: Documents) -> Figure:
     """Share of the drafted tokens that the target took, of those that it judged, by their depth in the tree."""
-    figure, (axis,) = _panels(1, 3.6)
+    figure, (axis,) = drawing.panels(1, 3.6)
     lines = [
         (row["drafter"], np.arange(1, 1 + len(row["by_depth"])), row["by_depth"])
         for row in greedy(documents["acceptance"])
         if row["drafter"] in MARKS
     ]
     for name, depths, shares in lines:
-        _line(axis, name, depths, shares)
+        drawing.line(axis, name, depths, shares)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set(title="accepted, of what the target judged", xlabel="depth in the draft tree")
-    _shares(axis)
-    _name_ends(axis, [(name, shares[-1]) for name, _, shares in lines])
+    drawing.as_shares(axis)
+    drawing.name_ends(axis, [(name, shares[-1]) for name, _, shares in lines])
     return figure
 
 
 def staleness(documents: Documents) -> Figure:
     """Agreement by staleness, with intervals as bands."""
-    figure, (axis,) = _panels(1, 3.6)
+    figure, (axis,) = drawing.panels(1, 3.6)
     ends = []
     for row in documents["offline"]["rows"]:
         windows = row["agreement"]
         stale, shares = [window["staleness"] for window in windows], [window["share"] for window in windows]
         low, high = zip(*(window["ci95"] for window in windows))
-        axis.fill_between(stale, low, high, color=_colour(row["drafter"]), alpha=0.15, linewidth=0)
-        _line(axis, row["drafter"], stale, shares)
+        axis.fill_between(stale, low, high, color=drawing.colour_of(row["drafter"]), alpha=0.15, linewidth=0)
+        drawing.line(axis, row["drafter"], stale, shares)
         ends.append((row["drafter"], shares[-1]))
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -142,8 +101,8 @@ def staleness(documents: Documents) -> Figure:
     axis.set(
         title="the target's token is the drafter's first choice", xlabel="tokens since it last heard of the target"
     )
-    _shares(axis)
-    _name_ends(axis, ends)
+    drawing.as_shares(axis)
+    drawing.name_ends(axis, ends)
     return figure
 
 
@@ -151,7 +110,7 @@ def ablations(documents: Documents) -> Figure:
     """Chain tau, and agreement without memory, of each variant, as the way from the baseline's."""
     rows = documents["ablations"]["rows"]
     base = next((row for row in rows if row["variant"] == "baseline"), None)
-    figure, axes = _panels(2, 0.9 + 0.27 * len(rows))
+    figure, axes = drawing.panels(2, 0.9 + 0.27 * len(rows))
     shown = (("chain_tau", "chain tau, teacher-forced", "{:.2f}"), ("alone", "agreement without memory", "{:.1%}"))
     for axis, (key, title, form) in zip(axes, shown):
         values = [row[key] for row in rows]
@@ -161,12 +120,12 @@ def ablations(documents: Documents) -> Figure:
                 axis.hlines(place, base[key], value, color=colour, linewidth=2)
             axis.plot(value, place, "o", color=colour)
             left = base is not None and value < base[key]
-            _number(axis, value, place, form.format(value), left)
+            drawing.number(axis, value, place, form.format(value), left)
         if base is not None:
             axis.axvline(base[key], color=ACCENT, linewidth=1, linestyle=(0, (4, 2)), zorder=0)
         room = 0.3 * (max(values) - min(values)) + 1e-3
         axis.set(title=title, xlim=(min(values) - room, max(values) + room))
-    axes[1].xaxis.set_major_formatter(_percent())
+    axes[1].xaxis.set_major_formatter(drawing.percent())
     axes[0].set_yticks(range(len(rows)), [row["change"] for row in rows])
     axes[0].invert_yaxis()
     return figure
@@ -175,9 +134,11 @@ def ablations(documents: Documents) -> Figure:
 def speed(documents: Documents) -> Figure:
     """Tokens per second over plain decoding, with intervals."""
     rows = documents["single_device"]["rows"]
-    figure, (axis,) = _panels(1, 0.9 + 0.36 * len(rows))
+    figure, (axis,) = drawing.panels(1, 0.9 + 0.36 * len(rows))
     for place, row in enumerate(rows):
-        _bar(axis, place, row["speedup"], row["ci95"], ACCENT if row["name"] == "outrider" else OTHER, "{:.2f} x")
+        drawing.bar(
+            axis, place, row["speedup"], row["ci95"], ACCENT if row["name"] == "outrider" else OTHER, "{:.2f} x"
+        )
     axis.axvline(1, color=INK, linewidth=1)
     axis.set(
         xlabel="tokens per second over plain decoding, 95 % interval",
@@ -192,12 +153,12 @@ def draft_step(documents: Documents) -> Figure:
     """Milliseconds of a step by the ways to run it; a line where memory bandwidth alone would be, if that is known."""
     found = steps(documents["draft_step"]["rows"])
     ways = list(found[0].milliseconds)
-    figure, (axis,) = _panels(1, 0.9 + 0.3 * len(ways) * len(found))
+    figure, (axis,) = drawing.panels(1, 0.9 + 0.3 * len(ways) * len(found))
     ticks = []
     for group, step in enumerate(found):
         first = group * (len(ways) + 0.6)
         for place, way in enumerate(ways):
-            _bar(axis, first + place, step.milliseconds[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
+            drawing.bar(axis, first + place, step.milliseconds[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
             ticks.append((first + place, f"{way}, {times(step.rows)}"))
         if step.floor is not None:
             axis.vlines(step.floor, first - 0.5, first + len(ways) - 0.5, color=MARKS["eagle2"][0], linewidth=1.5)
@@ -215,7 +176,7 @@ def network(documents: Documents) -> Figure:
     found = standings(documents["network"]["rows"])
     pacings = sorted({standing.paced_ms for standing in found})
     profiles = list(dict.fromkeys(standing.profile for standing in found))
-    figure, axes = _panels(len(pacings), 1.4 + 0.34 * len(profiles))
+    figure, axes = drawing.panels(len(pacings), 1.4 + 0.34 * len(profiles))
     shown: dict[str, Any] = {}
     for axis, paced_ms in zip(axes, pacings):
         for standing in (each for each in found if each.paced_ms == paced_ms):
@@ -262,80 +223,6 @@ PLOTS = {
     "network": Plot(network, "network"),
 }
 """By file name, without `.svg`."""
-
-
-# ---- parts of them ---------------------------------------------------------------------------------------------------
-
-
-def _panels(count: int, height: float) -> tuple[Figure, Sequence[Axes]]:
-    """Panels side by side with a common vertical axis; inches."""
-    figure = Figure(figsize=(8.0, height), layout="constrained")
-    axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
-    for axis in axes:
-        axis.grid(axis="x")
-        axis.tick_params(length=0)
-    return figure, list(axes)
-
-
-def _mark(drafter: str) -> tuple[str, str]:
-    return MARKS.get(drafter, (LAYERED if drafter.startswith("moa-f") else OTHER, "o"))
-
-
-def _colour(drafter: str) -> str:
-    return _mark(drafter)[0]
-
-
-def _bar(
-    axis: Axes,
-    place: float,
-    value: float,
-    interval: Sequence[float] | None,
-    colour: str,
-    form: str = "{:.2f}",
-) -> None:
-    """A horizontal bar with its number behind it."""
-    axis.barh(place, value, height=0.66, color=colour, alpha=0.55 if interval is not None else 1.0)
-    if interval is not None:
-        axis.hlines(place, interval[0], interval[1], color=colour, linewidth=2.5)
-    _number(axis, max(value, *(interval or (value,))), place, form.format(value))
-
-
-def _number(axis: Axes, x: float, y: float, text: str, left: bool = False) -> None:
-    shift, side = (-6, "right") if left else (6, "left")
-    axis.annotate(text, (x, y), (shift, 0), textcoords="offset points", va="center", ha=side, fontsize=9)
-
-
-def _line(axis: Axes, drafter: str, x: Sequence[float] | np.ndarray, y: Sequence[float]) -> None:
-    colour, marker = _mark(drafter)
-    axis.plot(x, y, color=colour, marker=marker)
-
-
-def _shares(axis: Axes) -> None:
-    axis.yaxis.set_major_formatter(_percent())
-    axis.grid(axis="y")
-    low = axis.get_ylim()[0]
-    axis.set_ylim(max(0.0, low), 1.0)
-
-
-def _percent() -> FuncFormatter:
-    return FuncFormatter(lambda value, _: f"{round(100 * value, 1):g} %")
-
-
-def _name_ends(axis: Axes, ends: Sequence[tuple[str, float]]) -> None:
-    """The names of lines in their colours, beside where each ends; those that would touch are moved apart."""
-    low, high = axis.get_ylim()
-    apart = 0.065 * (high - low)
-    ends = sorted(ends, key=lambda end: end[1])
-    places: list[float] = []
-    for _, y in ends:
-        places.append(max(y, places[-1] + apart) if places else y)
-    top = high
-    for index in reversed(range(len(places))):
-        places[index] = min(places[index], top)
-        top = places[index] - apart
-    right = axis.get_yaxis_transform()  # x: from 0 to 1 across the panel.
-    for (name, _), y in zip(ends, places):
-        axis.text(1.01, y, label(name), transform=right, va="center", color=_colour(name), fontsize=9)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
