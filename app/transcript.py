@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.spelling import is_spelt
-from drafter.text import ChatText
+from drafter.text import ChatText, Rendered
 from storage import Message
 
 
@@ -22,16 +22,17 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
     """
     tokens: list[int] = []
     spoken: list[tuple[str, str]] = []
+    rendered: Rendered | None = None
     before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
     for message in _answered(thread):
         spoken.append((message.role, message.text))
         if message.role == "assistant":
             answer = message
         elif message.role == "user":
-            rendered = text.render(spoken)
-            between = None if answer is None else _after_answer(text, rendered[before:], answer)
-            tokens = rendered if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
-            before, answer = len(rendered), None
+            rendered = text.render_after(rendered, spoken)
+            between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer)
+            tokens = rendered.tokens if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
+            before, answer = len(rendered.tokens), None
     return tokens
 
 

@@ -4,12 +4,13 @@ import hashlib
 import shutil
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from drafter.config import DrafterCorrupt, DrafterMissing
 from drafter.text import ChatText, TemplateFailed
+from tests.tiny_text import train_tokenizer
 
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 TEMPLATE = (
@@ -108,3 +109,58 @@ def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(DrafterMissing, match=r"tokenizer\.json is missing"):
         ChatText.load(folder)
+
+
+def pieces(prepend: str) -> bytes:
+    """A tokenizer that may mark where a text begins, whose token for unknown letters is special, and to which `<|end|>`
+    is none where a word is beside it."""
+    vocabulary = [*SPECIAL, "\u2581", "\u2581ls", "ls", "a", "a\u00e9ls"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in vocabulary], unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend)
+    tokenizer.add_special_tokens([AddedToken(token, single_word=token == "<|end|>") for token in SPECIAL])
+    return tokenizer.to_str().encode()
+
+
+TOKENIZERS = {
+    "bytes": train_tokenizer().to_str().encode(),
+    "pieces": pieces("never"),
+    "pieces, marked": pieces("first"),
+}
+ONE_BY_ONE = "{%- for message in messages -%}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{%- endfor -%}"
+TEMPLATES = {
+    "as a rule": TEMPLATE,
+    "no opening": ONE_BY_ONE,
+    "words after the last special token": ONE_BY_ONE + "<|assistant|>a\u00e9",
+    "nothing before a message": "{% for message in messages %}{{ message['content'] }}<|end|>{% endfor %}",
+    "no special token": "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}a",
+    "counts at the beginning": "<|system|>{{ messages | length }}<|end|>" + ONE_BY_ONE + "<|assistant|>",
+    "counts at the end": ONE_BY_ONE + "<|system|>{{ messages | length }}<|end|><|assistant|>",
+    "drops what was thought before": (
+        "{%- for message in messages -%}<|{{ message['role'] }}|>"
+        "{{ message['content'] if loop.last else message['content'].split('|>')[-1] }}<|end|>{%- endfor -%}"
+    ),
+}
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS.keys())
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES.keys())
+@settings(max_examples=50)
+@given(data=st.data())
+def test_a_prompt_after_another_is_as_if_it_was_made_anew(tokenizer, template, data):
+    text = ChatText(tokenizer, template, [1])
+    said = st.one_of(
+        contents, st.lists(st.sampled_from(["ls", "a\u00e9ls", "list all", "\n", " "]), max_size=4).map("".join)
+    )
+    messages = data.draw(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), said), max_size=6))
+    before = None
+    for end in range(len(messages) + 1):
+        before = text.render_after(before, messages[:end])
+        assert before.tokens == text.render(messages[:end])
+
+
+def test_of_a_long_prompt_only_the_end_is_encoded_again():
+    messages = [("user", "list files"), ("assistant", "ls")] * 20
+    before = CHAT.render_after(None, messages)
+    assert before.tokens[before.kept :] == [ASSISTANT]
+    after = CHAT.render_after(before, [*messages, ("user", "a")])
+    assert after.tokens[after.kept :] == [ASSISTANT] and after.text[after.characters :] == "<|assistant|>"
