@@ -88,11 +88,6 @@ class Turn:
         return " · ".join(parts)
 
     @property
-    def cut_off(self) -> bool:
-        """There may be more to say."""
-        return bool(self.message and not self.running and (self.outcome != "done" or self.cut))
-
-    @property
     def code(self) -> str:
         """The answer's last code block, or nothing."""
         return (self.codes or [""])[-1]
@@ -167,6 +162,7 @@ class Turn:
                 turn = turns[-1]
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
+                turn.cut = turn.outcome == "done" and message.stats.get("reason") == "length"
                 turn.reply.solid = sanitise(message.text)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns

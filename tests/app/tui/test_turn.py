@@ -35,6 +35,15 @@ def test_an_answer_cut_at_the_limit_says_so() -> None:
     assert played(Verified("ls", 1, 0), Done(False, "length", (1,), (True,), Stats())).note == "cut at the length limit"
 
 
+def test_an_answer_cut_at_the_limit_says_so_when_it_is_opened_again(store: Store) -> None:
+    conversation = store.create_conversation("t").id
+    question = store.add_message(conversation, "user", "a", parent_id=None, status="done").id
+    answer = store.add_message(conversation, "assistant", "", parent_id=question, status="pending").id
+    store.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
+    (turn,) = Turn.of_thread(store.thread(conversation))
+    assert turn.note == "cut at the length limit"
+
+
 def test_a_failure_keeps_the_text() -> None:
     turn = played(Verified("ls", 1, 0), Failed("No verifier; run `outrider serve`.", "unavailable"))
     assert (turn.text, turn.error, turn.note) == ("ls", "No verifier; run `outrider serve`.", "")
