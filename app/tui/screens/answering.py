@@ -54,8 +54,7 @@ class Answering(OpenConversation):
             self.complain(error)
             prompt.put(question)
             return
-        if prompt.full_text.strip() == question:
-            prompt.write("")
+        prompt.take_off(question)
         prompt.keep_in_reach(question)
         running = Running(conversation, Turn(question))
         await self.show_running(running)

@@ -37,7 +37,7 @@ class Queueing(Answering):
             self.complain(error)
             return
         prompt = self.query_one(Prompt)
-        prompt.write("")
+        prompt.take_off(event.text)
         prompt.keep_in_reach(event.text)
         self.keep_unsent()
         self.forget_unsent()

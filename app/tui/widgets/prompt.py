@@ -90,6 +90,8 @@ class Prompt(Folding):
         self._recalled: int | None = None
         self._typed = ""
         """What was there before the first one was recalled."""
+        self._sent = ""
+        """What was there, marks and all, when it was sent or put off."""
 
     def on_mount(self) -> None:
         self._hint()
@@ -136,6 +138,15 @@ class Prompt(Folding):
         self.keep_in_reach(self.full_text)
         self.write(text)
 
+    def take_off(self, sent: str) -> None:
+        """What was sent is stored and leaves; what was typed behind it before it was stored stays."""
+        if self.full_text.strip() == sent:
+            self.write("")
+        elif self._sent and self.text.startswith(self._sent) and self._unfolded(self._sent).strip() == sent:
+            lines = self._sent.split(self.document.newline)
+            self.delete((0, 0), (len(lines) - 1, len(lines[-1])))
+        self._sent = ""
+
     def keep_in_reach(self, text: str) -> None:
         """From now on it is the last of the earlier prompts."""
         if text.strip() and self.earlier[-1:] != [text]:
@@ -162,11 +173,11 @@ class Prompt(Folding):
     def _submit(self) -> None:
         text = self.full_text.strip()
         if text:
-            self._recalled = None
+            self._recalled, self._sent = None, self.text
             self.post_message(self.Submitted(text))
 
     def _keep(self) -> None:
-        self._recalled = None
+        self._recalled, self._sent = None, self.text
         text = self.full_text.strip()
         self.post_message(self.Kept(text) if text else self.Recalled())
 
