@@ -25,7 +25,7 @@ KEPT_FILES = 2
 MOST_CHARACTERS = 500
 """Of one message."""
 HIDDEN = "[hidden]"
-BEARER = re.compile(r"(?i)\b(bearer|token|password|api[_-]?key)([ =:]+)\S+")
+BEARER = re.compile(r"(?i)\b(bearer|token|password|api[_-]?key)([ =:]+)(?!of )\S+")
 
 log = logging.getLogger("outrider")
 

@@ -37,6 +37,7 @@ from remote.wire import Answer, Traffic, Wire
 S = TypeVar("S", bound=msgspec.Struct)
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as most servers' documents give it."""
+ADVICE = "check the token of this remote"
 TOO_LONG = ("context_length", "context length", "too long", "maximum context")
 SPENT = "insufficient_quota"
 """A limit that no waiting lifts."""
@@ -284,7 +285,9 @@ def _refused(host: str, status: int, message: str, kind: str) -> Refused:
         status = int(named[0])
     code: ErrorCode = "bad_request"
     if status in (401, 403):
-        code, message = "unauthorised", f"{message}; check the token of this remote"
+        code = "unauthorised"
+        if ADVICE not in message.lower():
+            message = f"{message}; {ADVICE}"
     elif status == 413 or any(sign in f"{kind} {message}".lower() for sign in TOO_LONG):
         code = "too_long"
     elif status == 404:

@@ -46,10 +46,11 @@ def test_no_secret_and_no_escape_sequence_gets_in(file: Path) -> None:
     open_log(file, "debug", [SECRET])
     log = logging.getLogger("outrider.test")
     log.info("sent %s to \x1b]0;title\x07host\nas two lines", SECRET)
-    log.info("Authorization: Bearer abc.def and password=hunter2")
+    log.info("Authorization: Bearer abc.def and password=hunter2; check the token of this remote")
     logging.getLogger("httpx").info("GET https://example.org/?q=words")
     text = file.read_text()
     assert SECRET not in text and "abc.def" not in text and "hunter2" not in text and "\x1b" not in text
+    assert "check the token of this remote" in text
     assert "sent [hidden] to host as two lines" in text and "example.org" not in text
 
 

@@ -451,6 +451,15 @@ async def test_what_is_known_to_be_there_is_asked_at_once() -> None:
     assert asked == [b"/v1/models", b"/v1/card"]
 
 
+async def test_the_advice_of_a_server_that_knows_it_is_not_repeated() -> None:
+    told = json.dumps({"error": {"message": "No. Check the token of this remote.", "code": "unauthorised"}}).encode()
+    reply = http(told, status="401 Unauthorized", content_type="application/json")
+    async with raw_peer(lambda _: reply) as port, CompletionsClient(f"http://127.0.0.1:{port}", "wrong") as chat:
+        with pytest.raises(Refused) as caught:
+            await chat.models(PATIENCE)
+    assert str(caught.value).lower().count("check the token of this remote") == 1
+
+
 async def test_a_token_that_a_server_quotes_is_hidden() -> None:
     quoted = json.dumps({"error": {"message": "Incorrect API key provided: s3cret-token.", "code": "invalid"}}).encode()
     refused = http(quoted, status="401 Unauthorized", content_type="application/json")
