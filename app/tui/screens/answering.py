@@ -45,6 +45,8 @@ class Answering(OpenConversation):
     async def ask(self, question: str) -> None:
         """Sends a prompt in the open conversation, or keeps it in the prompt where that is impossible now."""
         prompt = self.query_one(Prompt)
+        if not self.live:
+            await self.catch_up()  # What is asked goes on from what is stored.
         if self.live:
             self.say_busy()
             return

@@ -87,6 +87,17 @@ class ChatScreen(MessageActions, Organising):
         self.show_conversation("")
         self.query_one(Panel).show(self._panel_first)
         self.set_focus(self.query_one(Prompt))
+        self.watch(self.app, "app_focus", self._come_back, init=False)
+
+    def _come_back(self, focused: bool) -> None:
+        if focused and self.alive:
+            self.list_conversations()
+            self._look_up()
+
+    @work(group="look-up", exclusive=True)
+    async def _look_up(self) -> None:
+        """Shows what another window did, as soon as the terminal says that the person is back at this one."""
+        await self.catch_up()
 
     def on_unmount(self) -> None:
         self.end_composing()

@@ -119,6 +119,18 @@ class OpenConversation(Composing):
         self.need_title()
         self.measure()
 
+    async def catch_up(self) -> None:
+        """Shows the open conversation as it is stored now, where another window has gone on with it."""
+        if self.conversation is None or (self.live and self.live.conversation == self.conversation):
+            return
+        shown = next((turn for turn in reversed(self.query_one(Transcript).turns) if turn.message or turn.asked), None)
+        try:
+            tip = self.core.store.conversation(self.conversation).tip_id
+        except StorageError:
+            return  # Whatever is done next will say so.
+        if tip is not None and (shown is None or tip not in (shown.message, shown.asked)):
+            await self.open_conversation(self.conversation)
+
     def _stored(self, conversation_id: str, message_id: str | None) -> tuple[list[Turn], int | None]:
         """The turns of the shown branch, and the place of the one with that message, which is shown from now on.
 

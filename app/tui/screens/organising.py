@@ -41,6 +41,8 @@ class Organising(Exporting):
     def action_toggle_list(self) -> None:
         self.toggle_class("-toggled")
         shown = self.query_one(Sidebar).display
+        if shown:
+            self.list_conversations()  # Another window may have changed them.
         # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
         self.set_focus(self.query_one(ConversationList) if shown else self.query_one(Prompt))
 

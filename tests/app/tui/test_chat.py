@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+from textual import events
 from textual.widgets import OptionList
 
 from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
@@ -138,6 +140,50 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
         await wait_until(pilot, lambda: app.questions == ["a"])
         hold.set()
         await wait_until(pilot, lambda: app.answers == ["first second"])
+
+
+def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
+    """As another window does, whose answer runs on."""
+    with contextlib.closing(Store.open(store.path)) as other:
+        asked = other.add_message(
+            conversation, "user", question, parent_id=other.conversation(conversation).tip_id, status="done"
+        )
+        other.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+
+
+async def test_what_another_window_asked_stands_before_the_next_question(store: Store) -> None:
+    conversation = store_turns(store, "one", [("first", "a")])
+    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        go_on_elsewhere(store, conversation, "elsewhere")
+        await pilot.press(*"mine", "enter")
+        await wait_until(pilot, lambda: app.questions == ["first", "elsewhere", "mine"] and "yes" in app.answers)
+
+
+async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Store) -> None:
+    conversation = store_turns(store, "one", [("first", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: any("one" in title for title in app.titles))
+        app.post_message(events.AppBlur())
+        go_on_elsewhere(store, conversation, "elsewhere")
+        store.create_conversation("two")
+        app.post_message(events.AppFocus())
+        await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
+        await wait_until(pilot, lambda: any("two" in title for title in app.titles))
+
+
+async def test_the_list_is_read_anew_where_it_is_shown(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: app.screen.query_one(ConversationList).has_focus)
+        await pilot.press("ctrl+b")
+        store.create_conversation("elsewhere")
+        await pilot.press("ctrl+b")
+        await wait_until(pilot, lambda: any("elsewhere" in title for title in app.titles))
 
 
 async def test_the_list_opens_a_conversation_and_its_questions_can_be_recalled(store: Store) -> None:
