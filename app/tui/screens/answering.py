@@ -38,6 +38,15 @@ class Answering(OpenConversation):
         else:
             self.notify(f"{key_of(self, 'app.quit').capitalize()} quits.")
 
+    def action_copy_text(self) -> None:
+        """Ctrl+C outside the prompt: with nothing to copy it stops the answer, as in an empty prompt."""
+        if self.get_selected_text():
+            super().action_copy_text()
+        elif self.live:
+            self.stop()
+        else:
+            self.cancel()
+
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
         await self.ask(event.text)
@@ -63,6 +72,10 @@ class Answering(OpenConversation):
         self.follow(running, self.core.reply(conversation, question))
 
     def action_stop(self) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the running answer, wherever it is shown; its text stays."""
         if self.live and self.live.queued:
             try:
                 self.core.outbox.unqueue(self.live.queued)  # Or it would be tried again.

@@ -170,6 +170,20 @@ async def test_control_c_stops_an_answer(store: Store) -> None:
         assert core.stops == 1
 
 
+async def test_control_c_stops_an_answer_wherever_the_focus_is(store: Store) -> None:
+    store_turns(store, "one", [("q", "a")])
+    core = ScriptedCore(store, [[asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert core.stops == 1
+
+
 async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
