@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
@@ -97,6 +98,11 @@ class OutriderApp(Copying):
             self.remembered.save(self._file)
         except OSError as error:  # The database lies in the same folder, and complains of what matters.
             self.log.warning(error)
+
+    def on_notify(self, event: Notify) -> None:
+        """Said again, a word takes the place of the same one: a key that is held down would cover the answer."""
+        for said in [one for one in self._notifications if one.message == event.notification.message]:
+            self._unnotify(said, refresh=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What Textual itself offers and no action of ours does."""

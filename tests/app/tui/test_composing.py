@@ -184,6 +184,18 @@ async def test_control_c_stops_an_answer_wherever_the_focus_is(store: Store) -> 
         assert core.stops == 1
 
 
+async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await pilot.press(*"a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press(*"b", "enter", "enter", "enter")
+        await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
+        await pilot.press("ctrl+c", "ctrl+l")
+        await wait_until(pilot, lambda: "Nothing is queued here." in [one.message for one in app._notifications])
+        assert len(app._notifications) == 2, "one of them for three presses"
+
+
 async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
