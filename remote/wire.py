@@ -268,6 +268,9 @@ def _address(url: str) -> httpx.URL:
         raise Misconfigured(f"{quoted(url)!r} is no address ({quoted(str(error))}); {advice}") from None
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
         raise Misconfigured(f"{quoted(url)!r} is no verifier's address; {advice}")
+    for call in ("/chat/completions", "/completions"):
+        if address.path.rstrip("/").endswith(call):
+            raise Misconfigured(f"{quoted(url)!r} is the address of one request; leave {call} out of it")
     if address.userinfo:
         raise Misconfigured(f"the address of {host} holds credentials; give the token apart from it")
     return address

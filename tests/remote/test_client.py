@@ -608,7 +608,8 @@ async def test_a_reply_that_does_not_begin_with_a_verdict_is_incompatible(body: 
 @pytest.mark.parametrize(
     "url",
     ["", "localhost:8000", "ftp://host", "http://", "http://a..b", "http://" + "a" * 64, "http://host:99999",
-     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J"],
+     "http://host:port", "http://user:password@host", "http://[::1", "\x1b[2J",
+     "http://host/v1/chat/completions"],
 )  # fmt: skip
 def test_an_address_that_cannot_be_used(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
