@@ -316,14 +316,14 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
     async with assistant(drafter, database, "http://127.0.0.1:9", settings=EDGE) as opened:
         heard = await ask(opened, "list files")
         assert heard.failed is not None and heard.failed.code == "unavailable"
-        assert heard.modes == ["warming"]
+        assert not {*heard.modes} - {"warming"}, "which may be over before the answer begins"
         assert opened.store.message(heard.message).status == "failed"
 
 
 async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, "http://127.0.0.1:9") as opened:
         heard = await ask(opened, "list files")
-        assert heard.modes == ["warming", "offline"]
+        assert [mode for mode in heard.modes if mode != "warming"] == ["offline"]
         assert heard.done is not None and not any(heard.done.provenance)
 
 
