@@ -90,8 +90,8 @@ class Prompt(Folding):
         self._recalled: int | None = None
         self._typed = ""
         """What was there before the first one was recalled."""
-        self._sent = ""
-        """What was there, marks and all, when it was sent or put off."""
+        self._sent: list[str] = []
+        """What was there, marks and all, whenever it was sent or put off, and may still be the beginning."""
 
     def on_mount(self) -> None:
         self._hint()
@@ -142,10 +142,17 @@ class Prompt(Folding):
         """What was sent is stored and leaves; what was typed behind it before it was stored stays."""
         if self.full_text.strip() == sent:
             self.write("")
-        elif self._sent and self.text.startswith(self._sent) and self._unfolded(self._sent).strip() == sent:
-            lines = self._sent.split(self.document.newline)
-            self.delete((0, 0), (len(lines) - 1, len(lines[-1])))
-        self._sent = ""
+            self._sent.clear()
+        for front in self._sent:
+            if self.text.startswith(front) and self._unfolded(front).strip() == sent:
+                lines = front.split(self.document.newline)
+                self.delete((0, 0), (len(lines) - 1, len(lines[-1])))
+                self._sent.clear()
+                break
+
+    def _about_to_leave(self) -> None:
+        self._sent = [front for front in self._sent if self.text.startswith(front) and front != self.text]
+        self._sent.append(self.text)
 
     def keep_in_reach(self, text: str) -> None:
         """From now on it is the last of the earlier prompts."""
@@ -173,11 +180,13 @@ class Prompt(Folding):
     def _submit(self) -> None:
         text = self.full_text.strip()
         if text:
-            self._recalled, self._sent = None, self.text
+            self._recalled = None
+            self._about_to_leave()
             self.post_message(self.Submitted(text))
 
     def _keep(self) -> None:
-        self._recalled, self._sent = None, self.text
+        self._recalled = None
+        self._about_to_leave()
         text = self.full_text.strip()
         self.post_message(self.Kept(text) if text else self.Recalled())
 

@@ -98,15 +98,15 @@ async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
         assert app.prompt.text == "sent", "from the database"
 
 
-@pytest.mark.parametrize("key", ["enter", "ctrl+l"])
+@pytest.mark.parametrize("keys", [("enter", "b"), ("ctrl+l", "b"), ("enter", "b", "enter")])
 async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(
-    store: Store, key: str
+    store: Store, keys: tuple[str, ...]
 ) -> None:
     app = Window(ScriptedCore(store, [[asyncio.Event()]]))
     async with app.run_test(size=(100, 30)) as pilot:
         app.prompt.post_message(events.Paste(PASTED))
         await wait_until(pilot, lambda: app.prompt.full_text == PASTED)
-        for pressed in ("ctrl+j", "a", key, "b", "c"):
+        for pressed in ("ctrl+j", "a", *keys, "c"):
             app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
         await wait_until(pilot, lambda: app.prompt.text == "bc")
         assert app.prompt.earlier == [f"{PASTED}\na"]
