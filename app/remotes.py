@@ -154,7 +154,8 @@ class Remotes:
             self.tokens.drop(name, remote.url, remote.token)
 
     def use(self, name: str | None) -> None:
-        """Choose one for all that is asked from now on; None: the bundled verifier. Raises `ConfigError`."""
+        """Choose one for all that is asked from now on; None or `BUNDLED`: this device's. Raises `ConfigError`."""
+        name = None if name == BUNDLED else name
 
         def change(remotes: dict[str, Remote], _: str | None) -> _Known:
             self.meant_by(name or BUNDLED)

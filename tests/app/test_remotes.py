@@ -182,6 +182,14 @@ def test_paths_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (remote.ca, remote.cert) == (str(tmp_path / "ca.pem"), "/home/me/cert.pem")
 
 
+def test_the_bundled_verifier_is_used_by_its_name(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", Remote(url="https://office"))
+    remotes.use("office")
+    remotes.use("bundled")
+    assert remotes.used is None and Remotes(folders).used is None
+
+
 def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
     remotes = Remotes(folders)
     remotes.put("office", OFFICE)
