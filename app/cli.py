@@ -15,7 +15,7 @@ import typer
 
 from app import completing
 from app.archive_commands import export, import_
-from app.command import FAILED, USAGE, Remote, Token
+from app.command import FAILED, USAGE, Remote, Token, complain
 from app.command import fail as _fail
 from app.command import run as _run
 from app.command import settings_with as _settings
@@ -254,7 +254,10 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
     _, folders = _settings()
     store = Store.open(folders.database)
     try:
-        for hit in store.search(" ".join(words)):
+        hits = store.search(" ".join(words))
+        if not hits:
+            complain("Nothing was found.")
+        for hit in hits:
             message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
             print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
     finally:

@@ -209,6 +209,8 @@ def test_history_lists_and_searches(outrider: Outrider) -> None:
     assert [line.split("  ")[2] for line in listed.out.splitlines()] == ["show the disk", "unpack a tarball"]
     found = outrider("history", "search", "tarball")
     assert found.code == 0
+    nothing = outrider("history", "search", "kubernetes")
+    assert (nothing.code, nothing.out) == (0, "") and "Nothing was found." in nothing.err
     assert "unpack a tarball" in found.out and "disk" not in found.out and "\x1b" not in listed.out + found.out
 
 
