@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import re
 import socket
 import ssl
 import subprocess
@@ -124,7 +125,9 @@ async def trouble(url: str, options: TransportOptions, patience: float = PATIENC
             await verifier.card(patience)
         with pytest.raises(LinkDown) as models:
             await chat.models(patience)
-    assert str(card.value) == str(models.value)
+    # How far a server came before it hung up is chance: httpx has a word for each.
+    one, other = (re.sub(r"broke \([^()]*\)", "broke", str(error.value)) for error in (card, models))
+    assert one == other
     return str(card.value)
 
 
