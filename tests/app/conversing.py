@@ -15,6 +15,7 @@ from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
 from app.pace import Verifying
 from app.seen import Seen
 from drafter.runtime import Drafter
+from remote.timing import CLOCK, Clock
 from storage import Store
 
 PATIENCE_SECONDS = 90.0
@@ -59,6 +60,7 @@ async def assistant(
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
     seen: Seen | None = None,
+    clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
 
@@ -66,9 +68,11 @@ async def assistant(
     """
     store = Store.open(database)
     try:
-        source = None if url is None else Fixed(url)
+        source = None if url is None else Fixed(url, clock=clock)
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes, seen=seen) as opened:
+        async with Assistant(
+            drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
+        ) as opened:
             yield opened
     finally:
         store.close()
