@@ -16,6 +16,7 @@ from app.endpoint import Diverged, Telling
 from app.events import ModeChanged, Stats, Verified
 from app.hosted import Hosted
 from app.writing import Code, NoAnswer, Reason, Step, Writing
+from drafter.search import Pace
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
@@ -29,6 +30,10 @@ FIRST_WORDS_SECONDS = 5.0
 """What a server that is not ours may take to begin, and"""
 GAP_SECONDS = 2.0
 """between two pieces of text: other people's requests stand before this one."""
+EARLY_TOKENS = 32
+"""At most, that the drafter writes while the verifier starts: no more than one round then judges."""
+SURE = 0.5
+"""Chance that the target keeps a word and all before it, down to which such words are shown."""
 STATS_TOKENS = 16
 """Between two statistics and checkpoints while the drafter writes alone."""
 
@@ -37,12 +42,17 @@ class Reply:
     """Who writes, and who goes on where that one cannot.
 
     `alone`: the drafter may go on alone, where the settings allow it and it was made for the model that is away.
+    `early`: while the verifier starts, the drafter writes what it is sure of.
     """
 
-    def __init__(self, writing: Writing, connection: Connection | None, *, alone: bool = True) -> None:
+    def __init__(
+        self, writing: Writing, connection: Connection | None, *, alone: bool = True, early: bool = False
+    ) -> None:
         self._writing = writing
         self._connection = connection
         self._alone_allowed = alone and writing.draft and writing.settings.mode in ("auto", "offline")
+        # A chain of likeliest tokens: where tokens are drawn it would rarely be kept.
+        self._early = early and writing.sampling.temperature == 0
         self._away = connection is None or connection.verifier is None
         """Nobody was there when it was asked for."""
         self._gained_at = writing.clock.now()
@@ -81,6 +91,9 @@ class Reply:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
                     yield ModeChanged("warming", connection.why)
+                    if self._early and self._can_go_alone:
+                        async for step in self._meanwhile():
+                            yield step
                     while connection.warming and not writing.stopping.is_set():
                         await writing.unless_stopped(connection.changed())
                 while writing.reason is None:
@@ -248,6 +261,24 @@ class Reply:
             said += " The drafter on this device is not known to fit that server's model, so it does not answer in its"
             said += " place (to ask the drafter: --mode offline)."
         return NoAnswer(said, code, passing=passing)
+
+    # ---- alone, early ------------------------------------------------------------------------------------------------
+
+    async def _meanwhile(self) -> AsyncGenerator[Step, None]:
+        """What the target most likely says too, while the verifier starts; it goes up as a draft in the first round."""
+        writing, drafting = self._writing, self._writing.drafting
+        await drafting.quiet()
+        await drafting.follow(writing.tokens)
+        most = min(EARLY_TOKENS, writing.left - 1)
+        tree = await drafting.draft(Pace(depth=most, breadth=1, nodes=most, deepest=most))
+        for node in tree.likeliest_path():
+            token = int(tree.tokens[node])
+            if tree.acceptance is None or tree.acceptance[node] < SURE or token in writing.stop_tokens:
+                break
+            for step in self.answer.draft(token):
+                yield step
+        writing.count_first()
+        yield self.stats
 
     # ---- alone -------------------------------------------------------------------------------------------------------
 
