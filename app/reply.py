@@ -32,8 +32,9 @@ GAP_SECONDS = 2.0
 """between two pieces of text: other people's requests stand before this one."""
 EARLY_TOKENS = 32
 """At most, that the drafter writes while the verifier starts: no more than one round then judges."""
-SURE = 0.5
-"""Chance that the target keeps a word and all before it, down to which such words are shown."""
+SURE = 0.7
+"""Chance that the target keeps a token and all before it, down to which such tokens are shown. On 60 everyday questions
+at the bundled pair these are 7.5 tokens of 29, of which 7 % are withdrawn; at 0.5 13.7 and 16 %, at 0 28.3 and 46 %."""
 STATS_TOKENS = 16
 """Between two statistics and checkpoints while the drafter writes alone."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -61,11 +62,14 @@ class StatusBar(Horizontal):
         self._mode = mode.mode
         self.query_one("#badge", Static).update(LABELS[mode.mode])
         self.query_one("#why", Static).update(Content(mode.why))
+        self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
         """None: no reply yet."""
         self._stats = stats
         room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
+        if stats and self._mode in ("offline", "warming"):
+            stats = replace(stats, rtt_ms=None)  # It is that of a server that is not there.
         for line in self.query("#figures").results(Static):
             line.update(figures(stats, room) if stats else "")
 
