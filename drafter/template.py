@@ -26,6 +26,9 @@ _CUT = "\ufdd1CUT"
 """Behind the last word of an answer that is to go on, while it is rendered. The first is a Unicode noncharacter."""
 
 
+ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
+
+
 class TemplateFailed(DrafterError):
     """The chat template cannot render this conversation; the message says why."""
 
@@ -41,7 +44,7 @@ class ChatTemplate:
         try:
             self._template = _environment().from_string(source)
         except Exception as error:  # Jinja compiles it to Python, whose own errors come through, too.
-            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({_said(error)}). Reinstall the drafter.") from None
+            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({_said(error)}). {ADVICE}") from None
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.
