@@ -13,6 +13,9 @@ from tests.serving import VerifierProcess
 
 # Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# GNU readline, which pytest's workers import, puts these there; a program would believe them and not its own terminal.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
 
 # The folders whose every test bears the folder's name as its mark; other files name theirs in `pytestmark`.
 MARKED = ("benchmarks", "bundled", "faults", "pty")
