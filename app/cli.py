@@ -26,6 +26,7 @@ from app.key_commands import keys
 from app.log_commands import log
 from app.queue_commands import queue_commands, verify
 from app.remote_commands import remote_commands
+from drafter.telemetry import switch_off
 
 MOST_PIPED_BYTES = 4 << 20
 """About a million tokens. A pipe need not end, and what was read would all be split into tokens before any limit."""
@@ -266,6 +267,7 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
 
 def main() -> None:
     """The command line, with every argument that it takes."""
+    switch_off()
     completing.answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
 

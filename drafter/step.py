@@ -101,7 +101,7 @@ class StepGraph:
 
     def __init__(self, path: Path, config: DrafterConfig) -> None:
         """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
-        import onnxruntime  # 150 ms, which `outrider --help` need not pay.
+        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` need not pay.
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = draft_threads()
