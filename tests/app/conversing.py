@@ -13,6 +13,7 @@ from app.config import Settings
 from app.connection import Fixed
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
 from app.pace import Verifying
+from app.seen import Seen
 from drafter.runtime import Drafter
 from remote import TransportOptions
 from storage import Store
@@ -59,6 +60,7 @@ async def assistant(
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
     patient: bool = True,
+    seen: Seen | None = None,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
 
@@ -71,7 +73,7 @@ async def assistant(
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes) as opened:
+        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes, seen=seen) as opened:
             yield opened
     finally:
         store.close()
