@@ -103,7 +103,7 @@ def ask(
     token: Token = None,
     mode: Mode = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="NUMBER", help="0: the likeliest token.")
+        float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: the likeliest token.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Fixes a sampled answer.")] = None,
     tree: Annotated[

@@ -61,8 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
     token: str | None = None
     """Bearer token for `remote`, where that is an address."""
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    """0: always the likeliest token."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
+    """0: always the likeliest token. 2 at most, as other programs have it: above it answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Sample among so many likeliest tokens; 0: all."""
     top_p: Probability = 1.0

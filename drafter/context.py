@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from drafter.ahead import NOTHING, Drafted, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
-from drafter.multicandidate import DraftSampling, grow_sampled
+from drafter.multicandidate import LEAST_TEMPERATURE, DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
 from drafter.step import NEVER, DraftStep, Rows, Step
@@ -382,7 +382,7 @@ def _draw(log_probs: NDArray[np.float32], ids: NDArray[np.int64], temperature: f
     """The token that stands at `position`, of the likeliest ones (K,), best first."""
     if temperature == 0:
         return int(ids[0])
-    weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / temperature)
+    weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / max(temperature, LEAST_TEMPERATURE))
     order = np.argsort(ids)
     shares = np.cumsum(weights[order])
     drawn = np.searchsorted(shares, coin(seed, position) * shares[-1], side="right")

@@ -35,7 +35,7 @@ class EngineError(Exception):
     ├── UnsupportedTarget    a model whose attention cannot take a draft tree
     ├── UnfitDrafter         a memory encoder made for a target of another shape
     ├── UnknownToken         a token id outside the target's vocabulary
-    └── BrokenTarget         the target returned NaN
+    └── BrokenTarget         the target returned NaN, or no chance for any token
     """
 
 
@@ -52,7 +52,7 @@ class UnknownToken(EngineError):
 
 
 class BrokenTarget(EngineError):
-    """The target returned NaN."""
+    """The target returned NaN, or no chance for any token."""
 
 
 class Slab(CacheLayerMixin):  # type: ignore[misc]
@@ -194,8 +194,12 @@ class Engine:
         while len(context.tokens) - context.computed > self.chunk:
             self._forward(context, context.tokens[context.computed :][: self.chunk], DraftTree.empty())
         logits = self._forward(context, context.tokens[context.computed :], tree)
-        if logits.max(-1).values.isnan().any():
-            raise BrokenTarget("The target returned NaN: its weights are damaged, or its number format is too narrow.")
+        # NaN is neither above nor below, and the maximum of a row that holds one is NaN.
+        if not (logits.max(-1).values > -torch.inf).all():
+            what = "NaN" if logits.isnan().any() else "no chance for any token"
+            raise BrokenTarget(
+                f"The target returned {what}: its weights are damaged, or its number format is too narrow."
+            )
         return logits
 
     def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
@@ -214,7 +218,7 @@ class Engine:
             logits_to_keep=torch.arange(len(pending) - 1, len(mask), device=self.device),
         )
         context.computed = committed
-        logits: Tensor = output.logits[0].float()
+        logits: Tensor = output.logits[0, :, : self.vocabulary].float()
         return logits
 
     def _masks(self, mask: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
