@@ -62,7 +62,17 @@ def lines(figures: Figures, mode: ModeChanged | None) -> list[Content]:
     return shown + _depths(answer.acceptance, session.acceptance)
 
 
-ROWS = ("tokens/s", "τ, tokens per round", "verified", "drafted only", "rounds", "passes saved", "sent", "received")
+ROWS = (
+    "tokens/s",
+    "τ, tokens per round",
+    "verified",
+    "drafted only",
+    "dimmed, taken back",
+    "rounds",
+    "passes saved",
+    "sent",
+    "received",
+)
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
@@ -72,6 +82,7 @@ def _cells(totals: Totals) -> tuple[str, ...]:
         _known(totals.tau, ".2f"),
         str(totals.verified),
         str(totals.drafted),
+        _known(totals.dimmed.share, ".1%"),
         str(totals.rounds),
         _known(totals.passes_saved, "d"),
         bytes_text(totals.bytes_up),
