@@ -116,3 +116,9 @@ def test_bytes_that_are_no_text(folders: Folders) -> None:
     folders.settings.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not valid TOML"):
         load_settings(folders, {})
+
+
+@pytest.mark.parametrize("name", [name.upper() for name in Settings.__struct_fields__])
+def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -> None:
+    write(folders, 'remote = "http://file"\nseed = 3\n')
+    assert load_settings(folders, {f"OUTRIDER_{name}": ""}) == load_settings(folders, {})
