@@ -87,7 +87,7 @@ def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]
         raise Different(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
 
 
-# ---- what is told -----------------------------------------------------------------------------------------------------
+# ---- what is told ----------------------------------------------------------------------------------------------------
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -101,13 +101,10 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             said.append(f"auto {share:.2f} of it (goal {GOALS['auto']})")
         if (over := standing.ratio("edge", standing.best_fixed)) is not None:
             said.append(f"edge {over:.2f} of {standing.best_fixed} (goal {GOALS['fixed']:g})")
-        for mode in ("edge", "moa-float"):
-            speed, tau = standing.ratio(mode, "eagle-2"), standing.tau_ratio(mode, "eagle-2")
-            if speed is not None and tau is not None:
-                goals = GOALS["speed"], GOALS["tau"]
-                said.append(
-                    f"{mode} over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})"
-                )
+        speed, tau = standing.ratio("moa-float", "eagle-2"), standing.tau_ratio("moa-float", "eagle-2")
+        if speed is not None and tau is not None:
+            goals = GOALS["speed"], GOALS["tau"]
+            said.append(f"MoA over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})")
         lines.append(f"{standing.profile}, {forward(standing.paced_ms)}: {'; '.join(said)}")
     return lines
 

@@ -199,8 +199,7 @@ def test_the_summary_sets_modes_against_each_other():
     (line,) = summary(rows)
     assert line == (
         "line, forward passes paced to 25 ms: best edge with 60.0/s; auto 0.95 of it (goal 0.97); "
-        "edge 1.25 of tree-8x8 (goal 1); edge over EAGLE-2 2.00 in speed (goal 1.84), 1.50 in tau (goal 1.53); "
-        "moa-float over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
+        "edge 1.25 of tree-8x8 (goal 1); MoA over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
     )
     assert summary(rows[2:3]) == ["line, forward passes paced to 25 ms: best plain with 20.0/s"]
 
