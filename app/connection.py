@@ -34,6 +34,7 @@ from remote import (
     detect,
 )
 from remote.errors import quoted
+from remote.listing import named
 from remote.openai import Model
 from remote.protocol import Card
 
@@ -270,7 +271,9 @@ class Connection:
     async def _connect(self) -> Peer:
         client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
-        found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=self._source.kind)
+        found = await detect(
+            client, chat, patience, tokenizer=self._tokenizer, kind=self._source.kind, model=self._source.model
+        )
         if isinstance(found, tuple):
             assert chat is not None
             if chat.rtt_seconds is not None:
@@ -303,8 +306,7 @@ class Connection:
 
 def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
     """The model of that name, or the first. Raises `Incompatible`."""
-    for model in models:
-        if name in (None, model.id):
-            return model
+    if (model := named(models, name)) is not None:
+        return model
     listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
     raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))
