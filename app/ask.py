@@ -132,7 +132,7 @@ async def ask(
         _print_json({"conversation": chosen, **answered.as_json()})
     if answered.done is not None and (drafted := answered.done.provenance.count(False)):
         say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
-    return _exit_code(answered, settings, draft)
+    return _exit_code(answered)
 
 
 async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
@@ -146,7 +146,7 @@ async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folder
                 name = {} if prompt.id is None else {"id": prompt.id}
                 _print_json({**name, "prompt": turn, **answered.as_json()})
                 if answered.done is None:
-                    code = _exit_code(answered, settings, draft)
+                    code = _exit_code(answered)
                     break
             if code == UNREACHABLE:
                 break
@@ -208,12 +208,11 @@ def new_conversation(store: Store, question: str) -> str:
     return store.create_conversation(title[:TITLE_LENGTH]).id
 
 
-def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
+def _exit_code(answered: Answered) -> int:
     if answered.done is not None:
         return OK
-    needs_verifier = settings.mode in ("edge", "hosted") or not draft
     unreachable = answered.failed is not None and answered.failed.code in ("unavailable", "incompatible")
-    return UNREACHABLE if needs_verifier and unreachable else FAILED
+    return UNREACHABLE if unreachable else FAILED
 
 
 def _print_json(value: dict[str, Any]) -> None:

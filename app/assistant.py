@@ -19,11 +19,12 @@ from app.context import Context, context_of
 from app.conversations import Conversations
 from app.drafting import Drafting
 from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
-from app.finishing import finish, outcome
+from app.finishing import finish, outcome, queued
 from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Reply
 from app.sanitise import sanitise
+from app.seen import Seen
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
 from app.verification import judge, unverified
@@ -42,7 +43,7 @@ EDGE_PATIENCE_SECONDS = 15.0
 class Assistant:
     """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
 
-    `modes`: what the mode `auto` may choose from while the verifier answers.
+    `modes`: what the mode `auto` may choose from while the verifier answers. `seen`: what was at which address before.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class Assistant:
         *,
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
+        seen: Seen | None = None,
     ) -> None:
         self.store = store
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
         self._modes = modes
+        self._seen = seen or Seen()
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
@@ -120,6 +123,8 @@ class Assistant:
             source,
             tokenizer=self._drafter.text.digest,
             vocabulary=self._drafter.config.vocabulary,
+            memory=self._drafter.memory_digest,
+            seen=self._seen,
             # Nothing else can answer then, so there is no hurry to give up.
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=self._modes,
@@ -163,7 +168,8 @@ class Assistant:
         drafted = self.store.message(message_id)
         if problem := self.no_verifier():
             raise NoAnswer(problem.message, problem.code)
-        if self._connection is not None and isinstance(self._connection.verifier, Endpoint):
+        cut = drafted.status != "done" and all(drafted.provenance)
+        if self._connection is not None and isinstance(self._connection.verifier, Endpoint) and not cut:
             host = self._connection.verifier.client.host
             raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
         if not unverified(drafted):
@@ -276,16 +282,16 @@ class Assistant:
             async for event in events:
                 yield event
 
-    def answer(self, message: Message) -> AsyncGenerator[Event, None]:
-        """Write the answer that a pending message is to become; for the outbox."""
-        return self._answer(tasks.new_answer(self._settings, message))
+    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
+        """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
+        return self._answer(tasks.new_answer(self._settings, message, waits=waits))
 
     async def _answer(self, task: Task) -> AsyncGenerator[Event, None]:
         message, begun = task.message, task.begun
         reply: Reply | None = None
         last: Event
         status: FinalStatus = "stopped"  # Stays where the iterator is left early.
-        verified = never = False
+        verified = never = waits = False
         judged: Judged | None = None
         try:
             self._reading, self._stopped = True, False
@@ -308,15 +314,20 @@ class Assistant:
                 judged = judge(begun, reply.answer.tokens, reply.answer.text)
         except NoAnswer as error:
             status, last, never = "failed", error.event, error.event.code == "too_long"
+            waits = error.passing and task.waits
         except (DrafterError, StorageError) as error:
             status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
         finally:
             self._reading, self._reply = False, None
             settles = task.settles(done=status == "done", verified=verified, never=never)
-            unsaved = await finish(self.store, self._drafter.text, task, reply, status, judged, settles)
+            unsaved = await finish(
+                self.store, self._drafter.text, task, reply, status, judged, settles=settles, waits=waits
+            )
             self.outbox.stir()
         if judged is not None:
             yield judged
+        if waits and isinstance(last, Failed):
+            last = queued(last, reply)
         yield unsaved or last
 
     def _read(self, message_id: str) -> tuple[list[Message], list[int]]:

@@ -24,9 +24,11 @@ ChosenMode = Literal["auto", "edge", "hosted", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
+Unanswered = Literal["queue", "fail", "drafter"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CHOICES = {
     "mode": ChosenMode,
+    "offline": Unanswered,
     "pace": PaceRule,
     "tree": TreeRule,
     "drafter_runtime": DrafterRuntime,
@@ -48,6 +50,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: ChosenMode = "auto"
     """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
     edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
+    offline: Unanswered | None = None
+    """What becomes of a question while its server is away, where the drafter was not made for that server's model.
+    queue: it waits, and is asked when the server is back. fail: it fails with a sentence. drafter: the drafter answers
+    in the server's place. None: the chat queues, `outrider ask` fails."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the one that
     `outrider remote use` chose; `bundled`, or where none was chosen: the bundled verifier, started on this device."""
@@ -124,6 +130,11 @@ class Folders:
     @property
     def database(self) -> Path:
         return self.data / "outrider.db"
+
+    @property
+    def servers(self) -> Path:
+        """What was last seen at each server's address."""
+        return self.data / "servers.json"
 
     @property
     def log(self) -> Path:

@@ -156,6 +156,8 @@ class Failed:
 
     message: str
     code: Literal["unavailable", "incompatible", "too_long", "internal"]
+    queued: bool = False
+    """The question, or the rest of its answer, waits in the queue and is asked when the server is back."""
 
 
 Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Paced | Judged | Done | Failed

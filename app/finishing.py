@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from app.events import Done, Failed, Judged
 from app.reply import Reply
@@ -15,6 +15,13 @@ SAVE_TRIES = 6
 """To store a complete answer; each waits five seconds for its turn."""
 SAVE_PAUSE_SECONDS = 0.2
 """Between two of them, for the screen."""
+
+
+def queued(failed: Failed, reply: Reply | None) -> Failed:
+    """What is said of an answer that waits for the server."""
+    begun = reply is not None and bool(reply.answer.text)
+    what = "What there is of the answer stays, and the rest is asked for" if begun else "The question waits and is sent"
+    return replace(failed, message=f"{failed.message} {what} when the server is back.", queued=True)
 
 
 def outcome(reply: Reply) -> tuple[FinalStatus, Done]:
@@ -32,9 +39,13 @@ async def finish(
     reply: Reply | None,
     status: FinalStatus,
     judged: Judged | None,
+    *,
     settles: str | None,
+    waits: bool = False,
 ) -> Failed | None:
     """Stores what there is, and how it came about; what went wrong where that is impossible.
+
+    `waits`: the question goes back into the queue, or what has begun of its answer waits there to be completed.
 
     Another program may hold the database for longer than a call waits: a new version that brings its tables up to
     date, an import of a very long conversation. That is no reason to lose an answer.
@@ -48,6 +59,10 @@ async def finish(
     tries = SAVE_TRIES
     while True:
         try:
+            if waits:
+                if not answer.text and store.defer(task.message.id) is not None:
+                    return None
+                store.enqueue_verification(task.message.id)  # First: who dies in between has it completed, too.
             store.finish(task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles)
             return None
         except StorageError as error:

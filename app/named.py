@@ -26,6 +26,8 @@ class Named:
         self._remote = remotes.get(name)
         self._remotes = remotes
         self.model = self._remote.model or model
+        self.address: str | None = self._remote.url
+        self.own = False
         self.kind: Kind = self._remote.kind
         self.options = options_of(self._remote)
         self.chat: CompletionsClient | None = None

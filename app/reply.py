@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 from app.answer import Answer
-from app.connection import Connection, Endpoint, Peer, Verifier
+from app.connection import Connection, Endpoint, Peer, SourceFailed, Verifier, hopeless
 from app.edge import Edge
 from app.endpoint import Diverged, Telling
 from app.events import ModeChanged, Stats
@@ -33,13 +33,15 @@ STATS_TOKENS = 16
 class Reply:
     """Who writes, and who goes on where that one cannot.
 
-    `alone`: the drafter may go on alone, where the settings allow it.
+    `alone`: the drafter may go on alone, where the settings allow it and it was made for the model that is away.
     """
 
     def __init__(self, writing: Writing, connection: Connection | None, *, alone: bool = True) -> None:
         self._writing = writing
         self._connection = connection
         self._alone_allowed = alone and writing.draft and writing.settings.mode in ("auto", "offline")
+        self._away = connection is None or connection.verifier is None
+        """Nobody was there when it was asked for."""
         self._asked_again = False
         """The last stream broke, and nothing has come since."""
         self._strayed: Endpoint | None = None
@@ -106,7 +108,19 @@ class Reply:
 
     @property
     def _can_go_alone(self) -> bool:
-        return self._alone_allowed and not self.answer.beyond
+        if not self._alone_allowed or self.answer.beyond:
+            return False
+        connection = self._connection
+        if connection is None:
+            return True  # Chosen by the person.
+        if connection.refuses or isinstance(connection.verifier, Endpoint):
+            return self._instead and not connection.refuses
+        return connection.fits or self._instead
+
+    @property
+    def _instead(self) -> bool:
+        """The drafter may write in the place of any model."""
+        return self._writing.settings.offline == "drafter"
 
     # ---- with others -------------------------------------------------------------------------------------------------
 
@@ -141,7 +155,7 @@ class Reply:
             raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
         if isinstance(error, Refused) and error.code == "out_of_order":
             self._writing.line.client = None
-        elif isinstance(error, Refused) and not error.retry and not self._can_go_alone:
+        elif hopeless(error):
             raise NoAnswer(str(error), "unavailable") from error
         connection.lost(peer, error)
 
@@ -192,14 +206,23 @@ class Reply:
         writing, connection = self._writing, self._connection
         if connection is None:
             raise NoAnswer("There is no verifier to ask. Choose another --mode, or give --remote.", "unavailable")
-        if connection.met:
+        if connection.met and not (self._away and not self.answer.text and writing.settings.mode == "auto"):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETURN_SECONDS):
                     while connection.verifier is None and not writing.stopping.is_set():
                         await writing.unless_stopped(connection.changed())
         if connection.verifier is None and not writing.stopping.is_set():
-            code: Code = "incompatible" if isinstance(connection.error, Incompatible) else "unavailable"
-            raise NoAnswer(f"No verifier: {connection.why}.", code)
+            raise self._nobody(connection)
+
+    def _nobody(self, connection: Connection) -> NoAnswer:
+        """Why nobody goes on, and what the person can do."""
+        code: Code = "incompatible" if isinstance(connection.error, Incompatible) else "unavailable"
+        passing = not connection.refuses and not isinstance(connection.error, SourceFailed)
+        said = f"No answer: {connection.why}."
+        if self._alone_allowed and not connection.fits and passing:
+            said += " The drafter on this device was made for another model, so it does not answer in its place"
+            said += " (to ask the drafter: --mode offline)."
+        return NoAnswer(said, code, passing=passing)
 
     # ---- alone -------------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ class Task:
     """In tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
     """Verifies: the target alone goes on with the begun answer. Resumes: whoever is there does."""
+    waits: bool = False
+    """Where nobody is there to answer, the question waits in the queue."""
 
     @property
     def about(self) -> dict[str, float | int | str | None]:
@@ -67,9 +69,9 @@ class Task:
         return self.message.id if done and verified or never else None
 
 
-def new_answer(settings: Settings, message: Message) -> Task:
-    """To a question that is stored already."""
-    return Task(message, _sampling(settings), settings.max_tokens)
+def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Task:
+    """To a question that is stored already. `waits`: it came out of the queue, else the settings say what it does."""
+    return Task(message, _sampling(settings), settings.max_tokens, waits=waits or settings.offline == "queue")
 
 
 def ask(store: Store, settings: Settings, conversation_id: str, prompt: str) -> Task:

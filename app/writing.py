@@ -39,11 +39,12 @@ MEMORY_LIMIT_SECONDS = 1.0
 
 
 class NoAnswer(Exception):
-    """Neither side can go on."""
+    """Neither side can go on. `passing`: the server is away, so that the question may wait for it."""
 
-    def __init__(self, message: str, code: Code) -> None:
+    def __init__(self, message: str, code: Code, *, passing: bool = False) -> None:
         super().__init__(message)
         self.event = Failed(message, code)
+        self.passing = passing
 
 
 @dataclass

@@ -28,6 +28,8 @@ class Turn:
     """Id of the answer's message, once there is one."""
     outcome: Outcome = "running"
     error: str = ""
+    queued: bool = False
+    """Nobody could answer: it waits in the queue, or the rest of it does."""
     cut: bool = False
     """The answer ran into the length limit."""
     provenance: tuple[bool, ...] = ()
@@ -77,6 +79,8 @@ class Turn:
             parts.append(f"drafted offline, not verified{share}" if self.judged is None else "drafted offline")
             if self.awaiting:
                 parts.append("queued to be verified")
+        elif self.awaiting and not self.error:
+            parts.append("the rest is asked for when the server is back")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome == "stopped":
@@ -110,7 +114,7 @@ class Turn:
             if not self.drafted:
                 self.reply.ghost = ""  # Guesses of a round that was never answered are not part of what is stored.
         elif isinstance(event, Failed):
-            self.outcome, self.error = "failed", event.message
+            self.outcome, self.error, self.queued = "failed", event.message, event.queued
         self.revision += 1
 
     def judge(self, judged: Judged | None) -> None:

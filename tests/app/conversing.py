@@ -13,6 +13,7 @@ from app.config import Settings
 from app.connection import Fixed
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
 from app.pace import Verifying
+from app.seen import Seen
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -57,6 +58,7 @@ async def assistant(
     draft: bool = True,
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
+    seen: Seen | None = None,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
 
@@ -66,7 +68,7 @@ async def assistant(
     try:
         source = None if url is None else Fixed(url)
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes) as opened:
+        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes, seen=seen) as opened:
             yield opened
     finally:
         store.close()

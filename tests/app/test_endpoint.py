@@ -38,6 +38,7 @@ PATIENCE = 60.0
 QUESTION = "how do I unpack a tar archive?"
 SETTINGS = Settings(max_tokens=40)
 HOSTED = Settings(mode="hosted", max_tokens=40)
+INSTEAD = Settings(offline="drafter", max_tokens=40)
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +242,7 @@ async def talk(opened: Assistant, back: Callable[[], None] | None = None, drafte
 async def test_a_server_that_can_goes_on_where_it_was_cut_off(
     verifier: VerifierProcess, drafter: Drafter, database: Path, after: int
 ) -> None:
-    settings = Settings(max_tokens=400)
+    settings = Settings(offline="drafter", max_tokens=400)
     async with (
         line(verifier.port, after) as (port, back),
         assistant(drafter, database, f"http://127.0.0.1:{port}/v1", settings=settings) as opened,
@@ -276,7 +277,10 @@ async def test_another_server_is_asked_anew_and_counts_from_where_it_was_cut_off
     def back() -> None:
         server.away = server.leaves = False
 
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+    async with (
+        server.listening() as port,
+        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=INSTEAD) as opened,
+    ):
         heard, verified = await talk(opened, back)
     assert verified == "".join(SAID[:4])
     assert whole(heard, drafter.text, database) == FULL
@@ -291,7 +295,7 @@ async def test_a_server_that_says_something_else_then_is_not_joined(
     drafter: Drafter, database: Path, mode: str
 ) -> None:
     server = ChatServer([Script(SAID[:4], cut=True), Script(["Another answer, ", "which does not fit."])])
-    settings = Settings(max_tokens=40).replaced({"mode": mode}, "test")
+    settings = INSTEAD.replaced({"mode": mode}, "test")
     async with server.listening() as port:
         url = f"http://127.0.0.1:{port}"
         async with assistant(drafter, database, url, settings=settings) as opened:
@@ -310,7 +314,10 @@ async def test_a_server_that_says_something_else_then_is_not_joined(
 
 async def test_a_server_that_is_never_back_leaves_the_answer_to_the_drafter(drafter: Drafter, database: Path) -> None:
     server = ChatServer([Script(SAID[:2], cut=True)], leaves=True)
-    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+    async with (
+        server.listening() as port,
+        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=INSTEAD) as opened,
+    ):
         heard, verified = await talk(opened)
     assert verified == "You can " and whole(heard, drafter.text, database).startswith(verified)
     assert heard.done is not None and len(heard.done.token_ids) == 40 and not heard.done.provenance[-1]

@@ -183,7 +183,11 @@ class Answering(OpenConversation):
         turn, prompt = running.turn, self.query_one(Prompt)
         here = self.conversation == running.conversation
         if not running.verifies and not running.queued:
-            if turn.outcome == "failed" and not prompt.text and here:
+            if turn.queued:
+                self.notify(turn.error, severity="warning", markup=False)
+                if here and not turn.text:  # The question is a prompt that waits, below everything that was said.
+                    await self.open_conversation(self.conversation)
+            elif turn.outcome == "failed" and not prompt.text and here:
                 prompt.write(turn.question)
         elif turn.error:
             self.notify(turn.error, severity="warning", markup=False)
