@@ -3,7 +3,7 @@
 from remote.client import VerifierClient
 from remote.completions import ChatStream, CompletionsClient
 from remote.detect import Kind, detect
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger
+from remote.errors import Broken, Busy, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent
 from remote.link import Link
 from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
 from remote.transport import TransportOptions
@@ -11,6 +11,7 @@ from remote.transport import TransportOptions
 __all__ = [
     "HostedStream",
     "Broken",
+    "Busy",
     "ChatStream",
     "CompletionsClient",
     "Incompatible",
@@ -25,6 +26,7 @@ __all__ = [
     "RoundReply",
     "Stranger",
     "TransportOptions",
+    "Unsent",
     "VerifierClient",
     "detect",
 ]
