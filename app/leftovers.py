@@ -22,9 +22,10 @@ GRAPH = b"drafter.onnx"
 
 def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
     """A finding for each such folder; a warning where a report in it names a drafter."""
-    caches = (environment.get("XDG_CACHE_HOME"), home / ".cache", home / "Library/Caches")
-    caches = (*caches, home / "Library/Application Support")
-    for folder in dict.fromkeys(Path(cache) / FOLDER for cache in caches if cache):
+    caches = [home / ".cache", home / "Library/Caches", home / "Library/Application Support"]
+    if moved := environment.get("XDG_CACHE_HOME"):
+        caches.insert(0, Path(moved))
+    for folder in dict.fromkeys(cache / FOLDER for cache in caches):
         if folder.is_dir():
             queued, ours = _queued(folder / QUEUE)
             left = "left by an older Outrider" if ours else "left by a program that uses it, perhaps an older Outrider"
@@ -37,8 +38,9 @@ def _queued(path: Path) -> tuple[int, bool]:
     """How many reports wait there, and whether one of them names a drafter's graph. 0 where it cannot be read."""
     if not path.is_file():
         return 0, False
-    with contextlib.suppress(sqlite3.Error):
+    try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             payloads = [bytes(row[0] or b"") for row in database.execute("SELECT payload FROM events")]
-            return len(payloads), any(GRAPH in payload for payload in payloads)
-    return 0, False
+    except sqlite3.Error:
+        return 0, False
+    return len(payloads), any(GRAPH in payload for payload in payloads)

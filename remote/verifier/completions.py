@@ -20,7 +20,8 @@ from anyio import to_thread
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from drafter.text import ChatText, TemplateFailed
+from drafter.template import TemplateFailed
+from drafter.text import ChatText
 from remote.openai import (
     DONE,
     EVENTS,
@@ -238,11 +239,13 @@ class Completions:
                 raise CompletionRefused("continue_final_message needs a message of the assistant after a question.")
             begun = messages.pop()[1]
         try:
-            prompt, before = self._text.render(messages), self._text.encode(begun)
+            continued = [*messages, ("assistant", begun)]
+            prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
+            before = self._text.encode(begun)
         except TemplateFailed as error:
             raise CompletionRefused(str(error)) from None
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-        return Asked(request, self._card.target, prompt + before, Pieces(self._text, stops, before))
+        return Asked(request, self._card.target, prompt, Pieces(self._text, stops, before))
 
     def _check_model(self, name: str) -> None:
         if name != self._card.target:

@@ -104,14 +104,17 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
         raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
     try:
-        config = AutoConfig.from_pretrained(model)
+        local = Path(model).is_dir()  # Then nobody is asked, on no network.
+        config = AutoConfig.from_pretrained(model, local_files_only=local, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModel(f"{model} is no model this verifier can load: {_first_line(error)}") from error
-    tokenizer, template, end = _text_side(model)
+    tokenizer, template, end, special_tokens = _text_side(model)
     try:
         loaded, report = AutoModelForCausalLM.from_pretrained(
             model,
             config=config,
+            local_files_only=local,
+            trust_remote_code=False,
             dtype=torch.float32 if device == "cpu" else torch.bfloat16,
             use_safetensors=True,  # The other format is pickle, which runs code while it loads.
             output_loading_info=True,
@@ -133,27 +136,29 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     digest = hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
     text = None
     try:
-        text = ChatText(tokenizer, template, stops)
+        text = ChatText(tokenizer, template, stops, special_tokens)
     except DrafterError as error:
         log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
     return Target(name, loaded.to(device).eval(), digest, template, stops, text)
 
 
-def _text_side(model: str) -> tuple[bytes, str, int | None]:
-    """The bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token."""
-    path = cached_file(model, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
+    """The bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token, the special tokens'
+    texts by name."""
+    local = Path(model).is_dir()
+    path = cached_file(model, "tokenizer.json", local_files_only=local, _raise_exceptions_for_missing_entries=False)
     if path is None:
         raise MissingTokenizer(
             f"{model} has no tokenizer.json, which devices need. Save a fast tokenizer beside its weights."
         )
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model)
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=local, trust_remote_code=False)
     except Exception as error:  # The tokenizers library raises bare Exception for a damaged file.
         raise MissingTokenizer(f"The tokenizer of {model} cannot be read: {_first_line(error)}") from error
     template = tokenizer.chat_template or ""
     if isinstance(template, dict):
         template = template.get("default", "")
-    return Path(path).read_bytes(), template, tokenizer.eos_token_id
+    return Path(path).read_bytes(), template, tokenizer.eos_token_id, tokenizer.special_tokens_map
 
 
 def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
