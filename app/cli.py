@@ -188,12 +188,29 @@ def serve(
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="Its certificate, to be reached by https.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
+    max_sessions: Annotated[
+        int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
+    ] = 256,
+    cache_mb: Annotated[
+        int | None,
+        typer.Option("--cache-mb", metavar="N", min=1, help="Memory for them. Default: a quarter of what is free."),
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", metavar="N", min=1, help="Longest conversation, answer included.")
+    ] = 32_768,
+    max_waiting: Annotated[
+        int, typer.Option("--max-waiting", metavar="N", min=1, help="Most requests that wait; others are told 503.")
+    ] = 256,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", metavar="N", min=1, help="Most open connections.")
+    ] = 512,
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin does.")] = False,
 ) -> None:
-    """Run the verifier."""
+    """Run the verifier. Says on stderr what it loads, and on stdout its address when it is ready."""
     settings, _ = _settings()
     if (tls_cert is None) != (tls_key is None):
         _fail("--tls-cert and --tls-key belong together.", USAGE)
+    complain("loading PyTorch ...")  # Seconds, in which nothing else could be said.
     try:
         from remote.verifier.security import read_token
         from remote.verifier.serve import START_ERRORS
@@ -213,6 +230,11 @@ def serve(
             tls_cert=tls_cert,
             tls_key=tls_key,
             watch_stdin=watch_stdin,
+            max_sessions=max_sessions,
+            max_tokens=max_tokens,
+            max_waiting=max_waiting,
+            max_connections=max_connections,
+            max_cached_bytes=None if cache_mb is None else cache_mb << 20,
         )
     except START_ERRORS as error:
         _fail(str(error), FAILED)
