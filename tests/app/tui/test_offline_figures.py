@@ -6,7 +6,6 @@ import asyncio
 import re
 
 from app.events import ModeChanged, Paced, Verified
-from app.tui.widgets.panel import Panel
 from app.tui.widgets.status_bar import StatusBar
 from storage import Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, Step, finished, wait_until
