@@ -180,11 +180,14 @@ def _unwritable(path: Path) -> str | None:
 
 def _nearest(path: Path) -> Path:
     """The folder itself or where it would be made; what is in its way, where something is."""
-    return next((one for one in (path, *path.parents) if one.exists() or one.is_symlink()), path)
+    return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
 def _backups(path: Path) -> str:
-    found = sorted((one for one in path.parent.glob(f"{path.name}.before-*")), key=lambda one: one.stat().st_mtime)
+    try:
+        found = sorted((one for one in path.parent.glob(f"{path.name}.before-*")), key=lambda one: one.stat().st_mtime)
+    except OSError:
+        return ""
     return f" There is a backup: {found[-1]}" if found else ""
 
 

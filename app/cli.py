@@ -39,7 +39,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 history_commands = typer.Typer(
-    help="List conversations, newest first: id, date, title; or search in everything that was said.",
+    help="List conversations, the one last written to first: id, date, title; or search in everything that was said.",
     rich_markup_mode=None,
 )
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
@@ -254,7 +254,7 @@ def doctor(
 
 @history_commands.callback(invoke_without_command=True)
 def history(context: typer.Context) -> None:
-    """List conversations, newest first: id, date, title."""
+    """List conversations, the one last written to first: id, date, title."""
     if context.invoked_subcommand is None:
         from app.sanitise import sanitise
         from storage import Store
@@ -262,7 +262,7 @@ def history(context: typer.Context) -> None:
         _, folders = _settings()
         store = Store.open(folders.database)
         try:
-            for conversation in store.conversations():
+            for conversation in store.recent_conversations(most=sys.maxsize):
                 print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
         finally:
             store.close()

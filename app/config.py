@@ -181,13 +181,15 @@ def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ)
     Raises `ConfigError` for what any of them gets wrong.
     """
     settings = Settings()
-    if (path := folders.settings).exists():
-        try:
-            settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+    path = folders.settings
+    try:
+        settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
     for name in Settings.__struct_fields__:
         variable = PREFIX + name.upper()
         if value := environment.get(variable):
