@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.made_once import made_once
 from tests.serving import VerifierProcess
 
 # Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
@@ -48,7 +49,7 @@ def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `target` (a transformers checkpoint) and `drafter` (an artefact that fits it)."""
     from tests.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
-    return build_pair(tmp_path_factory.mktemp("tiny"))
+    return made_once(tmp_path_factory, "tiny-pair", build_pair)
 
 
 @pytest.fixture(scope="session")
