@@ -97,23 +97,33 @@ def _alone(documents: Documents) -> tuple[str, str]:
     )
 
 
+EQUAL_STEPS = {
+    "moa-f2-n1": "MoA ",
+    "moa-f0-n1": "MoA in the paper's shape (F = 0, N = 1) ",
+    "eagle2": "EAGLE-2 ",
+    "eagle3": "EAGLE-3 ",
+    "independent": "an independent model ",
+}
+
+
+def _taus(document: Document) -> str:
+    """Of those that were trained for as many steps, and of the shipped one."""
+    rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
+    shown = [f"{words}{_interval(rows[name], 'tau')}" for name, words in EQUAL_STEPS.items() if name in rows]
+    after = f" after {rows['moa']['steps']:,} steps" if rows["moa"].get("steps") else ""
+    return "; ".join([*shown, f"MoA as shipped{after} {_interval(rows['moa'], 'tau')}"])
+
+
 def _tau(documents: Documents) -> tuple[str, str]:
-    rows = {row["drafter"]: row for row in documents["acceptance"]["rows"] if not row.get("temperature")}
-    names = {"moa-f2-n1": "MoA ", "eagle2": "EAGLE-2 ", "eagle3": "EAGLE-3 ", "independent": "an independent model "}
-    shown = [f"{words}{_interval(rows[name], 'tau')}" for name, words in names.items() if name in rows]
-    shipped = rows["moa"]
-    if "moa-f0-n1" in rows:
-        shown.insert(1, f"MoA in the paper's shape (F = 0, N = 1) {_interval(rows['moa-f0-n1'], 'tau')}")
-    shown.append(f"as shipped, after {shipped.get('steps', 0):,}: {_interval(shipped, 'tau')}")
-    what = f"Tokens per round (tau) after 700 steps of training, {shipped['prompts']} held-out pages, trees of 60 nodes"
-    return f"{what} and depth {shipped['depth']}", "; ".join(shown)
+    document = documents["acceptance"]
+    depth, prompts = document["rows"][0]["depth"], document["rows"][0]["prompts"]
+    what = f"Tokens per round (tau) after 700 steps of training, {prompts} held-out pages, trees of 60 nodes"
+    return f"{what} and depth {depth}", _taus(document)
 
 
 def _deep(documents: Documents) -> tuple[str, str]:
     document = documents["acceptance-deep"]
-    rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
-    shown = f"{_interval(rows['moa'], 'tau')}, EAGLE-2 {rows['eagle2']['tau']:.2f}"
-    return f"As shipped, with depth {rows['moa']['depth']}", shown
+    return f"The same with depth {document['rows'][0]['depth']}", _taus(document)
 
 
 def _single(documents: Documents) -> tuple[str, str]:
@@ -133,14 +143,16 @@ def _times(row: Mapping[str, Any]) -> str:
 
 def _staged(documents: Documents) -> tuple[str, str]:
     document = documents["second_stage"]
-    row = next(row for row in document["rows"] if row["stage"] == "datastore")
+    row = document["rows"][-1]
     return "Drafter-only text with its second stage over without, same text", f"{_interval(row, 'speedup')} times"
 
 
 def _step(documents: Documents) -> tuple[str, str]:
     document = documents["draft_step"]
     floats = {row["rows"]: row["float_ms"] for row in document["rows"] if "float_ms" in row}
-    shipped = {row["rows"]: row["ms"] for row in document["rows"] if row["scheme"] == "auto"}
+    schemes = [row["scheme"] for row in document["rows"]]
+    scheme = "auto" if "auto" in schemes else schemes[0]
+    shipped = {row["rows"]: row["ms"] for row in document["rows"] if row["scheme"] == scheme}
     one, eight = (floats[count] / shipped[count] for count in (1, 8))
     return (
         "Draft step, 8 bits in ONNX Runtime against float PyTorch, one thread",
