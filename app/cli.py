@@ -111,7 +111,8 @@ def ask(
         typer.Option("--tree", help="How drafts are chosen above temperature 0; a seed fixes only deterministic ones."),
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512")
+        int | None,
+        typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512, or the server's own limit."),
     ] = None,
     no_draft: Annotated[bool, typer.Option("--no-draft", help="The target alone, token by token.")] = False,
     prompts: Annotated[

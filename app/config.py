@@ -35,6 +35,8 @@ CHOICES = {
     "drafter_runtime": DrafterRuntime,
     "log": LogLevel,
 }
+LONGEST = 512
+"""Tokens of an answer, where nothing else is said."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -70,8 +72,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Sample among the likeliest tokens that hold this probability."""
     seed: int | None = None
     """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
-    max_tokens: Count = 512
-    """Longest answer, in tokens."""
+    max_tokens: Count | None = None
+    """Longest answer, in tokens. None: 512 of a verifier and the drafter; of an OpenAI-compatible server as many as it
+    gives."""
+    first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
+    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line is
+    alive: a model may have to be loaded, read a long conversation, or reason."""
     pace: PaceRule = "measured"
     """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
     no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels and 60 nodes. fixed: of that
@@ -102,6 +108,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Keys of the screen by the names that `outrider keys` lists, such as `chat.new = "f5,ctrl+n"`."""
     log: LogLevel = "info"
     """How much is logged. debug: also what errors say, which may quote a conversation."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of an answer by a verifier or the drafter."""
+        return LONGEST if self.max_tokens is None else self.max_tokens
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with `changes`, checked. Raises `ConfigError`, which names `source`.

@@ -1,7 +1,8 @@
 """The wire between a device and its verifier. The names here are the device's half and need no torch."""
 
+from remote.chat_stream import ChatStream
 from remote.client import VerifierClient
-from remote.completions import ChatStream, CompletionsClient
+from remote.completions import CompletionsClient
 from remote.detect import Kind, detect
 from remote.errors import Broken, Busy, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent
 from remote.link import Link

@@ -73,6 +73,7 @@ class ChatStream:
         self._begun, self._deadline, self._silence, self._patience = begun, deadline, silence, patience
         self._tags = ThinkTags()
         self._thoughts: list[str] = []
+        self._told = 0
         self._characters = 0
         self._done = False
         """The server has said that the answer is whole."""
@@ -87,10 +88,10 @@ class ChatStream:
         """Grows while it is read."""
         return self._traffic.down
 
-    @property
-    def thoughts(self) -> str:
-        """The reasoning so far, up to `KEPT_REASONING` characters."""
-        return "".join(self._thoughts)[:KEPT_REASONING]
+    def new_thoughts(self) -> str:
+        """The reasoning that has come since this was called last, as far as it is kept."""
+        new, self._told = self._thoughts[self._told :], len(self._thoughts)
+        return "".join(new)
 
     @property
     def spoken(self) -> bool:
@@ -167,9 +168,9 @@ class ChatStream:
         return self._add(piece)
 
     def _check_error(self, found: Any, piece: Piece) -> None:
-        if isinstance(found, dict) and (found.get("error") or "choices" not in found):
-            if (told := read_error(found)) is not None:
-                raise refused(self._wire.host, 500, self._wire.hiding(told[0]), told[1])
+        failed = isinstance(found, dict) and (found.get("error") or "choices" not in found)
+        if failed and (told := read_error(found)) is not None:
+            raise refused(self._wire.host, 500, self._wire.hiding(told[0]), told[1])
         if piece.finish in FAILED:
             raise refused(self._wire.host, 500, "it ended the answer with an error and did not say which", "")
 
@@ -186,7 +187,9 @@ class ChatStream:
             self._thoughts.append(thought)
         self.reasoning += len(thought)
         if self.reasoning > MAX_REASONING and not self.spoken:
-            raise Incompatible(f"{self._wire.host} reasoned for {self.reasoning:,} characters without a word of an answer")
+            raise Incompatible(
+                f"{self._wire.host} reasoned for {self.reasoning:,} characters without a word of an answer"
+            )
 
     def _bounded(self, text: str) -> str:
         text = text[: MAX_TEXT - self._characters + 1]

@@ -28,8 +28,8 @@ VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 MAX_LIST_BYTES = 16 << 20
 """Of a list of models: a service that resells hundreds tells a page of each."""
 IDLE_SECONDS = 4.0
-"""After which a connection is not used again. Many servers close theirs after 5 s, and a request that goes out just then
-is lost: it cannot be sent again, since nobody knows whether the server has begun to answer."""
+"""After which a connection is not used again. Many servers close theirs after 5 s, and a request that goes out just
+then is lost: it cannot be sent again, since nobody knows whether the server has begun to answer."""
 CONNECT_SECONDS = 10.0
 """To connect, where the remote says nothing: the first words may take far longer."""
 
@@ -94,8 +94,9 @@ class CompletionsClient:
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
         """What can be asked, at least one.
 
-        `wanted`: a model that the person has named. It counts as listed where the server lists nothing that can be read,
-        or loads what it does not list: then only the answer can tell. Raises `LinkDown`, `Refused`, `Incompatible`.
+        `wanted`: a model that the person has named. It counts as listed where the server lists nothing that can be
+        read, or loads what it does not list: then only the answer can tell. Raises `LinkDown`, `Refused`,
+        `Incompatible`.
         """
         try:
             async with self._wire.within(timeout):
@@ -110,9 +111,9 @@ class CompletionsClient:
         if listing is None and wanted is None:
             raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
         listing = listing or Listing(())
-        if wanted is not None and named(listing.models, wanted) is None:
-            if listing.loads_others or not listing.models:
-                return (Model(id=wanted), *listing.models)
+        unlisted = wanted is not None and named(listing.models, wanted) is None
+        if wanted is not None and unlisted and (listing.loads_others or not listing.models):
+            return (Model(id=wanted), *listing.models)
         if not listing.models:
             raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
         return listing.models
@@ -191,7 +192,7 @@ class CompletionsClient:
         if answer.encoding:
             await answer.aclose()
             raise Incompatible(
-                f"{self._wire.host} packs its answers ({answer.encoding}) though it was asked not to; turn that off there"
+                f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
             )
         return answer
 

@@ -19,11 +19,13 @@ class ThinkTags:
         """Text that may be the beginning of a tag."""
         self._closing: str | None = ""
         """The tag that ends the reasoning; empty: none has begun; None: only the answer's text follows."""
+        self._gap = False
+        """The reasoning has just ended, and what separates it from the answer is left out."""
 
     def feed(self, piece: str) -> tuple[str, str]:
         """Reasoning and text that are certain by now."""
         if self._closing is None:
-            return "", piece
+            return "", self._after(piece)
         held, self._held = self._held + piece, ""
         if not self._closing:
             return self._begin(held)
@@ -50,8 +52,14 @@ class ThinkTags:
         assert self._closing
         reasoning, tag, text = held.partition(self._closing)
         if tag:
-            self._closing = None
-            return reasoning, text.lstrip("\n")
+            self._closing, self._gap = None, True
+            return reasoning, self._after(text)
         keep = next((size for size in range(len(self._closing) - 1, 0, -1) if held.endswith(self._closing[:size])), 0)
         self._held = held[len(held) - keep :]
         return held[: len(held) - keep], ""
+
+    def _after(self, text: str) -> str:
+        if self._gap:
+            text = text.lstrip()
+            self._gap = not text
+        return text

@@ -61,7 +61,7 @@ class TransportOptions:
 
 
 def probe(connection: socket.socket) -> None:
-    """Have the system notice a dead line under a silent connection: a server may think for minutes, a dead one for ever.
+    """Have the system notice a dead line under a silent connection: a server may think for minutes.
 
     Half a minute after the last sign of life the connection breaks.
     """
