@@ -138,6 +138,13 @@ def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
 
     Raises `DrafterMissing` or `DrafterCorrupt`.
     """
+    try:
+        return _read_config(folder, verify)
+    except OSError as error:
+        raise DrafterCorrupt(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
+
+
+def _read_config(folder: Path, verify: tuple[str, ...]) -> DrafterConfig:
     path = folder / CONFIG
     if not path.is_file():
         raise DrafterMissing(f"No drafter in {folder}: {CONFIG} is missing. Check the path, or reinstall outrider.")

@@ -55,6 +55,10 @@ class RowStore(Protocol):
         """The first `slots` rows, to be used before the next write, or a copy of those listed."""
         ...
 
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be after a write up to `rows`."""
+        ...
+
 
 class DraftStep(Protocol):
     """What drafting needs of a runtime; safe to share between threads."""
@@ -219,6 +223,11 @@ class Slab:
         """Contiguous copies of the first `slots` rows, or of those listed."""
         chosen = slice(slots) if isinstance(slots, int) else slots
         return np.ascontiguousarray(self.keys[:, chosen]), np.ascontiguousarray(self.values[:, chosen])
+
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be after a write up to `rows`."""
+        held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
+        return held if rows <= capacity else held // capacity * 2 * rows
 
     def _reserve(self, rows: int) -> None:
         heads, capacity, size = self.keys.shape
