@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from remote.chat_stream import ChatStream
-from remote.errors import Broken, Incompatible, Refused, Stranger
+from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
 from remote.listing import Listing, named, read_listing
 from remote.openai import EVENTS, JSON, ChatRequest, Message, Model, StreamOptions
@@ -203,4 +203,6 @@ class CompletionsClient:
 
 def _lists_nothing(error: Refused | Stranger) -> bool:
     """Whether this says that a server has no list of models, rather than that something is wrong."""
-    return error.code == "not_found" if isinstance(error, Refused) else error.status in (404, 405, 501)
+    if isinstance(error, Refused):  # `transformers serve` fails at its list where nothing was ever downloaded.
+        return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
+    return error.status in (404, 405, 500, 501)
