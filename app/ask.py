@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -30,12 +29,11 @@ from app.events import (
 from app.log import note
 from app.opening import open_assistant
 from app.prompts import Prompt
+from app.sanitise import escape_json
 from storage import Store
 
 TITLE_LENGTH = 60
 say = complain
-CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""DEL, C1 and what turns the reading direction, as `app/sanitise.py` drops them."""
 
 
 @dataclass(frozen=True)
@@ -245,5 +243,4 @@ def _exit_code(answered: Answered) -> int:
 
 def _print_json(value: dict[str, Any]) -> None:
     """Whatever the text holds, as JSON may: a terminal obeys some characters that JSON lets pass."""
-    text = json.dumps(value, ensure_ascii=False)
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

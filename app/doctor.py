@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from app import checkups
+from app import checkups, leftovers
 from app.checkups import Finding
 from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.connection import Source, SourceFailed, chosen
@@ -103,6 +103,7 @@ def _local(folders: Folders, settings: Settings) -> Iterator[Finding]:
     yield from checkups.remotes(folders)
     yield from checkups.proxies(settings.remote if is_address(settings.remote or "") else None)
     yield from checkups.port()
+    yield from leftovers.reports(os.environ, Path.home())
 
 
 def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:

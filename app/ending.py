@@ -30,12 +30,18 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
 
     folders = Folders.locate()
     given = {name: value for name, value in options.items() if value is not None}
-    settings = load_settings(folders).replaced(given, "the command line")
+    loaded = load_settings(folders)
+    settings = loaded.replaced(given, "the command line")
     if "token" in given and not is_address(settings.remote or ""):
         raise ConfigError(
             "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
         )
-    open_log(folders.log, settings.log, [settings.token or ""])
+    open_log(folders.log, settings.log, [loaded.token or "", settings.token or ""])
+    if loaded.token and settings.token is None and is_address(settings.remote or "") and not loaded.remote:
+        complain(
+            "The token of OUTRIDER_TOKEN or config.toml is not sent: it belongs to an address in OUTRIDER_REMOTE or "
+            "config.toml, and there is none. Set one, or give --token-file."
+        )
     return settings, folders
 
 

@@ -78,9 +78,10 @@ async def check(subject: Subject, settings: Settings, environment: Mapping[str, 
     async with contextlib.AsyncExitStack() as stack:
         try:
             token = await beside(subject.token)
-            if subject.place is not None:
-                kept = f"from {subject.place}" if token else f"none: {subject.place}"
-                yield Found("ok", "token", kept)
+            if token and subject.place is not None:
+                yield Found("ok", "token", f"from {subject.place}")
+            elif (variable := remote.token_variable) is not None:
+                yield Found("warning", "token", f"none: {variable} is not set; export it with the token in it")
             options = options_of(remote)
             verifier = await stack.enter_async_context(VerifierClient(remote.url, token, options=options))
             chat = None

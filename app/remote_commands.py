@@ -78,7 +78,7 @@ def add(
     replace: Annotated[bool, typer.Option("--replace", help="In place of the one of that name.")] = False,
 ) -> None:
     """Add one. Its token is asked for, if there is a terminal to ask on; no token: just enter."""
-    from app.remotes import VARIABLE, Remote, name_problem
+    from app.remotes import Remote, name_problem
 
     if token_stdin and token_env:
         fail("Give --token-stdin or --token-env, not both.", USAGE)
@@ -101,7 +101,7 @@ def add(
             read_timeout=read_timeout,
             first_words_timeout=first_words_timeout,
             token=before.token if before is not None and token_env is None else "environment",
-            token_variable=token_env or VARIABLE,
+            token_variable=token_env,
         )
     )
     token = None if token_env else _token(name, token_stdin)

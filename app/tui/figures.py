@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.dimmed_text import DimmedText
 from app.events import Done, Event, Paced, Started, Stats
 
 SHOWN_ROUND_TRIPS = 60
@@ -52,6 +53,7 @@ class Totals:
     bytes_up: int = 0
     bytes_down: int = 0
     acceptance: Acceptance = field(default_factory=Acceptance)
+    dimmed: DimmedText = field(default_factory=DimmedText)
 
     def add(self, stats: Stats, before: Stats) -> None:
         """What an answer's own totals have grown by since `before`."""
@@ -93,7 +95,9 @@ class Figures:
             self.answer = Totals(answers=1)
             self.stats = Stats()
             self.session.answers += 1
-        elif isinstance(event, Stats):
+        for totals in (self.answer, self.session):
+            totals.dimmed.apply(event)
+        if isinstance(event, Stats):
             self._count(event)
         elif isinstance(event, Done):
             self._count(event.stats)

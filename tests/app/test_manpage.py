@@ -60,7 +60,7 @@ def test_it_is_typeset_without_a_warning() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     shown = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", ran.stdout)
     assert ran.stderr == "" and "EXIT STATUS" in shown and "outrider doctor" in shown
-    assert 'outrider ask "how do I unpack a tar archive"' in shown
+    assert 'outrider ask "list files by size"' in shown
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")

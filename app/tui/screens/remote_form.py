@@ -15,11 +15,10 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
-from app.config import ConfigError
+from app.config import ConfigError, same_server
 from app.remote_desk import Desk
 from app.remotes import Kind, Remote, checked, field_problem, typed
 from app.sanitise import sanitise
-from app.secrets import same_server
 from app.tui.keys import hint
 
 
@@ -44,7 +43,7 @@ REST = (
     Field("proxy", "Proxy", "http://host:port; else as the environment says"),
     Field("connect_timeout", "Connect in", "seconds"),
     Field("read_timeout", "Answer in", "seconds; else by the line's round trips"),
-    Field("token_variable", "Token from", "OUTRIDER_TOKEN, where none is kept"),
+    Field("token_variable", "Token from", "a variable, where none is kept"),
 )
 KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "OpenAI-compatible"}
 
