@@ -104,7 +104,7 @@ async def test_orders_in_the_names_of_models_are_told_as_they_are() -> None:
 # ---- a small fuzzer --------------------------------------------------------------------------------------------------
 
 KEYS = ("choices", "delta", "message", "content", "reasoning", "reasoning_content", "index", "finish_reason", "usage",
-        "prompt_tokens", "completion_tokens", "error", "code", "type", "text", "detail", "object", "refusal")  # fmt: skip
+        "prompt_tokens", "completion_tokens", "error", "code", "type", "text", "detail", "refusal")  # fmt: skip
 SEEDS = 300
 
 
