@@ -13,7 +13,7 @@ import pytest
 from remote import ChatStream, CompletionsClient, RemoteError, VerifierClient, detect
 from remote.chat_stream import MAX_TEXT
 from remote.protocol import Sampling
-from tests.remote.hostile.peers import JSON, STREAMS, head, hostile, said, whole
+from tests.remote.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole
 
 LIMITS = {"deadline": 1.0, "silence": 1.0, "patience": 1.0}
 PATIENCE = 60.0
