@@ -193,8 +193,9 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
         await pilot.press("b", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["b"])
         hold.set()
-        await wait_until(pilot, lambda: app.answers == ["one"])
-        assert app.waiting == ["b"] and app.prompt.text == ""
+        await wait_until(pilot, lambda: app.answers == ["one"] and not app.prompt.answering)
+        await wait_until(pilot, lambda: app.waiting == ["b"] and app.prompt.text == "")
+        assert [queued.text for queued in store.queued()] == ["b"]
 
 
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
