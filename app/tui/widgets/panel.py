@@ -65,8 +65,12 @@ def lines(figures: Figures, mode: ModeChanged | None, down_since: str | None = N
         shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
     shown.append(_columns("", "answer", "session", HEAD))
+    hidden = _hidden(session)
     for name, one, all_of_them in zip(ROWS, _cells(answer), _cells(session)):
-        shown.append(_columns(name, one, all_of_them))
+        if name not in hidden:
+            shown.append(_columns(name, one, all_of_them))
+    if hidden is VERIFYING:
+        return shown
     shown += [Content(""), _columns("Accepted by depth", "answer", "session", HEAD)]
     return shown + _depths(answer.acceptance, session.acceptance)
 
@@ -77,11 +81,22 @@ ROWS = (
     "verified",
     "drafted only",
     "dimmed, taken back",
+    "streamed",
     "rounds",
     "passes saved",
     "sent",
     "received",
 )
+VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken back", "rounds", "passes saved")
+"""Rows that say nothing where a server verifies nothing."""
+STREAMED = ("streamed",)
+
+
+def _hidden(session: Totals) -> tuple[str, ...]:
+    """The rows that say nothing of this session's answers."""
+    if not session.streamed:
+        return STREAMED
+    return () if session.rounds or session.drafted else VERIFYING
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
@@ -92,6 +107,7 @@ def _cells(totals: Totals) -> tuple[str, ...]:
         str(totals.verified),
         str(totals.drafted),
         _known(totals.dimmed.share, ".1%"),
+        str(totals.streamed),
         str(totals.rounds),
         _known(totals.passes_saved, "d"),
         bytes_text(totals.bytes_up),

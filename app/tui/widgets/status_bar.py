@@ -23,7 +23,7 @@ WIDE = 90
 """Columns from which the context meter shows both of its numbers."""
 PADDING = 6
 """Columns between and around its parts."""
-LEAST = (" verified", "rtt  ms", "τ ")
+LEAST = (" verified", " tokens", "rtt  ms", "τ ")
 """Figures that a narrow bar goes without, first to last."""
 NEAR, FULL = 0.8, 0.95
 """Shares of the context from which the meter warns."""
@@ -86,7 +86,11 @@ def figures(stats: Stats, room: int) -> Content:
         parts.append(("τ ", f"{stats.tau:.2f}", ""))
     if stats.tokens_per_second:
         parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
-    parts.append(("", f"{stats.verified}", " verified"))
+    if stats.streamed is not None:  # By a server that verifies nothing.
+        about = "" if stats.counted else "~"
+        parts.append(("", f"{about}{stats.streamed}", " tokens"))
+    if stats.streamed is None or stats.verified:
+        parts.append(("", f"{stats.verified}", " verified"))
     if stats.drafted:
         parts.append(("", f"{stats.drafted}", " drafted"))
     spans = {name + unit: Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts}
