@@ -117,7 +117,7 @@ class Outbox:
                 return
             if message is None:
                 return
-            events = self._assistant.answer(message)
+            events = self._assistant.answer(message, waits=True)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield event

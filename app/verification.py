@@ -15,6 +15,15 @@ def unverified(answer: Message) -> bool:
     return answer.role == "assistant" and (not all(answer.provenance) or answer.status != "done")
 
 
+def nothing_to_verify(answer: Message) -> str:
+    """Why an answer is not verified, in a sentence for whoever wants it verified."""
+    if answer.tokens:
+        return "Every token of that answer is verified already."
+    if answer.stats.get("streamed") is not None:
+        return "That answer was streamed by a server that verifies nothing, so none of it was drafted here."
+    return "That answer was not drafted here, so there is nothing to verify."
+
+
 def verified_length(answer: Message) -> int:
     """Its tokens before the first that nobody verified."""
     return sum(takewhile(bool, answer.provenance))

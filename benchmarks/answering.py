@@ -228,7 +228,7 @@ class Lines(AsyncExitStack):
             return PlainCell(emulator, client, drafters.own.text, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
-        settings = Settings(max_tokens=max_tokens, seed=0).replaced({**mode.settings}, mode.name)
+        settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
         assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 

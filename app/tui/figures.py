@@ -47,6 +47,8 @@ class Totals:
     rounds: int = 0
     verified: int = 0
     drafted: int = 0
+    streamed: int = 0
+    """Tokens of servers that verify nothing."""
     seconds: float = 0.0
     bytes_up: int = 0
     bytes_down: int = 0
@@ -58,6 +60,7 @@ class Totals:
         self.rounds += stats.rounds - before.rounds
         self.verified += stats.verified - before.verified
         self.drafted += stats.drafted - before.drafted
+        self.streamed += (stats.streamed or 0) - (before.streamed or 0)
         self.seconds += stats.seconds - before.seconds
         self.bytes_up += stats.bytes_up - before.bytes_up
         self.bytes_down += stats.bytes_down - before.bytes_down
@@ -68,7 +71,7 @@ class Totals:
 
     @property
     def tokens_per_second(self) -> float | None:
-        return (self.verified + self.drafted) / self.seconds if self.seconds else None
+        return (self.verified + self.drafted + self.streamed) / self.seconds if self.seconds else None
 
     @property
     def passes_saved(self) -> int | None:

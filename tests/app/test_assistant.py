@@ -321,7 +321,8 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
 
 
 async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -> None:
-    async with assistant(drafter, database, "http://127.0.0.1:9") as opened:
+    settings = Settings(offline="drafter", max_tokens=40)
+    async with assistant(drafter, database, "http://127.0.0.1:9", settings=settings) as opened:
         heard = await ask(opened, "list files")
         assert [mode for mode in heard.modes if mode != "warming"] == ["offline"]
         assert heard.done is not None and not any(heard.done.provenance)
