@@ -10,8 +10,16 @@ import typer
 from app import completing
 from app.command import USAGE, fail, settings_with
 
-Format = Annotated[
-    Literal["md", "json", "html"] | None,
+Format = Literal["md", "json", "html"]
+ENDINGS: dict[str, Format] = {
+    ".md": "md",
+    ".markdown": "md",
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+}
+ChosenFormat = Annotated[
+    Format | None,
     typer.Option("--format", help="json loses nothing and can be imported again. Default: as FILE ends, else md."),
 ]
 
@@ -26,7 +34,7 @@ def export(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation.")] = False,
-    format: Format = None,
+    format: ChosenFormat = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="In a folder: under a new name. Default: stdout."),
@@ -39,6 +47,7 @@ def export(
     out = None if out == Path("-") else out
     if everything and conversations:
         fail("Name conversations or give --all, not both.", USAGE)
+    format = _format_for(out, format)
     settings, folders = settings_with()
     from app.archive.moving import export_to
 
@@ -48,7 +57,7 @@ def export(
             conversations or [],
             settings,
             folders,
-            format=format or _format_of(out),
+            format=format,
             everything=everything,
             branches=branches,
         )
@@ -68,10 +77,15 @@ def import_(
     raise typer.Exit(import_from(files, folders, again=again))
 
 
-def _format_of(path: Path | None) -> Literal["md", "json", "html"]:
-    match "" if path is None else path.suffix.lower():
-        case ".json":
-            return "json"
-        case ".html" | ".htm":
-            return "html"
-    return "md"
+def _format_for(path: Path | None, chosen: Format | None) -> Format:
+    """What is written to `path`. A name must not promise another format than the one that is in the file."""
+    ending = "" if path is None or path.is_dir() else path.suffix.lower()
+    if ending in ("", "."):  # Python 3.14 has "." for a name that ends in a dot.
+        return chosen or "md"
+    known = ENDINGS.get(ending)
+    if known is None and chosen is None:
+        can = "an export ends in .md, .json or .html"
+        fail(f"Nothing can be written as {ending}: {can}. Or say with --format what {path} is to hold.", USAGE)
+    if chosen is not None and known not in (None, chosen):
+        fail(f"--format {chosen} does not go into {path}: leave out --format, or choose another name.", USAGE)
+    return chosen or known or "md"

@@ -15,7 +15,7 @@ from typing import Self
 from app import task as tasks
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.context import Context, context_of
+from app.context import Context, context_of, context_told
 from app.conversations import Conversations
 from app.drafting import Drafting
 from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
@@ -27,7 +27,7 @@ from app.sanitise import sanitise
 from app.seen import Seen
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
-from app.verification import judge, unverified
+from app.verification import judge, nothing_to_verify, unverified
 from app.waits import first_of
 from app.writing import NoAnswer, Writing
 from drafter.config import DrafterError
@@ -39,6 +39,8 @@ CONTEXT_TOKENS = 8192
 """What the drafter alone reads at most: its attention is computed over every earlier token."""
 
 EDGE_PATIENCE_SECONDS = 15.0
+NEVER_AGAIN = ("too_long", "refused", "broken")
+"""Codes of failures after which a question leaves the queue: it would fail again, or be paid for twice."""
 
 
 class Assistant:
@@ -183,15 +185,19 @@ class Assistant:
             host = self._connection.verifier.client.host
             raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
         if not unverified(drafted):
-            raise NoAnswer("Every token of that answer is verified already.", "internal")
+            raise NoAnswer(nothing_to_verify(drafted), "internal")
         return drafted
 
-    def context(self, conversation_id: str) -> Context:
+    def context(self, conversation_id: str) -> Context | None:
         """How much of what can be read the shown branch takes, without an answer that is being written.
+
+        None where an OpenAI-compatible server does not say.
 
         Any thread may ask. Raises `StorageError`.
         """
         verifier = None if self._connection is None else self._connection.verifier
+        if isinstance(verifier, Endpoint):
+            return context_told(self.store, conversation_id, verifier.model.max_model_len)
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS))
 
@@ -323,7 +329,7 @@ class Assistant:
             if status == "done" and verified and begun is not None:
                 judged = judge(begun, reply.answer.tokens, reply.answer.text)
         except NoAnswer as error:
-            status, last, never = "failed", error.event, error.event.code == "too_long"
+            status, last, never = "failed", error.event, error.event.code in NEVER_AGAIN
             waits = error.passing and task.waits
         except (DrafterError, StorageError) as error:
             status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
@@ -346,18 +352,19 @@ class Assistant:
         return thread, conversation_tokens(self._drafter.text, thread)
 
     def _new_reply(self, conversation_id: str, thread: list[Message], tokens: list[int], task: Task) -> Reply:
-        """Raises `NoAnswer`."""
         begun = task.begin(self._drafter.text)
         length = len(tokens) + (len(begun.tokens) if task.does == "resumes" else 0)
+        unreadable = None
         if length > CONTEXT_TOKENS:
             message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
-            raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
+            unreadable = NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
         drafting, line = self._conversations.enter(conversation_id)
         writing = Writing(
             tokens,
             messages=conversation_messages(thread),
             text=self._drafter.text,
-            settings=self._settings.replaced({"max_tokens": task.most}, "the answer"),
+            settings=self._settings,
+            most=task.most,
             sampling=task.sampling,
             drafting=drafting,
             line=line,
@@ -365,4 +372,5 @@ class Assistant:
             begun=begun,
             clock=self._clock,
         )
+        writing.unreadable = unreadable
         return Reply(writing, self._connection, alone=task.does != "verifies", early=self._early)

@@ -124,12 +124,16 @@ def remotes(folders: Folders) -> Iterator[Finding]:
         yield Finding("warning", "remotes", text)
     for name, remote in known:
         try:
-            known.token(name)
+            token = known.token(name)
         except ConfigError as error:
             yield Finding("warning", "remotes", f"{name}: {error}")
         else:
             used = ", used where nothing else is said" if known.used == name else ""
-            where = f"token from {known.token_place(remote)}"
+            if token is None and remote.token_variable is not None:
+                text = f"{name}: {remote.token_variable}, which holds its token, is not set; export it{used}"
+                yield Finding("warning", "remotes", text)
+                continue
+            where = "no token" if token is None else f"token from {known.token_place(remote)}"
             yield Finding("ok", "remotes", f"{name}: {remote.url}, {where}{used}")
 
 
@@ -176,11 +180,14 @@ def _unwritable(path: Path) -> str | None:
 
 def _nearest(path: Path) -> Path:
     """The folder itself or where it would be made; what is in its way, where something is."""
-    return next((one for one in (path, *path.parents) if one.exists() or one.is_symlink()), path)
+    return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
 def _backups(path: Path) -> str:
-    found = sorted((one for one in path.parent.glob(f"{path.name}.before-*")), key=lambda one: one.stat().st_mtime)
+    try:
+        found = sorted((one for one in path.parent.glob(f"{path.name}.before-*")), key=lambda one: one.stat().st_mtime)
+    except OSError:
+        return ""
     return f" There is a backup: {found[-1]}" if found else ""
 
 

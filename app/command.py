@@ -49,9 +49,7 @@ def _token_in(file: str) -> str:
 
 Token = Annotated[
     str | None,
-    typer.Option(
-        "--token-file", metavar="FILE", parser=_token_in, help="Bearer token for a --remote URL. Or OUTRIDER_TOKEN."
-    ),
+    typer.Option("--token-file", metavar="FILE", parser=_token_in, help="Bearer token of the address that is used."),
 ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -34,6 +35,8 @@ CHOICES = {
     "drafter_runtime": DrafterRuntime,
     "log": LogLevel,
 }
+LONGEST = 512
+"""Tokens of an answer, where nothing else is said."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -60,17 +63,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     remote_model: str | None = None
     """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
     token: str | None = None
-    """Bearer token for `remote`, where that is an address."""
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    """0: always the likeliest token."""
+    """Bearer token of `remote`, where that is an address. Another `remote` drops it, unless it is the same server."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
+    """0: always the likeliest token. 2 at most, as other programs have it: above it answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Sample among so many likeliest tokens; 0: all."""
     top_p: Probability = 1.0
     """Sample among the likeliest tokens that hold this probability."""
     seed: int | None = None
     """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
-    max_tokens: Count = 512
-    """Longest answer, in tokens."""
+    max_tokens: Count | None = None
+    """Longest answer, in tokens. None: 512 of a verifier and the drafter; of an OpenAI-compatible server as many as it
+    gives."""
+    first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
+    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line is
+    alive: a model may have to be loaded, read a long conversation, or reason."""
     pace: PaceRule = "measured"
     """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
     no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels and 60 nodes. fixed: of that
@@ -102,8 +109,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: LogLevel = "info"
     """How much is logged. debug: also what errors say, which may quote a conversation."""
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of an answer by a verifier or the drafter."""
+        return LONGEST if self.max_tokens is None else self.max_tokens
+
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
-        """These settings with `changes`, checked. Raises `ConfigError`, which names `source`."""
+        """These settings with `changes`, checked. Raises `ConfigError`, which names `source`.
+
+        A remote that comes without a token gets none that was given for another server.
+        """
+        if "remote" in changes and "token" not in changes and not same_server(self.remote, changes["remote"]):
+            changes = {**changes, "token": None}
         try:
             return msgspec.convert({**msgspec.structs.asdict(self), **changes}, Settings, strict=False)
         except msgspec.ValidationError as error:
@@ -113,6 +130,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def is_address(remote: str) -> bool:
     """Else it is a name."""
     return remote.startswith(("http://", "https://"))
+
+
+def same_server(url: object, other: object) -> bool:
+    """Whether a token for one address may go to the other: scheme, host and port are the same."""
+    if not (isinstance(url, str) and isinstance(other, str) and is_address(url) and is_address(other)):
+        return False
+    try:
+        return origin(url) == origin(other)
+    except ValueError:  # No port is written so.
+        return False
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port, as a browser has it. Raises `ValueError` for a port that is none."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{parts.hostname}:{port}"
 
 
 @dataclass(frozen=True)
@@ -153,18 +187,23 @@ class Folders:
 
 
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Defaults, then the file, then the environment. Raises `ConfigError` for what any of them gets wrong."""
+    """Defaults, then the file, then the environment, in which an empty variable is one that is not set.
+
+    Raises `ConfigError` for what any of them gets wrong.
+    """
     settings = Settings()
-    if (path := folders.settings).exists():
-        try:
-            settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+    path = folders.settings
+    try:
+        settings = settings.replaced(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
     for name in Settings.__struct_fields__:
         variable = PREFIX + name.upper()
-        if (value := environment.get(variable)) is not None:
+        if value := environment.get(variable):
             settings = settings.replaced({name: value}, variable)
     return settings
 

@@ -36,6 +36,7 @@ from remote import (
     detect,
 )
 from remote.errors import quoted
+from remote.listing import named
 from remote.openai import Model
 from remote.protocol import Card
 from remote.timing import CLOCK, Clock
@@ -106,7 +107,7 @@ class Fixed:
     def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
         self._client = VerifierClient(url, token, clock=clock)
-        self.chat: CompletionsClient = CompletionsClient(url, token)
+        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
         self.model = model
 
     async def client(self) -> VerifierClient:
@@ -305,8 +306,9 @@ class Connection:
     async def _connect(self) -> Peer:
         client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
+        kind, model = self._source.kind, self._source.model
         try:
-            found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=self._source.kind)
+            found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=kind, model=model)
         except Incompatible:
             await self._note(None)
             raise
@@ -360,8 +362,7 @@ def _remembered(source: Source, seen: Seen | None, memory: bytes | None) -> bool
 
 def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
     """The model of that name, or the first. Raises `Incompatible`."""
-    for model in models:
-        if name in (None, model.id):
-            return model
+    if (model := named(models, name)) is not None:
+        return model
     listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
     raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))

@@ -147,7 +147,7 @@ class Edge:
     def _look_ahead(self) -> None:
         """A round goes up: draft for what it may bring."""
         writing, cost = self._writing, self._connection.costs.cost
-        left = writing.settings.max_tokens - writing.answer.verified
+        left = writing.most - writing.answer.verified
 
         def pace(new: int) -> Pace:
             return self._pace(left - new, cost)

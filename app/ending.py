@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from app.config import Folders, Settings
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+GO_ON = 'the key g on the answer, in the chat; or outrider ask -c "go on"'
+"""How a person goes on with an answer that is not whole."""
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What the system says where output goes to a file that takes no more."""
 
@@ -28,12 +30,18 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
 
     folders = Folders.locate()
     given = {name: value for name, value in options.items() if value is not None}
-    settings = load_settings(folders).replaced(given, "the command line")
+    loaded = load_settings(folders)
+    settings = loaded.replaced(given, "the command line")
     if "token" in given and not is_address(settings.remote or ""):
         raise ConfigError(
             "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
         )
-    open_log(folders.log, settings.log, [settings.token or ""])
+    open_log(folders.log, settings.log, [loaded.token or "", settings.token or ""])
+    if loaded.token and settings.token is None and is_address(settings.remote or "") and not loaded.remote:
+        complain(
+            "The token of OUTRIDER_TOKEN or config.toml is not sent: it belongs to an address in OUTRIDER_REMOTE or "
+            "config.toml, and there is none. Set one, or give --token-file."
+        )
     return settings, folders
 
 

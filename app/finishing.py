@@ -29,7 +29,8 @@ def outcome(reply: Reply) -> tuple[FinalStatus, Done]:
     assert reply.reason is not None
     stopped = reply.reason == "stopped"
     tokens, provenance = tuple(reply.answer.tokens), tuple(reply.answer.provenance)
-    return "stopped" if stopped else "done", Done(stopped, reply.reason, tokens, provenance, reply.stats)
+    done = Done(stopped, reply.reason, tokens, provenance, reply.stats, reply.cut)
+    return "stopped" if stopped else "done", done
 
 
 async def finish(
@@ -53,7 +54,7 @@ async def finish(
     stats = task.about
     answer = task.begin(text) if reply is None else reply.answer
     if reply is not None:
-        stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason}
+        stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason, **reply.told}
     if judged is not None:
         stats |= {"kept": judged.kept, "of": judged.of}
     tries = SAVE_TRIES

@@ -69,4 +69,5 @@ def options_of(remote: Remote) -> TransportOptions:
         proxy=remote.proxy,
         connect_seconds=remote.connect_timeout,
         read_seconds=remote.read_timeout,
+        first_words_seconds=remote.first_words_timeout,
     )

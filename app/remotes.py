@@ -17,16 +17,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import ConfigError, Folders, Url
+from app.config import ConfigError, Folders, Url, same_server
 from app.private import one_at_a_time, write_private
-from app.secrets import Tokens, same_server
+from app.secrets import Tokens
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 BUNDLED = "bundled"
 """Names the verifier that is started on this device; no remote may be called so."""
 FILES = ("ca", "cert", "key")
 HEADER = "# Written by Outrider: `outrider remote`, or the screen of remotes. Comments are not kept.\n"
-VARIABLE = "OUTRIDER_TOKEN"
 
 Kind = Literal["auto", "verifier", "openai"]
 TokenPlace = Literal["keyring", "file", "environment"]
@@ -56,10 +55,12 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Longest time to connect; None: 3 seconds with the greeting."""
     read_timeout: Seconds | None = None
     """Silence after which an answer is given up; None: what the line's round trips make likely."""
+    first_words_timeout: Seconds | None = None
+    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
     token: TokenPlace = "environment"
     """Where its token is."""
-    token_variable: Variable = VARIABLE
-    """Which variable holds it, where that is the environment."""
+    token_variable: Variable | None = None
+    """Which variable holds it, where that is the environment; None: it has no token."""
 
 
 _Known = tuple[dict[str, Remote], str | None]
@@ -168,7 +169,7 @@ class Remotes:
         """None: it has none. Raises `ConfigError` where it cannot be had. May wait for a keyring to be unlocked."""
         remote = self.get(name)
         if remote.token == "environment":
-            return environment.get(remote.token_variable) or None
+            return environment.get(remote.token_variable or "") or None
         return self.tokens.find(name, remote.url, remote.token)
 
     def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
@@ -177,6 +178,8 @@ class Remotes:
             return "keyring"
         if remote.token == "file":
             return f"{self.tokens.file}" + (" (others can read it: chmod 600)" if self.tokens.exposed else "")
+        if remote.token_variable is None:
+            return "none"
         return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
 
     def _change(self, change: Callable[[dict[str, Remote], str | None], _Known]) -> None:

@@ -12,9 +12,10 @@ from collections.abc import AsyncGenerator
 from app.answer import Answer
 from app.connection import Connection, Endpoint, Peer, SourceFailed, Verifier, hopeless
 from app.edge import Edge
-from app.endpoint import Diverged, Telling
+from app.endpoint import Telling
 from app.events import ModeChanged, Stats, Verified
 from app.hosted import Hosted
+from app.sanitise import sanitise
 from app.writing import Code, NoAnswer, Reason, Step, Writing
 from drafter.search import Pace
 from remote import Broken, Incompatible, Refused, RemoteError
@@ -26,10 +27,7 @@ FRUITLESS_SECONDS = 60.0
 """Since the last token came: then a server that is there, and fails each time, is given up."""
 INCOMPATIBLE_TRIES = 2
 """In a row, after which what does not follow from what was asked is no accident."""
-FIRST_WORDS_SECONDS = 5.0
-"""What a server that is not ours may take to begin, and"""
-GAP_SECONDS = 2.0
-"""between two pieces of text: other people's requests stand before this one."""
+MAX_LINE = 200
 EARLY_TOKENS = 32
 """At most, that the drafter writes while the verifier starts: no more than one round then judges."""
 SURE = 0.7
@@ -62,8 +60,6 @@ class Reply:
         """Since then."""
         self._asked_again = False
         """The last stream broke, and nothing has come since."""
-        self._strayed: Endpoint | None = None
-        """What it says now cannot be joined to this answer."""
 
     @property
     def answer(self) -> Answer:
@@ -73,6 +69,29 @@ class Reply:
     def reason(self) -> Reason | None:
         """Why it ended; None before."""
         return self._writing.reason
+
+    @property
+    def cut(self) -> str:
+        """What ended the answer before the model did; empty where it is whole, or was stopped."""
+        writing = self._writing
+        if writing.cut_by or writing.reason != "length":
+            return kept_line(writing.cut_by)
+        if len(self.answer.tokens) >= writing.most:
+            return f"cut at {writing.most:,} tokens (max_tokens)"
+        return "the conversation is as long as can be read"
+
+    @property
+    def told(self) -> dict[str, str | int | None]:
+        """What is stored of an answer by an OpenAI-compatible server, beside the statistics; empty for any other."""
+        writing = self._writing
+        if writing.streamed is None:
+            return {}
+        told: dict[str, str | int | None] = {"model": kept_line(writing.model), "cut": self.cut or None}
+        if not writing.rounds:
+            told["tau"] = None
+        if writing.usage is not None:
+            told |= {"prompt_tokens": writing.usage.prompt_tokens, "completion_tokens": writing.usage.completion_tokens}
+        return told
 
     @property
     def stats(self) -> Stats:
@@ -126,18 +145,28 @@ class Reply:
         if self._connection is not None and (peer := self._peer) is not None:
             if isinstance(peer, Endpoint):
                 return self._told(self._connection, peer)
+            self._check_readable()
             return self._with_verifier(self._connection, peer)
-        return self._alone() if self._can_go_alone else None
+        if not self._can_go_alone:
+            return None
+        self._check_readable()
+        return self._alone()
+
+    def _check_readable(self) -> None:
+        """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""
+        if self._writing.unreadable is not None:
+            raise self._writing.unreadable
+        if self.answer.telling:
+            raise NoAnswer("Only a server like the one that began this answer can go on with it.", "incompatible")
 
     @property
     def _peer(self) -> Peer | None:
         """Who can be asked to go on with this answer."""
-        peer = None if self._connection is None else self._connection.verifier
-        return None if peer == self._strayed else peer
+        return None if self._connection is None else self._connection.verifier
 
     @property
     def _can_go_alone(self) -> bool:
-        if not self._alone_allowed or self.answer.beyond:
+        if not self._alone_allowed or self.answer.telling:
             return False
         connection = self._connection
         if connection is None:
@@ -200,45 +229,10 @@ class Reply:
 
     async def _told(self, connection: Connection, endpoint: Endpoint) -> AsyncGenerator[Step, None]:
         """Text by a server that is no verifier, until the answer is complete or the server is lost."""
-        writing, host = self._writing, endpoint.client.host
-        if writing.settings.mode == "edge":
-            advice = "which verifies no drafts. Choose --mode auto or hosted"
-            raise NoAnswer(f"{host} is an OpenAI-compatible server, {advice}.", "incompatible")
-        yield ModeChanged("hosted", connection.why)
-        await writing.drafting.quiet()
-        telling = Telling(endpoint, writing.messages, self.answer, writing.text, writing.settings.max_tokens)
-        first = connection.link.deadline(max(FIRST_WORDS_SECONDS, connection.server_seconds or 0.0))
-        begin = telling.begin(writing.sampling, first, connection.link.deadline(GAP_SECONDS))
-        try:
-            stream = await writing.unless_stopped(begin)
-            if stream is not None:
-                writing.traffic.append(stream)
-                connection.speaks(stream)
-            while writing.reason is None:
-                shown = None if stream is None else await writing.unless_stopped(telling.next())
-                if writing.stopping.is_set():
-                    writing.reason = "stopped"
-                elif shown is None:
-                    shown = telling.finish()
-                    writing.reason = "length" if stream is not None and stream.reason == "length" else "end"
-                elif telling.full:
-                    writing.reason = "length"
-                else:
-                    writing.end_at(self.answer.tokens[: self.answer.verified])
-                for step in shown or []:
-                    yield step
-                writing.rounds += 1
-                writing.count_first()
-                yield self.stats
-        except Diverged:
-            self._strayed = endpoint
-            if not self._can_go_alone:
-                message = f"The answer was cut off, and {host} gives another one now. Ask again to have that."
-                raise NoAnswer(message, "unavailable") from None
-        except RemoteError as error:
-            self._failed(connection, endpoint, error)
-        finally:
-            await telling.aclose()
+        telling = Telling(self._writing, connection, endpoint)
+        async with contextlib.aclosing(telling.steps()) as steps:
+            async for step in steps:
+                yield step
 
     async def _until_return(self) -> None:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
@@ -287,8 +281,6 @@ class Reply:
         """The drafter, until the answer is complete or a verifier is there."""
         writing, connection, drafting = self._writing, self._connection, self._writing.drafting
         why = "offline by choice" if connection is None else connection.why
-        if self._strayed is not None:
-            why = f"{self._strayed.client.host} gives another answer now; the drafter ends the one that was cut off"
         yield ModeChanged("offline", why)
         await drafting.quiet()
         await drafting.follow(writing.tokens)
@@ -306,6 +298,11 @@ class Reply:
                 if self._peer is not None:
                     break
         yield self.stats
+
+
+def kept_line(text: str) -> str:
+    """A name from a server as statistics may hold it, and exports: one line, and a short one."""
+    return " ".join(sanitise(text).split())[:MAX_LINE]
 
 
 def _sentence(said: object) -> str:

@@ -10,9 +10,8 @@ import json
 import threading
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
-from app.config import ConfigError, Folders
+from app.config import ConfigError, Folders, origin
 from app.private import is_private, one_at_a_time, write_private
 
 T = TypeVar("T")
@@ -59,7 +58,7 @@ class Tokens:
         if token is None:
             where = "the keyring" if place == "keyring" else str(self.file)
             raise TokenError(
-                f"{where} holds no token of {name} for {_origin(url)}; give it again: outrider remote token {name}"
+                f"{where} holds no token of {name} for {origin(url)}; give it again: outrider remote token {name}"
             )
         return token
 
@@ -110,20 +109,8 @@ class Tokens:
         return found
 
 
-def same_server(url: str, other: str) -> bool:
-    """Whether a token for one address may go to the other."""
-    return _origin(url) == _origin(other)
-
-
-def _origin(url: str) -> str:
-    """Scheme, host and port, as a browser has it."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.scheme}://{parts.hostname}:{port}"
-
-
 def _account(name: str, url: str) -> str:
-    return f"{name} {_origin(url)}"
+    return f"{name} {origin(url)}"
 
 
 # ---- the keyring -----------------------------------------------------------------------------------------------------

@@ -15,20 +15,21 @@ from app.answer import Answer, Shown
 from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
-from app.events import Failed, ModeChanged, Paced, Stats
+from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
 from app.lookahead import Lookahead
 from app.pace import Verifying
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
 from remote.bounds import Bounds
+from remote.openai import Usage
 from remote.protocol import Sampling
 from remote.timing import CLOCK, Clock
 
 T = TypeVar("T")
-Step = Shown | ModeChanged | Stats | Paced
+Step = Shown | Reasoned | ModeChanged | Stats | Paced
 Reason = Literal["end", "length", "stopped"]
-Code = Literal["unavailable", "incompatible", "too_long", "internal"]
+Code = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 
 PREFILL_SECONDS = 0.01
 """A guess at what the target takes for each token it has not seen; a deadline may be too late, not too early."""
@@ -68,7 +69,8 @@ class Writing:
     """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
 
     `messages`: the same conversation as (role, text), for a server that reads no tokens. `begun`: what there is of the
-    answer; the target keeps or replaces those of its tokens that are not verified.
+    answer; the target keeps or replaces those of its tokens that are not verified. `most`: tokens of a whole answer, in
+    the drafter's vocabulary.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Writing:
         messages: Sequence[tuple[str, str]],
         text: ChatText,
         settings: Settings,
+        most: int,
         sampling: Sampling,
         drafting: Drafting,
         line: Line,
@@ -92,6 +95,16 @@ class Writing:
         self.messages = messages
         self.text = text
         self.settings = settings
+        self.most = most
+        self.cut_by = ""
+        """What ended the answer before the model did; empty where that is its limit of tokens, or nothing."""
+        self.unreadable: NoAnswer | None = None
+        """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
+        self.unsent = 0
+        """Times that a server was gone before the question left."""
+        self.model = ""
+        """Whom the OpenAI-compatible server was asked for."""
+        self._stream: ChatStream | None = None
         self.sampling = sampling
         self.drafting = drafting
         self.line = line
@@ -127,7 +140,7 @@ class Writing:
     @property
     def left(self) -> int:
         """Tokens that the answer may still have."""
-        return self.settings.max_tokens - len(self.answer.tokens)
+        return self.most - len(self.answer.tokens)
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
@@ -143,7 +156,9 @@ class Writing:
         rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
-            verified=self.answer.verified - self._given,
+            verified=max(0, self.answer.verified - self._given),
+            streamed=self.streamed,
+            counted=self.usage is not None,
             drafted=len(self.answer.suffix),
             drafted_nodes=self.drafted_nodes,
             second_stage=self.drafting.guessed - self._guessed_before,
@@ -160,6 +175,18 @@ class Writing:
             bytes_down=sum(exchange.bytes_down for exchange in self.traffic),
         )
 
+    @property
+    def usage(self) -> Usage | None:
+        """What an OpenAI-compatible server has counted."""
+        return None if self._stream is None else self._stream.usage
+
+    @property
+    def streamed(self) -> int | None:
+        """Tokens of such a server, as far as they are known; None: there is none."""
+        if self._stream is None:
+            return None
+        return self._stream.pieces if self.usage is None else self.usage.completion_tokens
+
     # ---- what is added -----------------------------------------------------------------------------------------------
 
     def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
@@ -173,7 +200,7 @@ class Writing:
 
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
         """Tokens up to the first that ends an answer, and no more than it may have after `after` others."""
-        left = self.left if after is None else self.settings.max_tokens - after
+        left = self.left if after is None else self.most - after
         kept: list[int] = []
         for token in tokens[: max(0, left)]:
             kept.append(token)
@@ -181,16 +208,21 @@ class Writing:
                 break
         return kept
 
+    def tells(self, stream: ChatStream, model: str) -> None:
+        """An OpenAI-compatible server has begun to answer, with this model."""
+        self.traffic.append(stream)
+        self._stream, self.model = stream, model
+
     def end_at(self, tokens: Sequence[int]) -> None:
         """The answer may be complete with these."""
         if tokens and tokens[-1] in self.stop_tokens:
             self.reason = "end"
-        elif len(tokens) >= self.settings.max_tokens:
+        elif len(tokens) >= self.most:
             self.reason = "length"
 
     def count_first(self) -> None:
         """Something has been written."""
-        if self._first_token is None and self.answer.tokens:
+        if self._first_token is None and (self.answer.tokens or self.answer.telling):
             self._first_token = self.clock.now() - self._begun
 
     # ---- with whom, and for how long ---------------------------------------------------------------------------------

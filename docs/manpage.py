@@ -36,9 +36,9 @@ EXIT_CODES = (
 )  # fmt: skip
 EXAMPLES = (
     ("outrider", "Open the chat."),
-    ('outrider ask "how do I unpack a tar archive"', "One answer on stdout."),
-    ('cat error.log | outrider ask "which command shows only these lines?"', "Piped text is appended to the question."),
-    ('outrider ask -c "and for zip?"', "Go on with the last conversation."),
+    ('outrider ask "list files by size"', "One answer on stdout."),
+    ('git diff | outrider ask --remote ollama "write a commit message"', "Piped text is appended to the question."),
+    ('outrider ask -c "and by date?"', "Go on with the last conversation."),
     ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),
     ("outrider remote add office https://verifier.example:8000", "Name a server; its token is asked for."),
     ("outrider doctor", "Find out what is wrong."),

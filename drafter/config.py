@@ -16,6 +16,8 @@ GRAPH_WEIGHTS = f"{GRAPH}.data"
 """Beside a graph whose weights are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
+SPECIAL_TOKENS = "special_tokens_map.json"
+"""The texts that the template knows by name: `bos_token` and others."""
 ENCODER = "memory_encoder.safetensors"
 FLOAT = "model.safetensors"
 
@@ -136,6 +138,13 @@ def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
 
     Raises `DrafterMissing` or `DrafterCorrupt`.
     """
+    try:
+        return _read_config(folder, verify)
+    except OSError as error:
+        raise DrafterCorrupt(f"{error.filename or folder} cannot be read: {error.strerror}.") from None
+
+
+def _read_config(folder: Path, verify: tuple[str, ...]) -> DrafterConfig:
     path = folder / CONFIG
     if not path.is_file():
         raise DrafterMissing(f"No drafter in {folder}: {CONFIG} is missing. Check the path, or reinstall outrider.")

@@ -35,6 +35,7 @@ NAP_SECONDS = 0.002
 LOG_BYTES = 8 << 20
 LOG_MILLISECONDS = 20
 """A writer waits for readers of a log that is longer."""
+_EFFECTIVE = os.access in os.supports_effective_ids
 
 
 class StorageError(Exception):
@@ -251,10 +252,32 @@ def _remove(copy: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _in_the_way(path: Path) -> str:
+    """What is wrong where something else stands in the place of the database or its folder; empty: nothing."""
+    if os.path.isdir(path):
+        return f"{path} is a folder, and the database is to be a file of that name; move it away."
+    folder = next((one for one in path.parents if os.path.lexists(one)), path)
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder; move it away, or set OUTRIDER_HOME to a folder."
+    return ""
+
+
+def _unwritable(path: Path) -> str:
+    """Which of the files and folders of a database it is that may not be written, as well as that can be told."""
+    folder = next((one for one in path.parents if os.path.lexists(one)), path.parent)
+    if os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
+        for file in (path, *(path.with_name(path.name + side) for side in ("-wal", "-shm"))):
+            if os.path.lexists(file) and not os.access(file, os.R_OK | os.W_OK, effective_ids=_EFFECTIVE):
+                return f"file {file}"
+    return f"folder {folder}"
+
+
 def _explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         read_only = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        if error.errno in (errno.EEXIST, errno.ENOTDIR) and (wrong := _in_the_way(path)):
+            return StorageFailed(wrong)
         code = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_READONLY if read_only else sqlite3.SQLITE_IOERR
     else:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # The low byte is the kind of error.
@@ -263,7 +286,8 @@ def _explain(error: sqlite3.Error | OSError, path: Path) -> StorageError:
             return StorageFull(f"There is no room left to save to {path}; free some disk space, then try again.")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StorageReadOnly(
-                f"{path} cannot be opened for writing; check the permissions of the file and of its folder, "
+                _in_the_way(path)
+                or f"The {_unwritable(path)} may not be written; change its permissions, "
                 "or set OUTRIDER_HOME to a folder that you can write to."
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

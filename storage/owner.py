@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -78,5 +79,6 @@ class Owner:
         """What this owner left unfinished is free to be recovered."""
         if self._file is not None:
             self._file.close()
-            Path(self._file.name).unlink(missing_ok=True)
+            with suppress(OSError):  # Nobody holds its lock any more, so the next one to look removes it.
+                Path(self._file.name).unlink()
             self._file = None

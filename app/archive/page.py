@@ -23,7 +23,9 @@ STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 0 auto;
   max-width: 46rem; padding: 1.5rem; overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; margin: 2.5rem 0 .25rem; } h1:first-child { margin-top: 0; }
-h2 { font-size: .85rem; color: var(--quiet); font-weight: 600; margin: 0 0 .25rem; }
+article > h2 { font-size: .85rem; color: var(--quiet); font-weight: 600; margin: 0 0 .25rem; }
+.text h1, .text h2, .text h3, .text h4, .text h5, .text h6 { font-size: 1rem; line-height: 1.3; margin: 1.4em 0 .4em; }
+.text h1 { font-size: 1.35rem; } .text h2 { font-size: 1.2rem; } .text h3 { font-size: 1.1rem; }
 h2 .number, .when { font-weight: 400; color: var(--quiet); }
 a { color: inherit; }
 nav li { margin: .2rem 0; }

@@ -89,7 +89,7 @@ def every_conversation(store: Store) -> list[str]:
 
 def export_folder(folders: Folders) -> Path:
     """Where exports from the screen go: a folder of their own under the person's documents. It may not exist yet."""
-    if "OUTRIDER_HOME" in os.environ:
+    if os.environ.get("OUTRIDER_HOME"):
         return folders.data.parent / "exports"
     from platformdirs import user_documents_path
 

@@ -84,6 +84,8 @@ def test_file_then_environment(folders: Folders) -> None:
         ("temperature = ", "not valid TOML"),
         ("tempreature = 1.0", "no setting 'tempreature'"),
         ("temperature = -1", "temperature"),
+        ("temperature = 2.1", "temperature"),
+        ("temperature = inf", "temperature"),
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode is auto or edge or hosted or offline, not 'cloud'"),
         ('pace = "quick"', "pace is measured or fixed, not 'quick'"),
@@ -114,3 +116,9 @@ def test_bytes_that_are_no_text(folders: Folders) -> None:
     folders.settings.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not valid TOML"):
         load_settings(folders, {})
+
+
+@pytest.mark.parametrize("name", [name.upper() for name in Settings.__struct_fields__])
+def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -> None:
+    write(folders, 'remote = "http://file"\nseed = 3\n')
+    assert load_settings(folders, {f"OUTRIDER_{name}": ""}) == load_settings(folders, {})

@@ -246,10 +246,12 @@ def test_a_keyring_without_anybody_to_unlock_it(folders: Folders, ring: Ring, mo
 
 def test_else_the_environment(folders: Folders, no_ring: None) -> None:
     remotes = Remotes(folders)
-    office = remotes.put("office", OFFICE)
+    office = remotes.put("office", msgspec.structs.replace(OFFICE, token_variable="OUTRIDER_TOKEN"))
+    home = remotes.put("home", OFFICE)
     team = remotes.put("team", Remote(url=OFFICE.url, token_variable="TEAM_TOKEN"))
     environment = {"OUTRIDER_TOKEN": TOKEN}
     assert remotes.token("office", environment) == TOKEN and remotes.token("team", environment) is None
+    assert remotes.token("home", environment) is None and remotes.token_place(home, environment) == "none"
     assert remotes.token_place(office, environment) == "OUTRIDER_TOKEN (set)"
     assert remotes.token_place(team, environment) == "TEAM_TOKEN (not set)"
 

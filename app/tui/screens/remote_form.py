@@ -15,11 +15,10 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
-from app.config import ConfigError
+from app.config import ConfigError, same_server
 from app.remote_desk import Desk
 from app.remotes import Kind, Remote, checked, field_problem, typed
 from app.sanitise import sanitise
-from app.secrets import same_server
 from app.tui.keys import hint
 
 
@@ -44,7 +43,7 @@ REST = (
     Field("proxy", "Proxy", "http://host:port; else as the environment says"),
     Field("connect_timeout", "Connect in", "seconds"),
     Field("read_timeout", "Answer in", "seconds; else by the line's round trips"),
-    Field("token_variable", "Token from", "OUTRIDER_TOKEN, where none is kept"),
+    Field("token_variable", "Token from", "a variable, where none is kept"),
 )
 KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "OpenAI-compatible"}
 
@@ -168,7 +167,10 @@ class RemoteForm(ModalScreen[str | None]):
         """Raises `ConfigError`."""
         fields = {field.name: self._text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
         remote = typed({**fields, "kind": str(self.query_one(Select).value)})
-        return remote if self._before is None else msgspec.structs.replace(remote, token=self._before.token)
+        before = self._before
+        if before is None:
+            return remote
+        return msgspec.structs.replace(remote, token=before.token, first_words_timeout=before.first_words_timeout)
 
     def _text(self, field: str) -> str:
         return self.query_one(f"#{field}", Input).value.strip()

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 EXAMPLES = (
     "How do I unpack a .tar.gz file?",
-    "What is eating my disk?",
+    "Which folders take up the most space?",
     "Make a script executable",
 )
 HINT = "shift+tab or a click picks one · ↑ recalls what you asked"

@@ -1,0 +1,24 @@
+"""Rights of an account that may not write everywhere, for tests that run as root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NOBODY = 65534
+
+
+@contextmanager
+def as_somebody() -> Iterator[None]:
+    """Without root's right to write everywhere, where the tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
