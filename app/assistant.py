@@ -32,6 +32,7 @@ from app.waits import first_of
 from app.writing import NoAnswer, Writing
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
+from remote.timing import CLOCK, Clock
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 CONTEXT_TOKENS = 8192
@@ -46,6 +47,7 @@ class Assistant:
     """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
 
     `modes`: what the mode `auto` may choose from while the verifier answers. `seen`: what was at which address before.
+    `clock`: what deadlines and pauses go by. `early`: while the verifier starts, the drafter writes what it is sure of.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class Assistant:
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
         seen: Seen | None = None,
+        clock: Clock = CLOCK,
+        early: bool = False,
     ) -> None:
         self.store = store
         self._drafter = drafter
@@ -65,6 +69,8 @@ class Assistant:
         self._draft = draft
         self._modes = modes
         self._seen = seen or Seen()
+        self._clock = clock
+        self._early = early
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
@@ -75,7 +81,7 @@ class Assistant:
         """A conversation is read for the next one."""
         self._stopped = False
         """That one is to end at once."""
-        self.outbox = Outbox(self, self._connection)
+        self.outbox = Outbox(self, self._connection, clock)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -130,6 +136,7 @@ class Assistant:
             # Nothing else can answer then, so there is no hurry to give up.
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=self._modes,
+            clock=self._clock,
         )
 
     async def _leave(self, connection: Connection | None, drafting: list[Drafting], reply: Reply | None) -> None:
@@ -357,10 +364,10 @@ class Assistant:
             most=task.most,
             sampling=task.sampling,
             drafting=drafting,
-            memory_digest=self._drafter.memory_digest,
             line=line,
             draft=self._draft,
             begun=begun,
+            clock=self._clock,
         )
         writing.unreadable = unreadable
-        return Reply(writing, self._connection, alone=task.does != "verifies")
+        return Reply(writing, self._connection, alone=task.does != "verifies", early=self._early)

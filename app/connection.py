@@ -39,12 +39,15 @@ from remote.errors import quoted
 from remote.listing import named
 from remote.openai import Model
 from remote.protocol import Card
+from remote.timing import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
 
 FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
 """What a round is taken to cost before one was measured, on a line of which nothing is known."""
+PATIENT_TRIES = 3
+"""After so many greetings that no text followed, nobody is in a hurry any more."""
 FIRST_ROUND_SECONDS = 0.03
 """What it is taken to cost beside the round trip, where that is known."""
 
@@ -101,10 +104,10 @@ class Fixed:
     kind: Kind = "auto"
     options = TransportOptions()
 
-    def __init__(self, url: str, token: str | None = None, model: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
         self.address = url
-        self._client = VerifierClient(url, token)
-        self.chat: CompletionsClient = CompletionsClient(url, token)
+        self._client = VerifierClient(url, token, clock=clock)
+        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
         self.model = model
 
     async def client(self) -> VerifierClient:
@@ -168,6 +171,7 @@ class Connection:
         seen: Seen | None = None,
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
+        clock: Clock = CLOCK,
     ) -> None:
         self.verifier: Peer | None = None
         self.warming = True
@@ -197,7 +201,11 @@ class Connection:
         self._change = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
-        self._proved = True
+        self.refuses = False
+        """Whoever is there said no, or is nobody for this device: waiting does not help, a person has to mend it."""
+        self._clock = clock
+        self._fruitless = 0
+        """Times in a row that somebody was there and no text came."""
         self._waiting = 0
         self._hurried = asyncio.Event()
 
@@ -205,11 +213,6 @@ class Connection:
         """Begin to connect; returns at once. Does nothing where it has begun."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep())
-
-    @property
-    def refuses(self) -> bool:
-        """Whoever is there said no, or is nobody for this device: waiting does not help, a person has to mend it."""
-        return isinstance(self.error, Incompatible) or hopeless(self.error)
 
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Ends with the first change of `verifier`, `warming` or `why` after this call."""
@@ -248,7 +251,10 @@ class Connection:
     def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream | ChatStream) -> None:
         self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
         self.waited(server)
-        self._proved = True
+
+    def gained(self) -> None:
+        """Text has come: whoever is there does not only greet."""
+        self._fruitless = 0
 
     def waited(self, server: float) -> None:
         """The verifier took so long for a round, of a stream or by itself."""
@@ -275,23 +281,26 @@ class Connection:
             try:
                 verifier = await self._connect()
             except (RemoteError, SourceFailed) as error:
+                self.refuses = isinstance(error, Incompatible) or hopeless(error)
                 self._become(None, error)
-                self._proved = False
+                await self._pause()
             else:
                 self._lost.clear()
-                self._proved = False
+                self.refuses = False
                 self.met = True
+                self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()
-            if not self._proved:  # Nobody there, or somebody who greets and then fails each round.
-                await self._pause()
+                if self._fruitless:  # Somebody who greets and then fails each round.
+                    await self._pause()
 
     async def _pause(self) -> None:
         """Until the next probe is due."""
         self._hurried.clear()
-        delay = self.link.next_probe_delay(eager=self._waiting > 0)
+        eager = self._waiting > 0 and not self.refuses and self._fruitless <= PATIENT_TRIES
+        delay = max(self.link.next_probe_delay(eager=eager), self.link.pause(self._fruitless))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with self._clock.within(delay):
                 await self._hurried.wait()
 
     async def _connect(self) -> Peer:

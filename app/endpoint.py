@@ -7,7 +7,6 @@ without tokens: nobody has verified them, and no limit is counted in them.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from app.connection import Connection, Endpoint
@@ -63,7 +62,7 @@ class Telling:
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
                     yield ModeChanged("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
-                    await writing.unless_stopped(asyncio.sleep(wait))
+                    await writing.unless_stopped(writing.clock.sleep(wait))
                     if writing.stopping.is_set():
                         break
             if stream is None:

@@ -89,6 +89,7 @@ class Stats:
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
+    """The round trip to whoever is there now; None while nobody is."""
     line: State | None = None
     """How the line to the verifier is; None where there is none."""
     up_bytes_per_second: float | None = None
@@ -143,6 +144,8 @@ class Judged:
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the word on where the target went another way; empty where it only went on."""
+    midway: bool = False
+    """That text begins within a sentence."""
 
     def __str__(self) -> str:
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"

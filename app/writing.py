@@ -7,7 +7,6 @@ drafter alone; `app/reply.py` chooses between them.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -22,8 +21,10 @@ from app.pace import Verifying
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
+from remote.bounds import Bounds
 from remote.openai import Usage
 from remote.protocol import Sampling
+from remote.timing import CLOCK, Clock
 
 T = TypeVar("T")
 Step = Shown | Reasoned | ModeChanged | Stats | Paced
@@ -59,7 +60,8 @@ class Line:
 
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
         if self.session is None or self.client is not verifier.client:
-            self.client, self.session, self.sent = verifier.client, verifier.client.session(), 0
+            session = verifier.client.session(Bounds.of(verifier.card))
+            self.client, self.session, self.sent = verifier.client, session, 0
         return self.session
 
 
@@ -81,10 +83,10 @@ class Writing:
         most: int,
         sampling: Sampling,
         drafting: Drafting,
-        memory_digest: bytes,
         line: Line,
         draft: bool,
         begun: Answer,
+        clock: Clock = CLOCK,
     ) -> None:
         self.answer = begun
         self.reason: Reason | None = None
@@ -116,11 +118,11 @@ class Writing:
         self.choosing = draft and settings.mode == "auto"
         """The faster mode is taken."""
         self._chosen = False
-        self._memory_digest = memory_digest
         self._guessed_before = drafting.guessed
         self._given = self.answer.verified
         """Tokens that were verified before it began."""
-        self._begun = time.monotonic()
+        self.clock = clock
+        self._begun = clock.now()
         self._first_token: float | None = None
 
     # ---- what is there -----------------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ class Writing:
 
     def stats(self, connection: Connection | None) -> Stats:
         link = None if connection is None else connection.link
-        rtt = None if link is None else link.rtt_seconds
+        # What was measured of a line that is down is not what the line is like now.
+        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
             verified=max(0, self.answer.verified - self._given),
@@ -162,7 +165,7 @@ class Writing:
             ahead_tries=self.ahead.tries,
             ahead_hits=self.ahead.hits,
             ahead_adopted=self.ahead.adopted,
-            seconds=time.monotonic() - self._begun,
+            seconds=self.clock.now() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
             line=None if link is None else link.state,
@@ -220,7 +223,7 @@ class Writing:
     def count_first(self) -> None:
         """Something has been written."""
         if self._first_token is None and (self.answer.tokens or self.answer.telling):
-            self._first_token = time.monotonic() - self._begun
+            self._first_token = self.clock.now() - self._begun
 
     # ---- with whom, and for how long ---------------------------------------------------------------------------------
 
@@ -236,8 +239,7 @@ class Writing:
 
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for; None where it means nothing to the drafter."""
-        memory = verifier.card.memory
-        means = self.draft and memory is not None and memory.digest == self._memory_digest
+        means = self.draft and self.drafting.reads(verifier.card.memory)
         return self.drafting.memory_from if means else None
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:

@@ -6,8 +6,6 @@ neither a silent model that thinks nor a server that only keeps its line alive i
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -42,7 +40,7 @@ class ChatStream:
     A piece is empty where only reasoning has come. The answer is whole where the server says so, by a reason or by
     `[DONE]`; a line that ends before is `Broken`.
 
-    `begun`: when it was asked for, on the clock of `time.monotonic`. `deadline`: seconds from then to the first words;
+    `begun`: when it was asked for, by the clock of the wire. `deadline`: seconds from then to the first words;
     `silence`: without a byte after them; `patience`: without words after them.
     """
 
@@ -106,9 +104,9 @@ class ChatStream:
             if self.pieces:
                 limit, said = self._patience, "said nothing more for"
             else:
-                limit, said = max(0.0, self._begun + self._deadline - time.monotonic()), "said nothing for"
+                limit, said = max(0.0, self._begun + self._deadline - self._wire.clock.now()), "said nothing for"
             try:
-                async with asyncio.timeout(limit):
+                async with self._wire.clock.within(limit):
                     return await anext(self._source)
             except TimeoutError:
                 seconds = self._patience if self.pieces else self._deadline
@@ -216,9 +214,9 @@ class ChatStream:
         """The bytes of the body. Before the first words a silent server may be thinking: there it has its deadline."""
         chunks = self._answer.chunks()
         while True:
-            limit = None if not self.pieces else self._silence if self.reason is None else AFTER_END_SECONDS
+            limit = self._deadline if not self.pieces else self._silence if self.reason is None else AFTER_END_SECONDS
             try:
-                async with asyncio.timeout(limit):
+                async with self._wire.clock.within(limit):
                     chunk = await anext(chunks, None)
             except TimeoutError:
                 raise LinkDown(f"{self._wire.host} was silent for {limit:.3g} s; check the network") from None

@@ -6,7 +6,6 @@ Fails as a verifier does: every failure is a `RemoteError`, so whoever can carry
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -14,12 +13,13 @@ import httpx
 import msgspec
 
 from remote.chat_stream import ChatStream
-from remote.errors import Broken, Incompatible, Refused, Stranger
+from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
 from remote.listing import Listing, named, read_listing
 from remote.openai import EVENTS, JSON, ChatRequest, Message, Model, StreamOptions
 from remote.protocol import Sampling
 from remote.refusals import refusal
+from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Answer, Traffic, Wire
 
@@ -48,6 +48,7 @@ class CompletionsClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
+        clock: Clock = CLOCK,
     ) -> None:
         base = url.strip().rstrip("/")
         path = base.partition("://")[2].partition("/")
@@ -63,6 +64,7 @@ class CompletionsClient:
             peer="a chat server",
             probed=True,
             keep_alive=IDLE_SECONDS,
+            clock=clock,
         )
         self.options = options
         """How it is reached."""
@@ -150,7 +152,7 @@ class CompletionsClient:
             add_generation_prompt=False if continued else None,
             continue_final_message=True if continued else None,
         )
-        traffic, body, begun = Traffic(), msgspec.json.encode(request), time.monotonic()
+        traffic, body, begun = Traffic(), msgspec.json.encode(request), self._wire.clock.now()
         async with self._wire.within(deadline):
             answer = await self._asked(
                 "POST", "/chat/completions", (EVENTS, JSON), max(deadline, silence, patience), traffic, body
@@ -203,4 +205,6 @@ class CompletionsClient:
 
 def _lists_nothing(error: Refused | Stranger) -> bool:
     """Whether this says that a server has no list of models, rather than that something is wrong."""
-    return error.code == "not_found" if isinstance(error, Refused) else error.status in (404, 405, 501)
+    if isinstance(error, Refused):  # `transformers serve` fails at its list where nothing was ever downloaded.
+        return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
+    return error.status in (404, 405, 500, 501)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from remote.errors import Busy, Refused, RemoteError
+from remote.errors import Busy, Refused, RemoteError, quoted
 from remote.openai import read_error
 from remote.protocol import Error, ErrorCode
 from remote.wire import Answer, Wire
@@ -25,6 +25,8 @@ FULL = re.compile(
 )
 """A conversation that is longer than the model reads, in the words of vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
 Mistral, Anthropic and Google."""
+PROXIES = (401, 502, 504)
+"""Statuses in plain words that more likely come from somebody on the way."""
 MAX_JUDGED = 4096
 """Characters of an error's text that are looked at."""
 
@@ -35,13 +37,20 @@ async def refusal(wire: Wire, answer: Answer) -> RemoteError:
         told = None
         if answer.status >= 400:
             body = await answer.read()
-            told = read_error(body, bare=True) if body.lstrip()[:1] == b"{" else None
+            told = read_error(body, bare=True) if body.lstrip()[:1] == b"{" else _words(answer, body)
         if told is None:
             return wire.stranger(answer)
         message, kind = told
         return refused(wire.host, answer.status, wire.hiding(message), kind, answer.retry_after, begun=False)
     finally:
         await answer.aclose()
+
+
+def _words(answer: Answer, body: bytes) -> tuple[str, str] | None:
+    """What a framework says in plain words, such as `Internal Server Error`; None for what a stranger may have said."""
+    if answer.content_type != "text/plain" or answer.status in PROXIES or not body.strip():
+        return None
+    return quoted(body[:MAX_JUDGED].decode("utf-8", errors="replace").strip()), ""
 
 
 def refused(

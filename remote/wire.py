@@ -7,7 +7,6 @@ as the login page of a captive portal or a proxy's "bad gateway", comes from som
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused
 from remote.failures import translated
 from remote.handshake import Handshake, Watch
 from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
+from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions, system_trust
 
 MAX_BODY_BYTES = 1 << 20
@@ -117,6 +117,7 @@ class Wire:
 
     `accept`: the content types of its answers; `peer`: what it is called in a sentence, with its article. `probed`: the
     system watches silent connections for life. `keep_alive`: seconds after which an idle connection is not used again.
+    `clock`: what deadlines go by.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Wire:
         peer: str = "a verifier",
         probed: bool = False,
         keep_alive: float = KEEP_ALIVE_SECONDS,
+        clock: Clock = CLOCK,
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
@@ -139,6 +141,7 @@ class Wire:
         """How the last connection was made."""
         self.ahead_seconds: float | None = None
         """How far the server's clock was ahead of this device's when it last answered; None where it tells no time."""
+        self.clock = clock
         self._peer = peer
         self._probed = probed
         self._options = options
@@ -169,7 +172,7 @@ class Wire:
     async def within(self, seconds: float) -> AsyncIterator[None]:
         """Raises `LinkDown` where the block takes longer, however its time is spread over requests and retries."""
         try:
-            async with asyncio.timeout(seconds):
+            async with self.clock.within(seconds):
                 yield
         except TimeoutError:
             raise LinkDown(f"{self.host} did not answer within {seconds:.3g} s; check the network") from None

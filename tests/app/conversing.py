@@ -16,6 +16,7 @@ from app.pace import Verifying
 from app.seen import Seen
 from drafter.runtime import Drafter
 from remote import TransportOptions
+from remote.timing import CLOCK, Clock
 from storage import Store
 
 PATIENCE_SECONDS = 90.0
@@ -61,6 +62,7 @@ async def assistant(
     modes: tuple[Verifying, ...] = ("edge",),
     patient: bool = True,
     seen: Seen | None = None,
+    clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
 
@@ -69,11 +71,13 @@ async def assistant(
     """
     store = Store.open(database)
     try:
-        source = None if url is None else Fixed(url)
+        source = None if url is None else Fixed(url, clock=clock)
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes, seen=seen) as opened:
+        async with Assistant(
+            drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
+        ) as opened:
             yield opened
     finally:
         store.close()

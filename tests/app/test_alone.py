@@ -14,6 +14,7 @@ from drafter.runtime import Drafter
 from remote.protocol import Card, encode
 from tests.app.chat_server import ChatServer, Script
 from tests.app.conversing import Heard, ask, assistant
+from tests.clock import FastClock
 from tests.remote.toy_verifier import http, raw_peer
 from tests.serving import VerifierProcess
 
@@ -154,10 +155,13 @@ def other_card(drafter: Drafter) -> Card:
 async def test_a_chat_server_never_gets_the_drafters_words(drafter: Drafter, database: Path) -> None:
     """Cut in the middle: what there is stays, and the rest is asked for when it is back."""
     server = ChatServer([Script(["The capital ", "of France"], cut=True)], leaves=True)
+    settings, clock = chosen("queue", max_tokens=200), FastClock()
     async with (
         server.listening() as port,
-        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=chosen("queue", max_tokens=200)) as opened,
+        assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings, clock=clock) as opened,
     ):
+        await opened.settled()
+        clock.hurry(20.0)
         conversation = opened.store.create_conversation("test").id
         heard = await ask(opened, QUESTION, conversation)
         assert heard.text == "The capital of France" and heard.done is None and "offline" not in heard.modes
@@ -195,6 +199,7 @@ async def test_what_is_remembered_survives_a_broken_file(file: Path) -> None:
     assert seen.memory(NOBODY) is None
     seen.note(NOBODY, bytes(16))
     assert Seen(file).memory(NOBODY + "/") == bytes(16)
-    for number in range(300):
-        Seen(file).note(f"http://127.0.0.1:{number}", None)
-    assert len(json.loads(file.read_text())) <= 200
+    file.write_text(json.dumps({f"http://127.0.0.1:{number}": "" for number in range(300)}))
+    Seen(file).note(NOBODY, bytes(16))
+    kept = json.loads(file.read_text())
+    assert len(kept) == 200 and NOBODY in kept and "http://127.0.0.1:1" not in kept

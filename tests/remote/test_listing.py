@@ -94,6 +94,8 @@ NO_LIST = {
     "an unreadable list": found({"models": "all"}),
     "404 in JSON": http(b'{"error":{"message":"No."}}', status="404 No", content_type=JSON),
     "404 in words": http(b"Not Found", status="404 No", content_type="text/plain"),
+    "500 of transformers serve": http(b"Internal Server Error", status="500 No", content_type="text/plain"),
+    "500 in JSON": http(b'{"error":"no"}', status="500 No", content_type=JSON),
     "405": http(b"", status="405 No", content_type="text/html"),
 }
 
@@ -112,7 +114,7 @@ async def test_a_model_beside_the_list_is_asked_for_only_where_the_server_loads_
     assert await listed(whole_time, "mine") == ["m"]
 
 
-@pytest.mark.parametrize("status", ["401 No", "500 No"])
+@pytest.mark.parametrize("status", ["401 No", "403 No", "503 Loading"])
 async def test_trouble_is_no_missing_list(status: str) -> None:
     with pytest.raises(RemoteError) as caught:
         await listed(http(b'{"error":"no"}', status=status, content_type=JSON), "mine")
