@@ -1,4 +1,4 @@
-"""What a person has seen is stored: text on a terminal against the database, while it is written and after `kill -9`."""
+"""What is shown is stored: text on a terminal against the database, while it is written and after `kill -9`."""
 
 from __future__ import annotations
 
