@@ -1,24 +1,35 @@
 # Two commands for a newcomer: `make chat` and `make test`. Each makes .venv and installs what it needs.
-# PYTHON chooses the interpreter (3.11 or newer); TORCH_INDEX an index for PyTorch's wheels.
+# PYTHON chooses the interpreter (3.11 or newer), WORKERS how many tests run side by side.
 
 PYTHON ?= python3
+WORKERS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# On Linux without an NVIDIA driver, the default wheel brings gigabytes of CUDA libraries along: ask the CPU index first.
-ifeq ($(shell uname -s)$(shell command -v nvidia-smi),Linux)
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-endif
+# On Linux without an NVIDIA driver the build for CPUs will do; the default one brings gigabytes of CUDA libraries.
 TORCH := torch==2.13.0
+ifeq ($(shell uname -s)$(shell command -v nvidia-smi),Linux)
+INSTALL_TORCH := $(PIP) $(TORCH)+cpu 2>/dev/null || $(PIP) --requirement requirements-cpu.txt
+else
+INSTALL_TORCH := $(PIP) $(TORCH)
+endif
 
-.PHONY: chat test lint format clean
+# One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
+.PHONY: chat test test-all lint format clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
 
+# What is quick, of every package.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
+
+# Everything.
+test-all: $(VENV)/.dev
+	$(PYTEST)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,7 +47,7 @@ $(VENV)/.torch:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Outrider needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "Installing PyTorch (about 200 MB) into $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(if $(TORCH_INDEX),$(PIP) --retries 1 --timeout 10 --index-url $(TORCH_INDEX) --extra-index-url https://pypi.org/simple $(TORCH) 2>/dev/null ||) $(PIP) $(TORCH)
+	@$(INSTALL_TORCH)
 	@touch $@
 
 $(VENV)/.chat: $(VENV)/.torch pyproject.toml

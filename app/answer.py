@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.events import Drafted, Retracted, Verified
-from app.sanitise import sanitise
+from app.sanitise import Sanitiser, sanitise
 from drafter.text import ChatText
 
 Shown = Drafted | Verified | Retracted
@@ -20,13 +20,21 @@ INCOMPLETE = "\ufffd"
 class Answer:
     """Verified tokens, then tokens that the drafter wrote alone, then guesses that are shown but not part of it."""
 
-    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0) -> None:
+    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0, told: str = "") -> None:
+        """`told`: what a server had told of it before, which the tokens only spell."""
         self._text = text
+        self.told = told
         self.tokens = list(tokens)
         self.verified = verified
         """How many of the tokens, from the first, the target has verified."""
-        self.beyond = ""
-        """The target's text where the vocabulary cannot spell it; then there are no tokens."""
+        self.telling = False
+        """It is text of a server that knows no tokens of ours; then there are none."""
+        self._pieces: list[str] = []
+        self.length = 0
+        """Characters of that text."""
+        self._sanitiser = Sanitiser()
+        self._told_clean: list[str] = []
+        """What `tell` has shown since `_solid` was made."""
         self._solid = ""
         self._ghost = ""
         self._ghost_tokens = 0
@@ -40,6 +48,12 @@ class Answer:
     def suffix(self) -> list[int]:
         """The tokens that the target has not verified."""
         return self.tokens[self.verified :]
+
+    @property
+    def beyond(self) -> str:
+        """The text that a server has told."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     @property
     def text(self) -> str:
@@ -70,16 +84,20 @@ class Answer:
         self.verified += len(tokens)
         return self._show(verified=len(tokens), from_draft=from_draft)
 
-    def spill(self, piece: str) -> list[Shown]:
-        """Append text of the target that no tokens spell; from here on nobody can go on from tokens."""
-        self.beyond = self.said(self.verified) + piece
-        self.tokens, self.verified = [], 0
+    def tell_from(self, text: str) -> list[Shown]:
+        """From here on it is text, which begins with this and has no tokens: nobody verifies it."""
+        self.telling, self.tokens, self.verified = True, [], 0
+        self._pieces, self.length = [text], len(text)
+        self._sanitiser.feed(text)
         return self._show()
 
-    def end(self) -> list[Shown]:
-        """The target's answer ends with what it has verified."""
-        del self.tokens[self.verified :]
-        return self._show()
+    def tell(self, piece: str) -> list[Shown]:
+        """Append text of a server. Takes no longer for a long answer than for a short one."""
+        self._pieces.append(piece)
+        self.length += len(piece)
+        clean = self._sanitiser.feed(piece)
+        self._told_clean.append(clean)
+        return [Verified(clean, 0, 0)] if clean else []
 
     def finish(self) -> list[Shown]:
         """Nothing follows: take guesses back, and show what was held back."""
@@ -90,6 +108,8 @@ class Answer:
     ) -> list[Shown]:
         """Events from what is shown to what is now."""
         events: list[Shown] = []
+        self._solid += "".join(self._told_clean)
+        self._told_clean.clear()
         everything = [*self.tokens, *guesses]
         solid = self._clean(self.tokens[: self.verified], complete and self.verified == len(everything))
         whole = self._clean(everything, complete)

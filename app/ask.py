@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -13,17 +12,28 @@ from typing import Any, TextIO
 
 from app.config import Folders, Settings
 from app.continuing import conversation_to_continue
-from app.ending import FAILED, OK, UNREACHABLE, complain
-from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, Paced, ReplyText, Retracted, Verified
+from app.ending import FAILED, GO_ON, OK, UNREACHABLE, complain
+from app.events import (
+    Done,
+    Drafted,
+    Event,
+    Failed,
+    Judged,
+    ModeChanged,
+    Paced,
+    Reasoned,
+    ReplyText,
+    Retracted,
+    Verified,
+)
 from app.log import note
 from app.opening import open_assistant
 from app.prompts import Prompt
+from app.sanitise import escape_json
 from storage import Store
 
 TITLE_LENGTH = 60
 say = complain
-CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""DEL, C1 and what turns the reading direction, as `app/sanitise.py` drops them."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class Answered:
     failed: Failed | None
     trace: tuple[Paced, ...] = ()
     judged: Judged | None = None
+    reasoning: str = ""
+    """What a model has reasoned before it answered."""
 
     @property
     def text(self) -> str:
@@ -48,10 +60,17 @@ class Answered:
         return {
             "text": self.text,
             "token_ids": list(self.done.token_ids),
-            "provenance": {"verified": self.done.provenance.count(True), "drafted": self.done.provenance.count(False)},
+            "provenance": {
+                "verified": self.done.provenance.count(True),
+                "drafted": self.done.provenance.count(False),
+                "streamed": stats.streamed or 0,
+            },
+            "reason": self.done.reason,
+            "cut": self.done.cut or None,
+            "reasoning": self.reasoning or None,
             "mode": self.reply.mode,
             "rounds": stats.rounds,
-            "tau": round(stats.tau, 4),
+            "tau": round(stats.tau, 4) if stats.streamed is None or stats.rounds else None,
             "drafted_nodes": stats.drafted_nodes,
             "second_stage": stats.second_stage,
             "ahead_tries": stats.ahead_tries,
@@ -132,7 +151,7 @@ async def ask(
         _print_json({"conversation": chosen, **answered.as_json()})
     if answered.done is not None and (drafted := answered.done.provenance.count(False)):
         say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
-    return _exit_code(answered, settings, draft)
+    return _exit_code(answered)
 
 
 async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
@@ -146,7 +165,7 @@ async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folder
                 name = {} if prompt.id is None else {"id": prompt.id}
                 _print_json({**name, "prompt": turn, **answered.as_json()})
                 if answered.done is None:
-                    code = _exit_code(answered, settings, draft)
+                    code = _exit_code(answered)
                     break
             if code == UNREACHABLE:
                 break
@@ -160,6 +179,7 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
     failed: Failed | None = None
     trace: list[Paced] = []
     judged: Judged | None = None
+    reasoning: list[str] = []
     async with aclosing(answer) as events, _cut(stream):
         async for event in events:
             note(event)
@@ -175,9 +195,15 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
                 say(event.message)
             elif isinstance(event, Paced):
                 trace.append(event)
+            elif isinstance(event, Reasoned):
+                reasoning.append(event.text)
             elif isinstance(event, Judged):
                 judged = event
-    return Answered(reply, done, failed, tuple(trace), judged)
+    if reasoning:
+        say(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
+    if done is not None and done.cut:
+        say(f"the answer is not whole: {done.cut}. To go on: {GO_ON}")
+    return Answered(reply, done, failed, tuple(trace), judged, "".join(reasoning))
 
 
 @asynccontextmanager
@@ -208,15 +234,13 @@ def new_conversation(store: Store, question: str) -> str:
     return store.create_conversation(title[:TITLE_LENGTH]).id
 
 
-def _exit_code(answered: Answered, settings: Settings, draft: bool) -> int:
+def _exit_code(answered: Answered) -> int:
     if answered.done is not None:
         return OK
-    needs_verifier = settings.mode in ("edge", "hosted") or not draft
     unreachable = answered.failed is not None and answered.failed.code in ("unavailable", "incompatible")
-    return UNREACHABLE if needs_verifier and unreachable else FAILED
+    return UNREACHABLE if unreachable else FAILED
 
 
 def _print_json(value: dict[str, Any]) -> None:
     """Whatever the text holds, as JSON may: a terminal obeys some characters that JSON lets pass."""
-    text = json.dumps(value, ensure_ascii=False)
-    print(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

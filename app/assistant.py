@@ -15,34 +15,39 @@ from typing import Self
 from app import task as tasks
 from app.config import Settings
 from app.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.context import Context, context_of
+from app.context import Context, context_of, context_told
 from app.conversations import Conversations
 from app.drafting import Drafting
 from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
-from app.finishing import finish, outcome
+from app.finishing import finish, outcome, queued
 from app.outbox import Outbox
 from app.pace import MODES, Verifying
 from app.reply import Reply
 from app.sanitise import sanitise
+from app.seen import Seen
 from app.task import Task
 from app.transcript import conversation_messages, conversation_tokens
-from app.verification import judge, unverified
+from app.verification import judge, nothing_to_verify, unverified
 from app.waits import first_of
 from app.writing import NoAnswer, Writing
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
+from remote.timing import CLOCK, Clock
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 CONTEXT_TOKENS = 8192
 """What the drafter alone reads at most: its attention is computed over every earlier token."""
 
 EDGE_PATIENCE_SECONDS = 15.0
+NEVER_AGAIN = ("too_long", "refused", "broken")
+"""Codes of failures after which a question leaves the queue: it would fail again, or be paid for twice."""
 
 
 class Assistant:
     """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
 
-    `modes`: what the mode `auto` may choose from while the verifier answers.
+    `modes`: what the mode `auto` may choose from while the verifier answers. `seen`: what was at which address before.
+    `clock`: what deadlines and pauses go by. `early`: while the verifier starts, the drafter writes what it is sure of.
     """
 
     def __init__(
@@ -54,12 +59,18 @@ class Assistant:
         *,
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
+        seen: Seen | None = None,
+        clock: Clock = CLOCK,
+        early: bool = False,
     ) -> None:
         self.store = store
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
         self._modes = modes
+        self._seen = seen or Seen()
+        self._clock = clock
+        self._early = early
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
@@ -70,7 +81,7 @@ class Assistant:
         """A conversation is read for the next one."""
         self._stopped = False
         """That one is to end at once."""
-        self.outbox = Outbox(self, self._connection)
+        self.outbox = Outbox(self, self._connection, clock)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -120,9 +131,12 @@ class Assistant:
             source,
             tokenizer=self._drafter.text.digest,
             vocabulary=self._drafter.config.vocabulary,
+            memory=self._drafter.memory_digest,
+            seen=self._seen,
             # Nothing else can answer then, so there is no hurry to give up.
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=self._modes,
+            clock=self._clock,
         )
 
     async def _leave(self, connection: Connection | None, drafting: list[Drafting], reply: Reply | None) -> None:
@@ -163,19 +177,24 @@ class Assistant:
         drafted = self.store.message(message_id)
         if problem := self.no_verifier():
             raise NoAnswer(problem.message, problem.code)
-        if self._connection is not None and isinstance(self._connection.verifier, Endpoint):
+        cut = drafted.status != "done" and all(drafted.provenance)
+        if self._connection is not None and isinstance(self._connection.verifier, Endpoint) and not cut:
             host = self._connection.verifier.client.host
             raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
         if not unverified(drafted):
-            raise NoAnswer("Every token of that answer is verified already.", "internal")
+            raise NoAnswer(nothing_to_verify(drafted), "internal")
         return drafted
 
-    def context(self, conversation_id: str) -> Context:
+    def context(self, conversation_id: str) -> Context | None:
         """How much of what can be read the shown branch takes, without an answer that is being written.
+
+        None where an OpenAI-compatible server does not say.
 
         Any thread may ask. Raises `StorageError`.
         """
         verifier = None if self._connection is None else self._connection.verifier
+        if isinstance(verifier, Endpoint):
+            return context_told(self.store, conversation_id, verifier.model.max_model_len)
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS))
 
@@ -276,16 +295,16 @@ class Assistant:
             async for event in events:
                 yield event
 
-    def answer(self, message: Message) -> AsyncGenerator[Event, None]:
-        """Write the answer that a pending message is to become; for the outbox."""
-        return self._answer(tasks.new_answer(self._settings, message))
+    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
+        """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
+        return self._answer(tasks.new_answer(self._settings, message, waits=waits))
 
     async def _answer(self, task: Task) -> AsyncGenerator[Event, None]:
         message, begun = task.message, task.begun
         reply: Reply | None = None
         last: Event
         status: FinalStatus = "stopped"  # Stays where the iterator is left early.
-        verified = never = False
+        verified = never = waits = False
         judged: Judged | None = None
         try:
             self._reading, self._stopped = True, False
@@ -307,16 +326,21 @@ class Assistant:
             if status == "done" and verified and begun is not None:
                 judged = judge(begun, reply.answer.tokens, reply.answer.text)
         except NoAnswer as error:
-            status, last, never = "failed", error.event, error.event.code == "too_long"
+            status, last, never = "failed", error.event, error.event.code in NEVER_AGAIN
+            waits = error.passing and task.waits
         except (DrafterError, StorageError) as error:
             status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
         finally:
             self._reading, self._reply = False, None
             settles = task.settles(done=status == "done", verified=verified, never=never)
-            unsaved = await finish(self.store, self._drafter.text, task, reply, status, judged, settles)
+            unsaved = await finish(
+                self.store, self._drafter.text, task, reply, status, judged, settles=settles, waits=waits
+            )
             self.outbox.stir()
         if judged is not None:
             yield judged
+        if waits and isinstance(last, Failed):
+            last = queued(last, reply)
         yield unsaved or last
 
     def _read(self, message_id: str) -> tuple[list[Message], list[int]]:
@@ -325,23 +349,25 @@ class Assistant:
         return thread, conversation_tokens(self._drafter.text, thread)
 
     def _new_reply(self, conversation_id: str, thread: list[Message], tokens: list[int], task: Task) -> Reply:
-        """Raises `NoAnswer`."""
         begun = task.begin(self._drafter.text)
         length = len(tokens) + (len(begun.tokens) if task.does == "resumes" else 0)
+        unreadable = None
         if length > CONTEXT_TOKENS:
             message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
-            raise NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
+            unreadable = NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
         drafting, line = self._conversations.enter(conversation_id)
         writing = Writing(
             tokens,
             messages=conversation_messages(thread),
             text=self._drafter.text,
-            settings=self._settings.replaced({"max_tokens": task.most}, "the answer"),
+            settings=self._settings,
+            most=task.most,
             sampling=task.sampling,
             drafting=drafting,
-            memory_digest=self._drafter.memory_digest,
             line=line,
             draft=self._draft,
             begun=begun,
+            clock=self._clock,
         )
-        return Reply(writing, self._connection, alone=task.does != "verifies")
+        writing.unreadable = unreadable
+        return Reply(writing, self._connection, alone=task.does != "verifies", early=self._early)

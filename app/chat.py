@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from app.ending import OK, USAGE, complain, run, settings_with
 if TYPE_CHECKING:
     from app.config import Folders, Settings
 
+WITHOUT_CURSOR = ("dumb", "unknown")
+"""What TERM says of a terminal that only prints, such as an editor's shell window."""
 log = logging.getLogger("outrider.screen")
 
 
@@ -31,10 +34,20 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
             pass  # The screen says so, and goes on without.
         else:
             remotes.meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        complain('The chat screen needs a terminal. To use answers elsewhere: outrider ask "…"')
+    if (reason := _no_screen()) is not None:
+        complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
     return run(_screen(settings, folders, conversation, last))
+
+
+def _no_screen() -> str | None:
+    """Why there can be no screen here; None: there can."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "The chat screen needs a terminal for its input and its output."
+    kind = os.environ.get("TERM", "")
+    if kind in WITHOUT_CURSOR:
+        return f"The chat screen needs a terminal that can move its cursor, and TERM is {kind!r}."
+    return None
 
 
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:

@@ -26,6 +26,7 @@ from app.key_commands import keys
 from app.log_commands import log
 from app.queue_commands import queue_commands, verify
 from app.remote_commands import remote_commands
+from drafter.telemetry import switch_off
 
 MOST_PIPED_BYTES = 4 << 20
 """About a million tokens. A pipe need not end, and what was read would all be split into tokens before any limit."""
@@ -102,7 +103,7 @@ def ask(
     token: Token = None,
     mode: Mode = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="NUMBER", help="0: the likeliest token.")
+        float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: the likeliest token.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Fixes a sampled answer.")] = None,
     tree: Annotated[
@@ -110,7 +111,8 @@ def ask(
         typer.Option("--tree", help="How drafts are chosen above temperature 0; a seed fixes only deterministic ones."),
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512")
+        int | None,
+        typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512, or the server's own limit."),
     ] = None,
     no_draft: Annotated[bool, typer.Option("--no-draft", help="The target alone, token by token.")] = False,
     prompts: Annotated[
@@ -187,12 +189,29 @@ def serve(
         Path | None, typer.Option("--tls-cert", metavar="FILE", help="Its certificate, to be reached by https.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
+    max_sessions: Annotated[
+        int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
+    ] = 256,
+    cache_mb: Annotated[
+        int | None,
+        typer.Option("--cache-mb", metavar="N", min=1, help="Memory for them. Default: a quarter of what is free."),
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", metavar="N", min=1, help="Longest conversation, answer included.")
+    ] = 32_768,
+    max_waiting: Annotated[
+        int, typer.Option("--max-waiting", metavar="N", min=1, help="Most requests that wait; others are told 503.")
+    ] = 256,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", metavar="N", min=1, help="Most open connections.")
+    ] = 512,
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin does.")] = False,
 ) -> None:
-    """Run the verifier."""
+    """Run the verifier. Says on stderr what it loads, and on stdout its address when it is ready."""
     settings, _ = _settings()
     if (tls_cert is None) != (tls_key is None):
         _fail("--tls-cert and --tls-key belong together.", USAGE)
+    complain("loading PyTorch ...")  # Seconds, in which nothing else could be said.
     try:
         from remote.verifier.security import read_token
         from remote.verifier.serve import START_ERRORS
@@ -212,6 +231,11 @@ def serve(
             tls_cert=tls_cert,
             tls_key=tls_key,
             watch_stdin=watch_stdin,
+            max_sessions=max_sessions,
+            max_tokens=max_tokens,
+            max_waiting=max_waiting,
+            max_connections=max_connections,
+            max_cached_bytes=None if cache_mb is None else cache_mb << 20,
         )
     except START_ERRORS as error:
         _fail(str(error), FAILED)
@@ -266,6 +290,7 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
 
 def main() -> None:
     """The command line, with every argument that it takes."""
+    switch_off()
     completing.answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
 

@@ -25,14 +25,18 @@ ChosenMode = Literal["auto", "edge", "hosted", "offline"]
 TreeRule = Literal["deterministic", "sampled"]
 DrafterRuntime = Literal["onnx", "torch"]
 PaceRule = Literal["measured", "fixed"]
+Unanswered = Literal["queue", "fail", "drafter"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CHOICES = {
     "mode": ChosenMode,
+    "offline": Unanswered,
     "pace": PaceRule,
     "tree": TreeRule,
     "drafter_runtime": DrafterRuntime,
     "log": LogLevel,
 }
+LONGEST = 512
+"""Tokens of an answer, where nothing else is said."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -49,6 +53,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: ChosenMode = "auto"
     """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
     edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
+    offline: Unanswered | None = None
+    """What becomes of a question while its server is away, where the drafter was not made for that server's model.
+    queue: it waits, and is asked when the server is back. fail: it fails with a sentence. drafter: the drafter answers
+    in the server's place. None: the chat queues, `outrider ask` fails."""
     remote: UrlOrName | None = None
     """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the one that
     `outrider remote use` chose; `bundled`, or where none was chosen: the bundled verifier, started on this device."""
@@ -56,16 +64,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
     token: str | None = None
     """Bearer token of `remote`, where that is an address. Another `remote` drops it, unless it is the same server."""
-    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
-    """0: always the likeliest token."""
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
+    """0: always the likeliest token. 2 at most, as other programs have it: above it answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Sample among so many likeliest tokens; 0: all."""
     top_p: Probability = 1.0
     """Sample among the likeliest tokens that hold this probability."""
     seed: int | None = None
     """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
-    max_tokens: Count = 512
-    """Longest answer, in tokens."""
+    max_tokens: Count | None = None
+    """Longest answer, in tokens. None: 512 of a verifier and the drafter; of an OpenAI-compatible server as many as it
+    gives."""
+    first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
+    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line is
+    alive: a model may have to be loaded, read a long conversation, or reason."""
     pace: PaceRule = "measured"
     """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
     no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels and 60 nodes. fixed: of that
@@ -96,6 +108,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Keys of the screen by the names that `outrider keys` lists, such as `chat.new = "f5,ctrl+n"`."""
     log: LogLevel = "info"
     """How much is logged. debug: also what errors say, which may quote a conversation."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of an answer by a verifier or the drafter."""
+        return LONGEST if self.max_tokens is None else self.max_tokens
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with `changes`, checked. Raises `ConfigError`, which names `source`.
@@ -147,6 +164,11 @@ class Folders:
     @property
     def database(self) -> Path:
         return self.data / "outrider.db"
+
+    @property
+    def servers(self) -> Path:
+        """What was last seen at each server's address."""
+        return self.data / "servers.json"
 
     @property
     def log(self) -> Path:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from app.pace import MODES, ModeMeter, Verifying
 from app.sanitise import sanitise
+from app.seen import Seen
 from app.waits import first_of
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
@@ -27,6 +28,7 @@ from remote import (
     Incompatible,
     Kind,
     Link,
+    Refused,
     RemoteError,
     RoundReply,
     TransportOptions,
@@ -34,14 +36,18 @@ from remote import (
     detect,
 )
 from remote.errors import quoted
+from remote.listing import named
 from remote.openai import Model
 from remote.protocol import Card
+from remote.timing import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
 
 FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
 """What a round is taken to cost before one was measured, on a line of which nothing is known."""
+PATIENT_TRIES = 3
+"""After so many greetings that no text followed, nobody is in a hurry any more."""
 FIRST_ROUND_SECONDS = 0.03
 """What it is taken to cost beside the round trip, where that is known."""
 
@@ -52,6 +58,14 @@ class SourceFailed(Exception):
 
 class Source(Protocol):
     """Where a verifier is."""
+
+    @property
+    def address(self) -> str | None:
+        """Where it is, as far as that is known before it is connected to."""
+
+    @property
+    def own(self) -> bool:
+        """Its model was chosen together with the drafter, so the drafter is taken to be made for it."""
 
     @property
     def chat(self) -> CompletionsClient | None:
@@ -86,12 +100,14 @@ class Fixed:
     """A verifier or another server that somebody else runs, at a known address. Raises `Misconfigured`."""
 
     name: str | None = None
+    own = False
     kind: Kind = "auto"
     options = TransportOptions()
 
-    def __init__(self, url: str, token: str | None = None, model: str | None = None) -> None:
-        self._client = VerifierClient(url, token)
-        self.chat: CompletionsClient = CompletionsClient(url, token)
+    def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
+        self.address = url
+        self._client = VerifierClient(url, token, clock=clock)
+        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
         self.model = model
 
     async def client(self) -> VerifierClient:
@@ -139,6 +155,9 @@ Peer = Verifier | Endpoint
 class Connection:
     """`tokenizer` and `vocabulary` are the drafter's: a verifier that differs in either is refused.
 
+    `memory`: the digest of the memory that the drafter reads, which tells whether it was made for a verifier's model.
+    `seen`: what was at this address before; None: nothing is known.
+
     `patience`: seconds for a verifier to say who it is. `modes`: what may be chosen from.
     """
 
@@ -148,8 +167,11 @@ class Connection:
         *,
         tokenizer: bytes,
         vocabulary: int,
+        memory: bytes | None = None,
+        seen: Seen | None = None,
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
+        clock: Clock = CLOCK,
     ) -> None:
         self.verifier: Peer | None = None
         self.warming = True
@@ -159,6 +181,8 @@ class Connection:
         """There has been a verifier."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no verifier."""
+        self.fits = source.own or _remembered(source, seen, memory)
+        """The drafter was made for the model there, as far as is known: by its card, now or the last time."""
         waits = source.options
         self.link = Link(read_seconds=waits.read_seconds, connect_seconds=waits.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
@@ -171,11 +195,17 @@ class Connection:
         self._source = source
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
+        self._memory = memory
+        self._seen = seen
         self._patience = patience + (waits.connect_seconds or 0.0)
         self._change = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
-        self._proved = True
+        self.refuses = False
+        """Whoever is there said no, or is nobody for this device: waiting does not help, a person has to mend it."""
+        self._clock = clock
+        self._fruitless = 0
+        """Times in a row that somebody was there and no text came."""
         self._waiting = 0
         self._hurried = asyncio.Event()
 
@@ -221,7 +251,10 @@ class Connection:
     def _served(self, rtt_seconds: float, server: float, traffic: RoundReply | HostedStream | ChatStream) -> None:
         self.link.observe(rtt_seconds + server, server, traffic.bytes_up, traffic.bytes_down)
         self.waited(server)
-        self._proved = True
+
+    def gained(self) -> None:
+        """Text has come: whoever is there does not only greet."""
+        self._fruitless = 0
 
     def waited(self, server: float) -> None:
         """The verifier took so long for a round, of a stream or by itself."""
@@ -248,31 +281,40 @@ class Connection:
             try:
                 verifier = await self._connect()
             except (RemoteError, SourceFailed) as error:
+                self.refuses = isinstance(error, Incompatible) or hopeless(error)
                 self._become(None, error)
-                self._proved = False
+                await self._pause()
             else:
                 self._lost.clear()
-                self._proved = False
+                self.refuses = False
                 self.met = True
+                self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()
-            if not self._proved:  # Nobody there, or somebody who greets and then fails each round.
-                await self._pause()
+                if self._fruitless:  # Somebody who greets and then fails each round.
+                    await self._pause()
 
     async def _pause(self) -> None:
         """Until the next probe is due."""
         self._hurried.clear()
-        delay = self.link.next_probe_delay(eager=self._waiting > 0)
+        eager = self._waiting > 0 and not self.refuses and self._fruitless <= PATIENT_TRIES
+        delay = max(self.link.next_probe_delay(eager=eager), self.link.pause(self._fruitless))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with self._clock.within(delay):
                 await self._hurried.wait()
 
     async def _connect(self) -> Peer:
         client, chat = await self._source.client(), self._source.chat
         patience = min(self._patience, self.link.probe_deadline()) if self.met else self._patience
-        found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=self._source.kind)
+        kind, model = self._source.kind, self._source.model
+        try:
+            found = await detect(client, chat, patience, tokenizer=self._tokenizer, kind=kind, model=model)
+        except Incompatible:
+            await self._note(None)
+            raise
         if isinstance(found, tuple):
             assert chat is not None
+            await self._note(None)
             if chat.rtt_seconds is not None:
                 self.link.greeted(chat.rtt_seconds)
             return Endpoint(chat, chosen(found, self._source.model, chat.host), self._source.name)
@@ -281,10 +323,17 @@ class Connection:
             self.link.greeted(client.rtt_seconds)
             self.costs.first = replace(FIRST_COST, round=client.rtt_seconds + FIRST_ROUND_SECONDS)
         self.modes.drafts = card.drafts
+        await self._note(card.memory.digest if card.memory and card.vocabulary == self._vocabulary else None)
         if card.vocabulary != self._vocabulary:
             sizes = f"{card.vocabulary} tokens, the drafter {self._vocabulary}"
             raise Incompatible(f"{card.target} has {sizes}; use the drafter made for it")
         return Verifier(client, card, self._source.name)
+
+    async def _note(self, memory: bytes | None) -> None:
+        """Whose model is there, by the digest of its memory."""
+        self.fits = memory is not None and memory == self._memory
+        if self._seen is not None and self._source.address is not None:
+            await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
 
     async def _until_lost(self) -> None:
         await first_of(self._lost.wait(), self._gone())
@@ -301,10 +350,19 @@ class Connection:
             self._change = asyncio.Event()
 
 
+def hopeless(error: Exception | None) -> bool:
+    """The same request would be refused again: a wrong token, a model that is not there, too long a text."""
+    return isinstance(error, Refused) and not error.retry and error.code not in ("out_of_order", "unavailable")
+
+
+def _remembered(source: Source, seen: Seen | None, memory: bytes | None) -> bool:
+    known = None if seen is None or source.address is None else seen.memory(source.address)
+    return known is not None and known == memory
+
+
 def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
     """The model of that name, or the first. Raises `Incompatible`."""
-    for model in models:
-        if name in (None, model.id):
-            return model
+    if (model := named(models, name)) is not None:
+        return model
     listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
     raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))

@@ -32,6 +32,19 @@ def context_of(store: Store, text: ChatText, conversation_id: str, limit: int) -
     return Context(used, limit)
 
 
+def context_told(store: Store, conversation_id: str, limit: int | None) -> Context | None:
+    """What an OpenAI-compatible server has counted at the last answer of the shown branch; None: it has not.
+
+    Raises `StorageError`.
+    """
+    for message in reversed(store.thread(conversation_id)):
+        counts = message.stats.get("prompt_tokens"), message.stats.get("completion_tokens")
+        if message.role == "assistant" and message.status not in ("pending", "streaming"):
+            used = sum(count for count in counts if isinstance(count, int))
+            return Context(used, limit) if used and limit else None
+    return Context(0, limit) if limit else None
+
+
 def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
     """Tokens of a conversation, without rendering its template for each question again: that takes quadratic time.
 

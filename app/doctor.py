@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from app import checkups
+from app import checkups, leftovers
 from app.checkups import Finding
 from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.connection import Source, SourceFailed, chosen
@@ -103,6 +103,7 @@ def _local(folders: Folders, settings: Settings) -> Iterator[Finding]:
     yield from checkups.remotes(folders)
     yield from checkups.proxies(settings.remote if is_address(settings.remote or "") else None)
     yield from checkups.port()
+    yield from leftovers.reports(os.environ, Path.home())
 
 
 def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
@@ -165,7 +166,8 @@ def _clock(client: VerifierClient) -> Iterator[Finding]:
 
 async def _answering(source: Source, settings: Settings, drafter: Drafter) -> Finding:
     client, chat = await source.client(), source.chat
-    found = await detect(client, chat, CARD_SECONDS, tokenizer=drafter.text.digest, kind=source.kind)
+    digest = drafter.text.digest
+    found = await detect(client, chat, CARD_SECONDS, tokenizer=digest, kind=source.kind, model=source.model)
     if chat is None or isinstance(found, Card):
         assert isinstance(found, Card)
         return await _round_trip(client, found, drafter)
@@ -186,7 +188,7 @@ async def _completion(client: CompletionsClient, model: Model, settings: Setting
     async for _ in stream:
         pass
     others = "" if models == 1 else f" of {models} models"
-    after = "is gone on with" if model.continues else "is asked for anew"
+    after = "can be gone on with" if model.continues else "has to be asked for anew"
     text = (
         f"{client.host} is an OpenAI-compatible server; {model.id}{others} answers, without memory; "
         f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; an answer that is cut off {after}"

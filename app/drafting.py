@@ -24,7 +24,7 @@ from drafter.search import Pace
 from drafter.second_stage import SecondStage
 from drafter.tree import DraftTree
 from remote import HostedStream, MemoryStream, RemoteError
-from remote.protocol import DIGEST_BYTES, Memory, RunningDigest
+from remote.protocol import DIGEST_BYTES, Memory, MemoryFormat, RunningDigest
 from storage import StorageError, Store
 
 T = TypeVar("T")
@@ -74,6 +74,11 @@ class Drafting:
         """The first token whose memory is still to be asked for."""
         coming = (end for task, end in self._listening.items() if not task.done())
         return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
+
+    def reads(self, memory: MemoryFormat | None) -> bool:
+        """Whether memory of this format means anything to the drafter."""
+        own = self._drafter.memory_digest, self._drafter.memory_layers
+        return memory is not None and (memory.digest, memory.layers) == own
 
     @property
     def guessed(self) -> int:

@@ -6,7 +6,6 @@ cost, and by that the next tree is as large as pays.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator
 
 from app.answer import Shown
@@ -16,7 +15,7 @@ from app.writing import MEMORY_LIMIT_SECONDS, Step, Writing
 from drafter.cost import Cost
 from drafter.search import Pace
 from drafter.tree import DraftTree
-from remote import RoundReply
+from remote import Incompatible, RoundReply
 
 SAMPLED_DEPTH, SAMPLED_NODES = 8, 60
 """Of a sampled tree whose size nobody chose: what pays on lines of some 100 ms."""
@@ -43,22 +42,22 @@ class Edge:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """Raises `RemoteError`."""
         writing, connection, drafting = self._writing, self._connection, self._writing.drafting
-        session = writing.line.with_verifier(self._verifier)
+        session, clock = writing.line.with_verifier(self._verifier), writing.clock
         asked: float | None = None
         """When the last round went up, if it was one like the others: no prompt to run, nothing to send again."""
-        since, opening = time.monotonic(), not writing.answer.tokens
+        since, opening = clock.now(), not writing.answer.tokens
         while writing.reason is None:
             adopts = writing.ahead.choose(connection.adoption)
             if not adopts:
                 # The newest memory is worth more to a draft than the milliseconds it takes to arrive.
                 await drafting.hear(MEMORY_SECONDS)
-            begun = time.monotonic()
+            begun = clock.now()
             if asked is not None:
                 self._learn(begun, asked, adopts)
                 if writing.mode(connection) != "edge":
                     return
             tree = await self.draft(adopts)
-            drafted = time.monotonic()
+            drafted = clock.now()
             for step in writing.answer.guess(self.guesses(tree)):
                 yield step
             committed = writing.committed
@@ -68,7 +67,7 @@ class Edge:
             if not adopts:
                 await drafting.hear_out(MEMORY_LIMIT_SECONDS)
             # What is heard out here belongs to the round before, so to none that counts where that one did not.
-            asked = time.monotonic() if asked is None else drafted
+            asked = clock.now() if asked is None else drafted
             memory_from = writing.memory_from(self._verifier)
             asking = session.round(committed, tree, writing.sampling, memory_from=memory_from, deadline=deadline)
             self._look_ahead()
@@ -76,6 +75,8 @@ class Edge:
             if reply is None:
                 writing.reason = "stopped"
                 return
+            if not reply.verdict.accepted and reply.verdict.bonus is None and not self._full(reply):
+                raise Incompatible(f"{self._verifier.client.host} ends the answer without a token; update the verifier")
             usual = not unseen and reply.exchanges == 1
             writing.ahead.returned(connection.adoption, reply.verdict.server_seconds, usual=usual)
             connection.served(reply)
@@ -93,7 +94,7 @@ class Edge:
                 yield step
             paced = self._paced(tree, reply, drafted - begun, adopts)
             self._last = paced
-            now = time.monotonic()
+            now = clock.now()
             if reply.exchanges == 1 and warm and not alone:
                 seconds = now - since - paced.rtt_seconds
                 connection.modes.edge(paced.gained, seconds, paced.server_seconds, opening=opening)
@@ -146,7 +147,7 @@ class Edge:
     def _look_ahead(self) -> None:
         """A round goes up: draft for what it may bring."""
         writing, cost = self._writing, self._connection.costs.cost
-        left = writing.settings.max_tokens - writing.answer.verified
+        left = writing.most - writing.answer.verified
 
         def pace(new: int) -> Pace:
             return self._pace(left - new, cost)
@@ -173,9 +174,13 @@ class Edge:
         writing.line.sent = verdict.length
         writing.traffic.append(reply)
         writing.drafted_nodes += len(tree)
-        if writing.reason is None and verdict.length >= self._verifier.card.limits.max_tokens:
+        if writing.reason is None and self._full(reply):
             writing.reason = "length"
         return shown
+
+    def _full(self, reply: RoundReply) -> bool:
+        """The session can take no more tokens."""
+        return reply.verdict.length >= self._verifier.card.limits.max_tokens
 
     def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float, ahead: bool) -> Paced:
         verdict = reply.verdict

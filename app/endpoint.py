@@ -1,142 +1,182 @@
-"""An answer in text, by a server that knows no tokens of ours: put into the drafter's own, so that it can go on.
+"""An answer in text, by an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
 
-What the server says is verified; what is shown is never changed by cutting it into tokens. After a cut the server is
-asked to go on from what it has said, if it can, else anew: then what it says counts from where it has said again all
-that was verified. Tokens that the drafter wrote alone meanwhile stay as far as the server says the same.
+A question may cost money, so it is sent once: whatever goes wrong after that ends the reply, with what has come of it.
+Only a request that never left, or that the server refused before it began, is sent again. The answer is kept as text
+without tokens: nobody has verified them, and no limit is counted in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 
-from app.answer import INCOMPLETE, Answer, Shown
-from app.connection import Endpoint
-from drafter.text import ChatText
-from remote import ChatStream
-from remote.protocol import Sampling
+from app.connection import Connection, Endpoint
+from app.continuation import Continuation, Diverged
+from app.ending import GO_ON
+from app.events import ModeChanged, Reasoned
+from app.writing import NoAnswer, Step, Writing
+from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
+from remote.chat_stream import CUT
 
-WINDOW = 16
-"""Tokens before new ones in whose company these are checked: some decoders treat a first word unlike others."""
-
-LONGEST_TOKEN = 16
-"""Characters; bounds an answer whose tokens cannot be counted."""
-
-
-class Diverged(Exception):
-    """Asked again, the server says something else than it has said; the two cannot be joined."""
+BETWEEN_SECONDS = 60.0
+"""Silence between two words after which an answer is given up, where the remote says nothing. The system notices a dead
+line sooner; a busy server may put an answer aside for a while."""
+BUSY_TRIES = 4
+"""Requests that a full server may refuse; it is asked again after 1, 2 and 4 s, or when it says."""
+BUSY_SECONDS = 60.0
+"""Longest wait that a server may ask for."""
+UNSENT_TRIES = 3
+"""Times that a server may be found and be gone again before the question leaves."""
+SHARE = 256
+"""A checkpoint is due when the text has grown by this fraction: each writes all of it, and answers may be long."""
+FILTERED = "content_filter"
 
 
 class Telling:
-    """The rest of one answer, asked of an endpoint. `messages`: (role, text) up to the question.
+    """One way of writing an answer: the server tells it."""
 
-    The answer may have tokens: verified ones stay, others as far as the server agrees.
-    """
+    def __init__(self, writing: Writing, connection: Connection, endpoint: Endpoint) -> None:
+        self._writing, self._connection, self._endpoint = writing, connection, endpoint
+        self._host = endpoint.client.host
+        answer = writing.answer
+        self._known = answer.told or answer.said(answer.verified)
+        """The text that the server is to go on with."""
+        self._join = Continuation(self._known, continues=endpoint.model.continues)
+        self._thinks = False
 
-    def __init__(
-        self, endpoint: Endpoint, messages: Sequence[tuple[str, str]], answer: Answer, text: ChatText, most: int
-    ) -> None:
-        """`most`: tokens that the whole answer may have."""
-        self.stream: ChatStream | None = None
-        """There after `begin`."""
-        self.full = False
-        """More has come than the answer may have."""
-        self._endpoint, self._messages = endpoint, list(messages)
-        self._answer, self._text, self._most = answer, text, most
-        known = answer.said(answer.verified)
-        # Servers may cut white space off a message's end, and words begin with it: so that is to come again.
-        sent = known.rstrip() if endpoint.model.continues else ""
-        self._sent, self._again = sent, known[len(sent) :]
-        self._heard = self._pending = ""
+    async def steps(self) -> AsyncGenerator[Step, None]:
+        """Until the answer is complete. Raises `NoAnswer`; returns early where the question has not left."""
+        writing = self._writing
+        if writing.settings.mode == "edge":
+            advice = "which verifies no drafts. Choose --mode auto or hosted"
+            raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
+        yield ModeChanged("hosted", self._connection.why)
+        await writing.drafting.quiet()
+        stream: ChatStream | None = None
+        try:
+            for tries in range(1, BUSY_TRIES + 1):
+                try:
+                    stream = await writing.unless_stopped(self._ask())
+                    break
+                except Busy as error:
+                    wait = 2.0 ** (tries - 1) if error.after is None else error.after
+                    if tries == BUSY_TRIES or wait > BUSY_SECONDS:
+                        raise
+                    yield ModeChanged("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
+                    await writing.unless_stopped(writing.clock.sleep(wait))
+                    if writing.stopping.is_set():
+                        break
+            if stream is None:
+                writing.reason = "stopped"
+                return
+            writing.tells(stream, self._endpoint.model.id)
+            async for step in self._read(stream):
+                yield step
+        except Unsent as error:
+            writing.unsent += 1
+            if writing.unsent >= UNSENT_TRIES:
+                raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
+            self._connection.lost(self._endpoint, error)
+        except (RemoteError, Diverged) as error:
+            raise self._failure(error) from error
+        finally:
+            if stream is not None:
+                await stream.aclose()
 
-    async def begin(self, sampling: Sampling, deadline: float, silence: float) -> ChatStream:
-        """`deadline`: seconds to the first words; `silence`: between later ones. Raises `RemoteError`."""
-        answer = self._answer
-        left = self._most - (answer.verified if self._sent else 0)
-        self.stream = await self._endpoint.client.chat(
-            [*self._messages, *([("assistant", self._sent)] if self._sent else [])],
-            sampling,
+    async def _ask(self) -> ChatStream:
+        """Send the question, with what is known of its answer where the server goes on with that."""
+        writing, options = self._writing, self._endpoint.client.options
+        first = options.first_words_seconds or writing.settings.first_words_timeout
+        begun = [("assistant", self._join.sent)] if self._join.sent else []
+        return await self._endpoint.client.chat(
+            [*writing.messages, *begun],
+            writing.sampling,
             model=self._endpoint.model.id,
-            most=max(1, left),
-            deadline=deadline,
-            silence=silence,
-            patience=max(deadline, silence),
-            continued=bool(self._sent),
+            most=writing.settings.max_tokens,
+            deadline=first,
+            silence=options.read_seconds or BETWEEN_SECONDS,
+            patience=first,
+            continued=bool(begun),
         )
-        return self.stream
 
-    async def next(self) -> list[Shown] | None:
-        """What the next piece changes; None at the end. Raises `RemoteError`, `Diverged`."""
-        assert self.stream is not None
-        piece = await anext(self.stream, None)
-        return None if piece is None else self.take(piece)
+    async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
+        """The stream, to its end."""
+        writing, answer = self._writing, self._writing.answer
+        saved = 0
+        while writing.reason is None:
+            piece = await writing.unless_stopped(anext(stream, None))
+            if writing.stopping.is_set():
+                writing.reason = "stopped"
+            elif piece is None:
+                self._join.finish()
+                self._end(stream)
+            else:
+                for step in self._shown(stream, piece):
+                    yield step
+            if writing.reason is not None or answer.length - saved > answer.length // SHARE:
+                saved = answer.length
+                yield writing.stats(self._connection)
 
-    def take(self, piece: str) -> list[Shown]:
-        """Put a piece of text into the answer. Raises `Diverged`."""
-        if self._again:
-            self._heard += piece
-            if len(self._heard) < len(self._again) and self._again.startswith(self._heard):
-                return []
-            if not self._heard.startswith(self._again) and not self._sent:
-                raise Diverged
-            # Of a message that was gone on with, only white space was to come again.
-            piece, self._again = self._heard[_common(self._heard, self._again) :], ""
-        self._pending += piece
-        return self._agreed() + ([] if self._awaits() else self._spelt())
+    def _shown(self, stream: ChatStream, piece: str) -> list[Step]:
+        """What a piece changes: empty ones are reasoning."""
+        steps: list[Step] = []
+        writing, name = self._writing, self._endpoint.model.id
+        if piece and not writing.answer.telling:
+            steps += writing.answer.tell_from(self._known)
+            self._connection.speaks(stream)
+        if piece and self._thinks:
+            self._thinks = False
+            steps.append(ModeChanged("hosted", self._connection.why))
+        if not piece and not self._thinks:
+            self._thinks = True
+            steps.append(ModeChanged("hosted", f"{self._connection.why}; {name} is reasoning"))
+        if thought := stream.new_thoughts():
+            steps.append(Reasoned(thought))
+        steps += writing.answer.tell(self._join.take(piece))
+        writing.count_first()
+        return steps
 
-    def finish(self) -> list[Shown]:
-        """The server has ended its answer. Raises `Diverged`."""
-        if self._again and not self._sent:
-            raise Diverged
-        return [*self._agreed(), *(self._spelt() if self._pending else []), *self._answer.end()]
+    def _end(self, stream: ChatStream) -> None:
+        """Say whether the answer is whole, and what cut it."""
+        writing, reason = self._writing, stream.reason
+        writing.reason = "length" if reason in CUT or stream.overlong else "end"
+        if reason == FILTERED:
+            writing.cut_by = "the server's content filter ended it"
+        elif stream.overlong:
+            writing.cut_by = "longer than any answer that is kept"
+        elif reason in CUT:
+            while_thinking = "" if stream.spoken else ", while it was still reasoning"
+            writing.cut_by = f"{self._limit(stream)}{while_thinking}"
 
-    async def aclose(self) -> None:
-        if self.stream is not None:
-            await self.stream.aclose()
+    def _limit(self, stream: ChatStream) -> str:
+        """What an answer that was cut has run into."""
+        most, window = self._writing.settings.max_tokens, self._endpoint.model.max_model_len
+        used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
+        if window is not None and used >= window - 1:
+            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full"
+        if most is not None:
+            return f"cut at {most:,} tokens (max_tokens)"
+        return f"cut at a limit of {self._host}"
 
-    def _agreed(self) -> list[Shown]:
-        """Tokens written alone that say what the server says are verified."""
-        answer, count, said = self._answer, 0, 0
-        base = len(answer.said(answer.verified))
-        for size in range(1, len(answer.suffix) + 1):
-            text = answer.said(answer.verified + size)[base:]
-            if text.endswith(INCOMPLETE):
-                continue
-            if not self._pending.startswith(text):
-                break
-            count, said = size, len(text)
-        self._pending = self._pending[said:]
-        return answer.verify(answer.suffix[:count], count) if count else []
-
-    def _awaits(self) -> bool:
-        """Whether what is pending may be the beginning of the next token written alone."""
-        answer = self._answer
-        return answer.said(len(answer.tokens)).startswith(answer.said(answer.verified) + self._pending)
-
-    def _spelt(self) -> list[Shown]:
-        """What is pending, in tokens; as text where there are none for it."""
-        answer = self._answer
-        piece, self._pending = self._pending, ""
-        tokens = None if answer.beyond else spell(self._text, answer.tokens[: answer.verified], piece)
-        if tokens is None:
-            self.full = len(answer.said(answer.verified)) + len(piece) > LONGEST_TOKEN * self._most
-            return answer.spill(piece)
-        if (room := self._most - answer.verified) < len(tokens):
-            tokens = tokens[:room]
-            while tokens and self._text.decode(tokens).endswith(INCOMPLETE):  # Half a character.
-                tokens.pop()
-            self.full = True
-        return answer.verify(tokens, 0)
-
-
-def spell(text: ChatText, before: Sequence[int], piece: str) -> list[int] | None:
-    """Tokens that say `piece` after `before`, to the letter; None where the vocabulary has none."""
-    window = list(before[-WINDOW:])
-    known = text.decode(window)
-    together = text.encode(known + piece)
-    ways = [text.encode(piece)] + ([together[len(window) :]] if together[: len(window)] == window else [])
-    return next((tokens for tokens in ways if text.decode(window + tokens) == known + piece), None)
-
-
-def _common(one: str, other: str) -> int:
-    """How many first characters are the same."""
-    return next((at for at, (left, right) in enumerate(zip(one, other)) if left != right), min(len(one), len(other)))
+    def _failure(self, error: Exception) -> NoAnswer:
+        """What is said where there is no answer, or no more of it."""
+        if isinstance(error, LinkDown):
+            self._connection.lost(self._endpoint, error)
+        if isinstance(error, Diverged):
+            return NoAnswer(
+                f"{self._host} cannot go on with an answer, and says something else now. "
+                "What there was is kept; ask again for another answer.",
+                "refused",
+            )
+        said = str(error).rstrip(".")
+        if isinstance(error, Refused) and error.code == "too_long":
+            return NoAnswer(f"{said}. Start a new conversation.", "too_long")
+        if self._writing.answer.text:
+            return NoAnswer(f"{said}. What came of the answer is kept. To go on: {GO_ON}.", "broken")
+        if isinstance(error, Refused | Incompatible):
+            return NoAnswer(f"{said}.", "refused")
+        first = self._endpoint.client.options.first_words_seconds or self._writing.settings.first_words_timeout
+        advice = f"A model that needs more than {first:.3g} s to begin needs a longer first_words_timeout. "
+        slow = advice if "said nothing" in said or "within" in said else ""
+        return NoAnswer(
+            f"{said}. {slow}The question was sent once, and is not sent again by itself: ask again.", "broken"
+        )

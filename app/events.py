@@ -52,6 +52,13 @@ class Retracted:
 
 
 @dataclass(frozen=True)
+class Reasoned:
+    """A model has reasoned before it answers. The text is no part of the answer, and is not stored."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class ModeChanged:
     mode: Mode
     why: str
@@ -66,6 +73,10 @@ class Stats:
     verified: int = 0
     drafted: int = 0
     """Tokens of the answer that the target has not verified."""
+    streamed: int | None = None
+    """Tokens of an OpenAI-compatible server, which verifies nothing; None: no such server has a part in the answer."""
+    counted: bool = False
+    """The server itself has counted them, reasoning included; else they are the pieces that it sent, about as many."""
     drafted_nodes: int = 0
     second_stage: int = 0
     """Tokens that n-grams of earlier text guessed, the drafter kept, and that came."""
@@ -78,6 +89,7 @@ class Stats:
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
+    """The round trip to whoever is there now; None while nobody is."""
     line: State | None = None
     """How the line to the verifier is; None where there is none."""
     up_bytes_per_second: float | None = None
@@ -93,7 +105,7 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float:
-        return (self.verified + self.drafted) / self.seconds if self.seconds else 0.0
+        return (self.verified + self.drafted + (self.streamed or 0)) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,8 @@ class Judged:
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the word on where the target went another way; empty where it only went on."""
+    midway: bool = False
+    """That text begins within a sentence."""
 
     def __str__(self) -> str:
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
@@ -148,6 +162,8 @@ class Done:
     provenance: tuple[bool, ...]
     """Per token: True where the target verified it."""
     stats: Stats
+    cut: str = ""
+    """What ended the answer before the model did; empty where it is whole, or was stopped."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +171,13 @@ class Failed:
     """No answer is possible; what there was is stored. `message` says what to do."""
 
     message: str
-    code: Literal["unavailable", "incompatible", "too_long", "internal"]
+    code: Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
+    """refused: the server said no, and would again. broken: it may have begun, so the question is not sent again."""
+    queued: bool = False
+    """The question, or the rest of its answer, waits in the queue and is asked when the server is back."""
 
 
-Event = Started | Drafted | Verified | Retracted | ModeChanged | Stats | Paced | Judged | Done | Failed
+Event = Started | Drafted | Verified | Retracted | Reasoned | ModeChanged | Stats | Paced | Judged | Done | Failed
 
 
 @dataclass

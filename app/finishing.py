@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from app.events import Done, Failed, Judged
 from app.reply import Reply
@@ -17,12 +17,20 @@ SAVE_PAUSE_SECONDS = 0.2
 """Between two of them, for the screen."""
 
 
+def queued(failed: Failed, reply: Reply | None) -> Failed:
+    """What is said of an answer that waits for the server."""
+    begun = reply is not None and bool(reply.answer.text)
+    what = "What there is of the answer stays, and the rest is asked for" if begun else "The question waits and is sent"
+    return replace(failed, message=f"{failed.message} {what} when the server is back.", queued=True)
+
+
 def outcome(reply: Reply) -> tuple[FinalStatus, Done]:
     """Of a reply that has come to its end."""
     assert reply.reason is not None
     stopped = reply.reason == "stopped"
     tokens, provenance = tuple(reply.answer.tokens), tuple(reply.answer.provenance)
-    return "stopped" if stopped else "done", Done(stopped, reply.reason, tokens, provenance, reply.stats)
+    done = Done(stopped, reply.reason, tokens, provenance, reply.stats, reply.cut)
+    return "stopped" if stopped else "done", done
 
 
 async def finish(
@@ -32,9 +40,13 @@ async def finish(
     reply: Reply | None,
     status: FinalStatus,
     judged: Judged | None,
+    *,
     settles: str | None,
+    waits: bool = False,
 ) -> Failed | None:
     """Stores what there is, and how it came about; what went wrong where that is impossible.
+
+    `waits`: the question goes back into the queue, or what has begun of its answer waits there to be completed.
 
     Another program may hold the database for longer than a call waits: a new version that brings its tables up to
     date, an import of a very long conversation. That is no reason to lose an answer.
@@ -42,12 +54,16 @@ async def finish(
     stats = task.about
     answer = task.begin(text) if reply is None else reply.answer
     if reply is not None:
-        stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason}
+        stats |= {**asdict(reply.stats), "tau": reply.stats.tau, "reason": reply.reason, **reply.told}
     if judged is not None:
         stats |= {"kept": judged.kept, "of": judged.of}
     tries = SAVE_TRIES
     while True:
         try:
+            if waits:
+                if not answer.text and store.defer(task.message.id) is not None:
+                    return None
+                store.enqueue_verification(task.message.id)  # First: who dies in between has it completed, too.
             store.finish(task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles)
             return None
         except StorageError as error:

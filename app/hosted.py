@@ -6,7 +6,6 @@ The drafter here takes the memory that comes along, and so can go on at any toke
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -40,6 +39,7 @@ class Hosted:
         """Raises `RemoteError`."""
         writing, connection, drafting = self._writing, self._connection, self._writing.drafting
         session, committed = writing.line.with_verifier(self._verifier), writing.tokens
+        clock = writing.clock
         await drafting.hear_out(MEMORY_LIMIT_SECONDS)
         await drafting.follow(committed)
         opening = session.stream(
@@ -52,7 +52,7 @@ class Hosted:
             draft=writing.draft,
         )
         self._opening, self._warm = not writing.answer.tokens, connection.server_seconds is not None
-        self._asked, stream = time.monotonic(), None
+        self._asked, stream = clock.now(), None
         asking = asyncio.create_task(opening)
         try:
             for step in await self._meanwhile(asking):
@@ -103,7 +103,7 @@ class Hosted:
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
         """What a round of the stream says of verifier and line; seconds since the one before it, if there was one."""
-        connection, now, gained = self._connection, time.monotonic(), len(progress.tokens) // 4
+        connection, now, gained = self._connection, self._writing.clock.now(), len(progress.tokens) // 4
         before, self._before = self._before, now
         if self.begun:
             connection.modes.hosted(gained, now - before)

@@ -14,7 +14,7 @@ from app.continuing import conversation_to_continue
 from app.ending import FAILED, OK, UNREACHABLE
 from app.opening import open_assistant
 from app.sanitise import sanitise
-from app.verification import unverified
+from app.verification import nothing_to_verify, unverified
 from storage import Store
 
 
@@ -90,7 +90,7 @@ async def verify_last(conversation_id: str | None, settings: Settings, folders: 
             return FAILED
         if not unverified(answer):
             print(sanitise(answer.text))
-            say("every token of that answer is verified already")
+            say(nothing_to_verify(answer))
             return OK
         await assistant.settled()
         answered = await listen(assistant.verify(answer.id))

@@ -102,6 +102,9 @@ def note(event: Event) -> None:
         log.info("mode %s: %s", event.mode, event.why)
     elif isinstance(event, Done):
         stats, verified = event.stats, event.provenance.count(True)
+        if stats.streamed is not None:
+            log.info("answer: %s after %d streamed tokens in %.1f s", event.reason, stats.streamed, stats.seconds)
+            return
         log.info(
             "answer: %s after %d tokens, %d of them verified, in %d rounds and %.1f s",
             event.reason, len(event.token_ids), verified, stats.rounds, stats.seconds,

@@ -18,6 +18,7 @@ import tempfile
 from collections import deque
 from pathlib import Path
 
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.connection import SourceFailed
 from remote import Kind, TransportOptions, VerifierClient
 
@@ -32,6 +33,7 @@ ADVICE = "pip install 'outrider[server]'"
 class Loopback:
     """`target` and `drafter`: model folders, or a model's name."""
 
+    address = None
     chat = None
     model = None
     name = None
@@ -41,6 +43,8 @@ class Loopback:
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target
         self._drafter = drafter
+        # Whoever chose only one of the two may have chosen what does not fit the other.
+        self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
         self.url: str | None = None
         """Where the verifier that was started last listens."""
         self._process: asyncio.subprocess.Process | None = None

@@ -12,11 +12,12 @@ VERSIONS = ("torch", "transformers", "onnxruntime", "numpy")
 
 
 def machine() -> dict[str, object]:
-    """Platform, processor, cores that this process may use, and versions."""
+    """Processor, cores that this process may use, system, and versions."""
     return {
-        "platform": platform.platform(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
         **{name: version(name) for name in VERSIONS},
     }
 

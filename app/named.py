@@ -26,6 +26,8 @@ class Named:
         self._remote = remotes.get(name)
         self._remotes = remotes
         self.model = self._remote.model or model
+        self.address: str | None = self._remote.url
+        self.own = False
         self.kind: Kind = self._remote.kind
         self.options = options_of(self._remote)
         self.chat: CompletionsClient | None = None
@@ -67,4 +69,5 @@ def options_of(remote: Remote) -> TransportOptions:
         proxy=remote.proxy,
         connect_seconds=remote.connect_timeout,
         read_seconds=remote.read_timeout,
+        first_words_seconds=remote.first_words_timeout,
     )

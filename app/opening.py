@@ -13,6 +13,7 @@ from app.connection import Fixed, Source, SourceFailed
 from app.loopback import Loopback
 from app.named import Named
 from app.remotes import Remotes
+from app.seen import Seen
 from drafter.runtime import Drafter
 from remote import Kind, Misconfigured, TransportOptions, VerifierClient
 from storage import Store
@@ -26,7 +27,7 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
     """
     store = Store.open(folders.database)
     try:
-        async with assistant_on(store, settings, source_of(settings, folders), draft=draft) as assistant:
+        async with assistant_on(store, settings, folders, source_of(settings, folders), draft=draft) as assistant:
             yield assistant
     finally:
         store.close()
@@ -34,11 +35,18 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
 
 @asynccontextmanager
 async def assistant_on(
-    store: Store, settings: Settings, source: Source | None, *, draft: bool = True
+    store: Store,
+    settings: Settings,
+    folders: Folders,
+    source: Source | None,
+    *,
+    draft: bool = True,
+    early: bool = False,
 ) -> AsyncIterator[Assistant]:
-    """The same on a database that is open, and stays open, and with the verifier of `source`. Raises `DrafterError`."""
+    """An assistant on a database that is open, and stays open, with the verifier of `source`. Raises `DrafterError`."""
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
-    async with Assistant(drafter, store, source, settings, draft=draft) as assistant:
+    seen = await asyncio.to_thread(Seen, folders.servers)
+    async with Assistant(drafter, store, source, settings, draft=draft, seen=seen, early=early) as assistant:
         yield assistant
 
 
@@ -58,6 +66,8 @@ def source_of(settings: Settings, folders: Folders) -> Source | None:
 class Unusable:
     """In the place of a verifier that the settings get wrong: a reason to be offline, none not to draft."""
 
+    address = None
+    own = False
     chat = None
     model = None
     name = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.connection import Connection, Endpoint, Peer
 from app.events import Event, Failed
 from app.waits import first_of
+from remote.timing import CLOCK, Clock
 from storage import Queued, StorageError
 
 if TYPE_CHECKING:
@@ -21,18 +22,24 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 30.0
 """Between two looks for what another program has queued."""
+RETRY_SECONDS = (1.0, 300.0)
+"""Before the same is sent again that failed: twice as long each time, since some servers ask money for each try."""
 
 
 class Outbox:
     """The queue of `assistant`; while `connection` is None, nothing is due."""
 
-    def __init__(self, assistant: Assistant, connection: Connection | None) -> None:
+    def __init__(self, assistant: Assistant, connection: Connection | None, clock: Clock = CLOCK) -> None:
         self._assistant = assistant
         self._store = assistant.store
         self._connection = connection
         self._stirred = asyncio.Event()
         self._tried: tuple[str, Peer | None] = "", None
         """What was sent last, and with which verifier."""
+        self._clock = clock
+        self._failures: dict[str, int] = {}
+        """How often each was sent in vain."""
+        self._not_before = clock.now()
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
         """Keep a prompt for the target. Raises `StorageError`."""
@@ -90,12 +97,17 @@ class Outbox:
                     if missed is not None:
                         wanted.enter_context(missed.wanted())
                     eager = missed
+                pause = 0.0
                 if queued is not None and verifier is not None and not self._was_tried(queued, verifier):
-                    yield queued
-                    if self._was_tried(queued, verifier):
-                        continue
+                    if queued.id in self._failures:
+                        pause = self._not_before - self._clock.now()
+                    if pause <= 0:
+                        yield queued
+                        if self._was_tried(queued, verifier):
+                            continue
                 changed = [] if connection is None else [connection.changed()]
-                await first_of(stirred.wait(), *changed, timeout=LOOK_SECONDS)
+                timeout = min(pause, LOOK_SECONDS) if pause > 0 else LOOK_SECONDS
+                await first_of(stirred.wait(), *changed, self._clock.sleep(timeout))
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Have it answered or verified, with the events of `Assistant.reply` or `verify`; none if somebody was faster.
@@ -117,10 +129,20 @@ class Outbox:
                 return
             if message is None:
                 return
-            events = self._assistant.answer(message)
+            events = self._assistant.answer(message, waits=True)
+        last: Event | None = None
         async with contextlib.aclosing(events):
             async for event in events:
+                last = event
                 yield event
+        self._sent(queued.id, failed=isinstance(last, Failed))
+
+    def _sent(self, queued_id: str, *, failed: bool) -> None:
+        """When the same may be sent again."""
+        count = self._failures.get(queued_id, 0) + 1
+        self._failures = {queued_id: count} if failed else {}
+        least, most = RETRY_SECONDS
+        self._not_before = self._clock.now() + (min(most, least * 2.0 ** (count - 1)) if failed else 0.0)
 
     def _was_tried(self, queued: Queued, verifier: Peer | None) -> bool:
         # By identity: a verifier that has come back is another one, and worth another try.

@@ -95,7 +95,8 @@ async def check(subject: Subject, settings: Settings, environment: Mapping[str, 
             if resolved.state == "broken":
                 return
         try:
-            found = await detect(verifier, chat, patience, kind=remote.kind)
+            wanted = remote.model or settings.remote_model
+            found = await detect(verifier, chat, patience, kind=remote.kind, model=wanted)
         except RemoteError as error:
             yield Found("broken", "connection", str(error), unreachable=_nobody(error))
             return
@@ -105,7 +106,7 @@ async def check(subject: Subject, settings: Settings, environment: Mapping[str, 
             for seen in _connected(handshake, options.ca, remote.url):
                 yield seen
         try:
-            trips = [await _trip(client, patience) for _ in range(TRIPS)]
+            trips = [await _trip(client, patience, wanted) for _ in range(TRIPS)]
         except RemoteError as error:
             yield Found("broken", "round trips", str(error), unreachable=_nobody(error))
             return
@@ -114,7 +115,7 @@ async def check(subject: Subject, settings: Settings, environment: Mapping[str, 
             async for seen in _verifier(found, settings, median(trips)):
                 yield seen
         else:
-            for seen in _endpoint(found, remote.model or settings.remote_model, settings, verifier.host):
+            for seen in _endpoint(found, wanted, settings, verifier.host):
                 yield seen
 
 
@@ -163,14 +164,14 @@ def _connected(handshake: Handshake, ca: Path | None, url: str) -> list[Found]:
     return [*found, Found("warning" if days < SOON_DAYS else "ok", "TLS", text)]
 
 
-async def _trip(client: VerifierClient | CompletionsClient, patience: float) -> float:
+async def _trip(client: VerifierClient | CompletionsClient, patience: float, wanted: str | None) -> float:
     """Seconds of a small question and its answer, over a connection that is there."""
+    begun = time.perf_counter()
     if isinstance(client, VerifierClient):
         await client.card(patience)
     else:
-        await client.models(patience)
-    assert client.rtt_seconds is not None
-    return client.rtt_seconds
+        await client.models(patience, wanted=wanted)
+    return client.rtt_seconds if client.rtt_seconds is not None else time.perf_counter() - begun
 
 
 def _times(trips: list[float]) -> str:
@@ -241,9 +242,9 @@ def _endpoint(models: tuple[Model, ...], wanted: str | None, settings: Settings,
     except Incompatible as error:
         return [*found, Found("broken", "model", sanitise(str(error)))]
     after = (
-        "an answer that is cut off is gone on with"
+        "an answer that is cut off can be gone on with"
         if model.continues
-        else "an answer that is cut off is asked for anew"
+        else "an answer that is cut off has to be asked for anew"
     )
     found.append(Found("ok", "model", f"{sanitise(model.id)}; {after}"))
     if settings.mode == "edge":

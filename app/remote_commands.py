@@ -67,6 +67,14 @@ def add(
     read_timeout: Annotated[
         float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Silence that ends an answer.")
     ] = None,
+    first_words_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--first-words-timeout",
+            metavar="SECONDS",
+            help="Longest wait for an OpenAI-compatible server's first words.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="In place of the one of that name.")] = False,
 ) -> None:
     """Add one. Its token is asked for, if there is a terminal to ask on; no token: just enter."""
@@ -91,6 +99,7 @@ def add(
             proxy=proxy,
             connect_timeout=connect_timeout,
             read_timeout=read_timeout,
+            first_words_timeout=first_words_timeout,
             token=before.token if before is not None and token_env is None else "environment",
             token_variable=token_env,
         )

@@ -55,6 +55,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Longest time to connect; None: 3 seconds with the greeting."""
     read_timeout: Seconds | None = None
     """Silence after which an answer is given up; None: what the line's round trips make likely."""
+    first_words_timeout: Seconds | None = None
+    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
     token: TokenPlace = "environment"
     """Where its token is."""
     token_variable: Variable | None = None

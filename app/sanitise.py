@@ -2,8 +2,8 @@
 
 A model repeats whatever it was shown, and terminals obey what they are told to print: an escape sequence can write the
 clipboard (OSC 52), retitle the window, move the cursor over the prompt or ask the terminal to type its answer back. So
-every sequence of ECMA-48 goes whole, in its 7-bit and its 8-bit form, and so do the Unicode controls that make text
-read in another order than it runs (CVE-2021-42574). Newline and tab stay.
+every sequence of ECMA-48 goes whole, in its 7-bit and its 8-bit form, and so do the characters that hide text or make
+it read in another order than it runs (`app/invisible_text.py`). Newline and tab stay.
 
 `Sanitiser.feed` is a stream: the clean text of a prefix is a prefix of the clean text, wherever the chunks are cut.
 """
@@ -14,6 +14,8 @@ import copy
 import re
 from enum import Enum, auto
 
+from app.invisible_text import INVISIBLE, JOINERS, joins, joins_alone, selects
+
 MAX_STRING = 4096
 """Characters after which an unterminated control string ends: one stray `ESC ]` must not hide the rest of an answer."""
 
@@ -22,11 +24,11 @@ CSI, STRINGS = "\x9b", "\x90\x98\x9d\x9e\x9f"
 """8-bit introducers; the strings are DCS, SOS, OSC, PM and APC. In 7 bits: `ESC` and the letter 0x40 below."""
 
 _HARMLESS = re.compile(
-    "[^"
-    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and newline, DEL, C1
-    "\u202a-\u202e\u2066-\u2069"  # bidirectional embeddings, overrides and isolates
-    "]+"
+    f"[^\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]+"  # C0 without tab and newline, DEL, C1
 )
+_HIDDEN = re.compile(f"[\x7f-\x9f{INVISIBLE}]")
+"""What JSON lets stand for itself; it escapes the rest."""
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 
 
 class _State(Enum):
@@ -45,6 +47,10 @@ class Sanitiser:
     def __init__(self) -> None:
         self._state = _State.TEXT
         self._swallowed = 0
+        self._last = ""
+        """The last character that came out."""
+        self._joiner = ""
+        """One that is held until the character after it tells whether it joins anything."""
 
     def copy(self) -> Sanitiser:
         """A second sanitiser at the same place of the stream, to try a continuation that may be withdrawn."""
@@ -56,11 +62,28 @@ class Sanitiser:
         at = 0
         while at < len(chunk):
             if self._state is _State.TEXT and (run := _HARMLESS.match(chunk, at)):
-                clean.append(run.group())
+                if self._joiner and joins(self._last, run[0][0]):
+                    clean.append(self._joiner)
+                self._joiner, self._last = "", run[0][-1]
+                clean.append(run[0])
                 at = run.end()
+            elif self._state is _State.TEXT and _INVISIBLE.match(chunk, at):
+                clean.append(self._kept(chunk[at]))
+                at += 1
             elif self._takes(chunk[at]):
                 at += 1
         return "".join(clean)
+
+    def _kept(self, char: str) -> str:
+        """An invisible character where it has its meaning, else nothing."""
+        if char in JOINERS:
+            if not joins_alone(self._last):
+                self._joiner = self._joiner or char
+                return ""
+        elif self._joiner or not selects(char, self._last):
+            return ""
+        self._last = char
+        return char
 
     def _takes(self, char: str) -> bool:
         """Swallows `char` and moves on; False where it ends a sequence without belonging to it."""
@@ -106,3 +129,13 @@ class Sanitiser:
 def sanitise(text: str) -> str:
     """The printable part of a whole text."""
     return Sanitiser().feed(text)
+
+
+def escape_json(encoded: str) -> str:
+    """Text in JSON, with `\\u` escapes for what a terminal obeys or does not show: it says the same, visibly."""
+    return _HIDDEN.sub(_escape, encoded)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

@@ -22,7 +22,9 @@ def main() -> None:
     elif arguments in ([], ["chat"]) and COMPLETION not in os.environ:
         from app.chat import chat
         from app.ending import guarded
+        from drafter.telemetry import switch_off
 
+        switch_off()
         guarded(lambda: sys.exit(chat()))
     else:
         from app.ending import guarded

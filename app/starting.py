@@ -45,7 +45,8 @@ class Starting:
     def __init__(self, store: Store, settings: Settings, folders: Folders) -> None:
         self.store = store
         self.outbox = EarlyOutbox(self)
-        self._settings = settings
+        # A window is there when the server is back; a command is not.
+        self._settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
         self._folders = folders
         self._begun = asyncio.Event()
         self._closing = asyncio.Event()
@@ -91,7 +92,7 @@ class Starting:
         try:
             opening = await asyncio.to_thread(import_module, "app.opening")
             source = opening.usable_source(self._settings, self._folders)
-            async with opening.assistant_on(self.store, self._settings, source) as assistant:
+            async with opening.assistant_on(self.store, self._settings, self._folders, source, early=True) as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.

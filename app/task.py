@@ -40,6 +40,10 @@ class Task:
     """In tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
     """Verifies: the target alone goes on with the begun answer. Resumes: whoever is there does."""
+    waits: bool = False
+    """Where nobody is there to answer, the question waits in the queue."""
+    told: str = ""
+    """The text of the begun answer, where its tokens only spell what a server has told."""
 
     @property
     def about(self) -> dict[str, float | int | str | None]:
@@ -56,7 +60,7 @@ class Task:
         """The answer as far as it is there."""
         if self.begun is None:
             return Answer(text)
-        return Answer(text, self.begun.tokens, verified_length(self.begun))
+        return Answer(text, self.begun.tokens, verified_length(self.begun), self.told)
 
     def settles(self, *, done: bool, verified: bool, never: bool) -> str | None:
         """The answer that nothing waits for any more, once this one is `done`, or can `never` be."""
@@ -67,9 +71,9 @@ class Task:
         return self.message.id if done and verified or never else None
 
 
-def new_answer(settings: Settings, message: Message) -> Task:
-    """To a question that is stored already."""
-    return Task(message, _sampling(settings), settings.max_tokens)
+def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Task:
+    """To a question that is stored already. `waits`: it came out of the queue, else the settings say what it does."""
+    return Task(message, _sampling(settings), settings.most_tokens, waits=waits or settings.offline == "queue")
 
 
 def ask(store: Store, settings: Settings, conversation_id: str, prompt: str) -> Task:
@@ -101,7 +105,7 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     sampling = _sampling(settings, version=len(versions))
     if not sampling.temperature and any(_greedy(version, target=target) for version in versions):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
-    return Task(pending, sampling, settings.max_tokens)
+    return Task(pending, sampling, settings.most_tokens)
 
 
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Task:
@@ -121,8 +125,8 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _not("That answer is complete; ask for more in a new question.")
     if not is_spelt(text, begun):
         raise _not("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
-    most = len(begun.tokens) + settings.max_tokens
-    return Task(store.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes")
+    most, told = len(begun.tokens) + settings.most_tokens, "" if begun is cut else cut.text
+    return Task(store.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", told=told)
 
 
 def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Task:
@@ -131,7 +135,8 @@ def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -
     if beside is None:
         raise _not("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted
-    return Task(beside, _sampling(settings), max(settings.max_tokens, len(begun.tokens)), begun, "verifies")
+    most, told = max(settings.most_tokens, len(begun.tokens)), "" if drafted.tokens else drafted.text
+    return Task(beside, _sampling(settings), most, begun, "verifies", told=told)
 
 
 def _not(why: str) -> NoAnswer:

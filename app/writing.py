@@ -7,7 +7,6 @@ drafter alone; `app/reply.py` chooses between them.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -16,18 +15,21 @@ from app.answer import Answer, Shown
 from app.config import Settings
 from app.connection import Connection, Verifier
 from app.drafting import Drafting
-from app.events import Failed, ModeChanged, Paced, Stats
+from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
 from app.lookahead import Lookahead
 from app.pace import Verifying
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
+from remote.bounds import Bounds
+from remote.openai import Usage
 from remote.protocol import Sampling
+from remote.timing import CLOCK, Clock
 
 T = TypeVar("T")
-Step = Shown | ModeChanged | Stats | Paced
+Step = Shown | Reasoned | ModeChanged | Stats | Paced
 Reason = Literal["end", "length", "stopped"]
-Code = Literal["unavailable", "incompatible", "too_long", "internal"]
+Code = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 
 PREFILL_SECONDS = 0.01
 """A guess at what the target takes for each token it has not seen; a deadline may be too late, not too early."""
@@ -39,11 +41,12 @@ MEMORY_LIMIT_SECONDS = 1.0
 
 
 class NoAnswer(Exception):
-    """Neither side can go on."""
+    """Neither side can go on. `passing`: the server is away, so that the question may wait for it."""
 
-    def __init__(self, message: str, code: Code) -> None:
+    def __init__(self, message: str, code: Code, *, passing: bool = False) -> None:
         super().__init__(message)
         self.event = Failed(message, code)
+        self.passing = passing
 
 
 @dataclass
@@ -57,7 +60,8 @@ class Line:
 
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
         if self.session is None or self.client is not verifier.client:
-            self.client, self.session, self.sent = verifier.client, verifier.client.session(), 0
+            session = verifier.client.session(Bounds.of(verifier.card))
+            self.client, self.session, self.sent = verifier.client, session, 0
         return self.session
 
 
@@ -65,7 +69,8 @@ class Writing:
     """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
 
     `messages`: the same conversation as (role, text), for a server that reads no tokens. `begun`: what there is of the
-    answer; the target keeps or replaces those of its tokens that are not verified.
+    answer; the target keeps or replaces those of its tokens that are not verified. `most`: tokens of a whole answer, in
+    the drafter's vocabulary.
     """
 
     def __init__(
@@ -75,12 +80,13 @@ class Writing:
         messages: Sequence[tuple[str, str]],
         text: ChatText,
         settings: Settings,
+        most: int,
         sampling: Sampling,
         drafting: Drafting,
-        memory_digest: bytes,
         line: Line,
         draft: bool,
         begun: Answer,
+        clock: Clock = CLOCK,
     ) -> None:
         self.answer = begun
         self.reason: Reason | None = None
@@ -89,6 +95,16 @@ class Writing:
         self.messages = messages
         self.text = text
         self.settings = settings
+        self.most = most
+        self.cut_by = ""
+        """What ended the answer before the model did; empty where that is its limit of tokens, or nothing."""
+        self.unreadable: NoAnswer | None = None
+        """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
+        self.unsent = 0
+        """Times that a server was gone before the question left."""
+        self.model = ""
+        """Whom the OpenAI-compatible server was asked for."""
+        self._stream: ChatStream | None = None
         self.sampling = sampling
         self.drafting = drafting
         self.line = line
@@ -102,11 +118,11 @@ class Writing:
         self.choosing = draft and settings.mode == "auto"
         """The faster mode is taken."""
         self._chosen = False
-        self._memory_digest = memory_digest
         self._guessed_before = drafting.guessed
         self._given = self.answer.verified
         """Tokens that were verified before it began."""
-        self._begun = time.monotonic()
+        self.clock = clock
+        self._begun = clock.now()
         self._first_token: float | None = None
 
     # ---- what is there -----------------------------------------------------------------------------------------------
@@ -124,7 +140,7 @@ class Writing:
     @property
     def left(self) -> int:
         """Tokens that the answer may still have."""
-        return self.settings.max_tokens - len(self.answer.tokens)
+        return self.most - len(self.answer.tokens)
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
@@ -136,17 +152,20 @@ class Writing:
 
     def stats(self, connection: Connection | None) -> Stats:
         link = None if connection is None else connection.link
-        rtt = None if link is None else link.rtt_seconds
+        # What was measured of a line that is down is not what the line is like now.
+        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
-            verified=self.answer.verified - self._given,
+            verified=max(0, self.answer.verified - self._given),
+            streamed=self.streamed,
+            counted=self.usage is not None,
             drafted=len(self.answer.suffix),
             drafted_nodes=self.drafted_nodes,
             second_stage=self.drafting.guessed - self._guessed_before,
             ahead_tries=self.ahead.tries,
             ahead_hits=self.ahead.hits,
             ahead_adopted=self.ahead.adopted,
-            seconds=time.monotonic() - self._begun,
+            seconds=self.clock.now() - self._begun,
             first_token_seconds=self._first_token,
             rtt_ms=None if rtt is None else 1000 * rtt,
             line=None if link is None else link.state,
@@ -155,6 +174,18 @@ class Writing:
             bytes_up=sum(exchange.bytes_up for exchange in self.traffic),
             bytes_down=sum(exchange.bytes_down for exchange in self.traffic),
         )
+
+    @property
+    def usage(self) -> Usage | None:
+        """What an OpenAI-compatible server has counted."""
+        return None if self._stream is None else self._stream.usage
+
+    @property
+    def streamed(self) -> int | None:
+        """Tokens of such a server, as far as they are known; None: there is none."""
+        if self._stream is None:
+            return None
+        return self._stream.pieces if self.usage is None else self.usage.completion_tokens
 
     # ---- what is added -----------------------------------------------------------------------------------------------
 
@@ -169,7 +200,7 @@ class Writing:
 
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
         """Tokens up to the first that ends an answer, and no more than it may have after `after` others."""
-        left = self.left if after is None else self.settings.max_tokens - after
+        left = self.left if after is None else self.most - after
         kept: list[int] = []
         for token in tokens[: max(0, left)]:
             kept.append(token)
@@ -177,17 +208,22 @@ class Writing:
                 break
         return kept
 
+    def tells(self, stream: ChatStream, model: str) -> None:
+        """An OpenAI-compatible server has begun to answer, with this model."""
+        self.traffic.append(stream)
+        self._stream, self.model = stream, model
+
     def end_at(self, tokens: Sequence[int]) -> None:
         """The answer may be complete with these."""
         if tokens and tokens[-1] in self.stop_tokens:
             self.reason = "end"
-        elif len(tokens) >= self.settings.max_tokens:
+        elif len(tokens) >= self.most:
             self.reason = "length"
 
     def count_first(self) -> None:
         """Something has been written."""
-        if self._first_token is None and self.answer.tokens:
-            self._first_token = time.monotonic() - self._begun
+        if self._first_token is None and (self.answer.tokens or self.answer.telling):
+            self._first_token = self.clock.now() - self._begun
 
     # ---- with whom, and for how long ---------------------------------------------------------------------------------
 
@@ -203,8 +239,7 @@ class Writing:
 
     def memory_from(self, verifier: Verifier) -> int | None:
         """The first token whose memory to ask for; None where it means nothing to the drafter."""
-        memory = verifier.card.memory
-        means = self.draft and memory is not None and memory.digest == self._memory_digest
+        means = self.draft and self.drafting.reads(verifier.card.memory)
         return self.drafting.memory_from if means else None
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:

@@ -25,6 +25,7 @@ from app.answer import Answer
 from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
+from app.dimmed_text import DimmedText
 from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
 from benchmarks.emulator import Emulator
 from benchmarks.served import EAGLE, OWN
@@ -103,6 +104,10 @@ class Sample(msgspec.Struct, kw_only=True):
     """Of all rounds together: drafting, the verifier's time, the verdicts' time on the line."""
     counts: dict[str, int] = {}
     """The app's own counts."""
+    dimmed: int = 0
+    confirmed: int = 0
+    withdrawn: int = 0
+    """Characters: shown dimmed, and of those what a verdict kept or took off the screen (`app/dimmed_text.py`)."""
     chose: str = ""
     """The app's last mode in this answer."""
     why: str = ""
@@ -140,10 +145,11 @@ class AssistantCell:
 
     async def ask(self, question: str) -> Sample:
         conversation = self._store.create_conversation("")
-        sample = Sample(tokens=(), verified=0, seconds=0.0)
+        sample, dimmed = Sample(tokens=(), verified=0, seconds=0.0), DimmedText()
         begun = time.monotonic()
         async for event in self._assistant.reply(conversation.id, question):
             now = time.monotonic() - begun
+            dimmed.apply(event)
             if isinstance(event, Drafted) and event.text and sample.first_drafted is None:
                 sample.first_drafted = now
             elif isinstance(event, Verified) and event.text and sample.first_verified is None:
@@ -164,6 +170,7 @@ class AssistantCell:
         answer = self._store.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
         sample.rounds = sample.counts.get("rounds", 0)
+        sample.dimmed, sample.confirmed, sample.withdrawn = dimmed.shown, dimmed.confirmed, dimmed.withdrawn
         return sample
 
 
@@ -221,7 +228,7 @@ class Lines(AsyncExitStack):
             return PlainCell(emulator, client, drafters.own.text, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
-        settings = Settings(max_tokens=max_tokens, seed=0).replaced({**mode.settings}, mode.name)
+        settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
         assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 

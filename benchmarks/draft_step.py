@@ -28,12 +28,12 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 
 from app.machine import machine
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, load_draft_model
+from drafter.ort import onnxruntime
 from drafter.quantise import quantise_graph
 from drafter.step import StepGraph as RunningGraph
 from drafter.step import cache_shapes, graph_names

@@ -1,9 +1,13 @@
-"""Seconds from the verifier's sudden death to the next word of the running answer.
+"""Seconds from a sudden end of the line to the next word of the running answer.
 
-    python -m benchmarks.handover [--repeats 5] [--json OUT]
+    python -m benchmarks.handover [--fault kill|silence] [--profile NAME] [--repeats 5] [--json OUT]
 
-The bundled verifier runs on loopback as a process of its own. It is killed (SIGKILL) after three rounds of an answer.
-Then it is started again, and the next answer must be verified throughout.
+`kill`: the verifier is killed (SIGKILL) after three rounds of an answer, so its connection ends and says so. `silence`:
+from then on every connection swallows everything, as a dead radio link does, and only a deadline can tell. `--profile`
+puts an emulated line of benchmarks/profiles.json in between; without it the line is this machine's loopback. After the
+answer the line heals, and the next answer must be verified throughout.
+
+Rows are added to OUT, which may hold those of another fault or line.
 """
 
 from __future__ import annotations
@@ -11,43 +15,89 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import signal
 import statistics
 import tempfile
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 from app.assistant import Assistant
 from app.config import Settings
+from app.connection import Fixed
 from app.events import Done, Drafted, Failed, ModeChanged, Stats
-from app.loopback import Loopback
 from app.machine import machine
+from benchmarks.emulator import PROFILES, Emulator, read_profiles
+from benchmarks.fault_proxy import FaultProxy
+from benchmarks.faults import silence
+from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from storage import Store
 
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
+LOOPBACK = "loopback"
+ROUNDS = 3
+"""Of the answer, before the line ends."""
 
 
-async def one(store: Store, drafter: Drafter, settings: Settings) -> dict[str, float | int | bool]:
-    """One death and one return."""
-    source = Loopback(settings.target, settings.drafter)
-    row: dict[str, float | int | bool] = {}
-    async with Assistant(drafter, store, source, settings) as assistant:
-        killed, alone = 0.0, False
-        async for event in assistant.reply(store.create_conversation("death").id, QUESTION):
-            if isinstance(event, Stats) and event.rounds == 3 and not killed:
-                assert source.process_id is not None
-                os.kill(source.process_id, signal.SIGKILL)
-                killed = time.monotonic()
-            elif killed and isinstance(event, ModeChanged) and event.mode == "offline":
+class Line:
+    """A verifier process behind a line that can end suddenly."""
+
+    def __init__(self, replica: Replica, proxy: FaultProxy, fault: str) -> None:
+        self._replica, self._proxy, self._fault = replica, proxy, fault
+
+    def end(self) -> None:
+        if self._fault == "kill":
+            self._replica.kill()
+        else:
+            self._proxy.line = silence
+            self._proxy.hush()
+
+    async def heal(self) -> None:
+        if self._fault == "kill":
+            await self._replica.end()
+            await self._replica.start()
+            self._proxy.verifiers = [self._replica.port]
+        await self._proxy.heal()
+
+
+@asynccontextmanager
+async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[tuple[Line, str]]:
+    """The line, and the verifier's address at this end of it."""
+    async with AsyncExitStack() as stack:
+        replica = Replica(settings.target, settings.drafter)
+        stack.push_async_callback(replica.end)
+        await replica.start()
+        proxy = await stack.enter_async_context(FaultProxy([replica.port]))
+        url = proxy.url
+        if profile is not None:
+            emulator = Emulator(read_profiles(PROFILES)[profile], "127.0.0.1", proxy.port)
+            url = (await stack.enter_async_context(emulator)).url
+        yield Line(replica, proxy, fault), url
+
+
+async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, profile: str | None) -> dict[str, Any]:
+    """One end and one return."""
+    row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
+    async with (
+        opened(settings, fault, profile) as (line, url),
+        Assistant(drafter, store, Fixed(url), settings) as assistant,
+    ):
+        ended, alone = 0.0, False
+        async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
+            if isinstance(event, Stats) and event.rounds == ROUNDS and not ended:
+                line.end()
+                ended = time.monotonic()
+            elif ended and isinstance(event, ModeChanged) and event.mode == "offline":
                 alone = True
             elif alone and isinstance(event, Drafted) and "seconds" not in row:
-                row["seconds"] = round(time.monotonic() - killed, 3)
+                row["seconds"] = round(time.monotonic() - ended, 3)
             elif isinstance(event, Failed):
                 raise SystemExit(event.message)
             elif isinstance(event, Done):
                 row["verified"], row["drafted"] = event.provenance.count(True), event.provenance.count(False)
+        await line.heal()
         while assistant.status().mode not in ("edge", "hosted"):
             await asyncio.sleep(0.05)
         async for event in assistant.reply(store.create_conversation("return").id, NEXT):
@@ -56,27 +106,33 @@ async def one(store: Store, drafter: Drafter, settings: Settings) -> dict[str, f
     return row
 
 
-async def run(repeats: int) -> list[dict[str, float | int | bool]]:
-    settings, rows = Settings(), []
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder) / "outrider.db")
+async def run(settings: Settings, fault: str, profile: str | None, repeats: int) -> list[dict[str, Any]]:
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "outrider.db")) as store:
         drafter = Drafter.load(Path(settings.drafter))
         for _ in range(repeats):
-            rows.append(await one(store, drafter, settings))
+            rows.append(await one(store, drafter, settings, fault, profile))
             print(json.dumps(rows[-1]), flush=True)
-        store.close()
     return rows
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fault", choices=("kill", "silence"), default="kill")
+    parser.add_argument("--profile", choices=read_profiles(PROFILES), metavar="NAME")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--target", default=Settings().target)
+    parser.add_argument("--drafter", default=Settings().drafter, metavar="DIR")
     parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    rows = asyncio.run(run(arguments.repeats))
+    arguments = parser.parse_args(argv)
+    settings = Settings(target=arguments.target, drafter=arguments.drafter)
+    rows = asyncio.run(run(settings, arguments.fault, arguments.profile, arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        others = json.loads(arguments.json.read_text())["rows"] if arguments.json.exists() else []
+        mine = (arguments.fault, arguments.profile or LOOPBACK)
+        kept = [row for row in others if (row["fault"], row["line"]) != mine]
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": kept + rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

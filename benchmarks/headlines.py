@@ -1,33 +1,36 @@
-"""The figures of the README, each beside the command that makes it, from the JSON in docs/benchmarks.
+"""The figures in short, each beside the command that makes it, from the JSON in docs/benchmarks.
 
-They stand between `<!-- figures -->` and `<!-- end -->`. What was not measured has no row.
+All of them open docs/benchmarks.md; those of `README` stand in the README, between `<!-- figures -->` and
+`<!-- end -->`. What was not measured has no row.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
 Documents = Mapping[str, Document]
+README = ("everyday", "acceptance", "network", "withdrawn")
 
 
 def fill(readme: str, documents: Documents) -> str:
     """The README with the figures of these documents."""
-    body = figures(documents)
+    body = figures(documents, README)
     return re.sub(r"(<!-- figures -->\n).*?(<!-- end -->)", rf"\1\n{body}\n\n\2", readme, flags=re.DOTALL)
 
 
-def figures(documents: Documents) -> str:
+def figures(documents: Documents, names: Sequence[str] | None = None) -> str:
+    """A row for each of these lines that was measured; all of them if no names are given."""
     lines = ["| what | figure | command |", "|---|---|---|"]
-    for needs, (command, line) in LINES.items():
-        name = needs.partition(",")[0]
-        if name in documents:
-            what, figure = line(documents[name])
+    for needs in LINES if names is None else names:
+        command, line = LINES[needs]
+        if needs.partition(",")[0] in documents:
+            what, figure = line(documents)
             lines.append(f"| {what} | {figure} | {f'`python -m benchmarks.{command}`' if command else ''} |")
     return "\n".join(lines)
 
@@ -35,18 +38,21 @@ def figures(documents: Documents) -> str:
 # ---- one line each: what, and the figure -----------------------------------------------------------------------------
 
 
-def _frame(document: Document) -> tuple[str, str]:
+def _frame(documents: Documents) -> tuple[str, str]:
+    document = documents["startup"]
     screens = [row for row in document["rows"] if "frame_median" in row and "," not in row["program"]]
     shown = ", ".join(f"{row['program']} {row['frame_median']:.2f} and {row['key_median']:.2f} s" for row in screens)
     return "From the start of the process to the first frame and to the first key taken", shown
 
 
-def _version(document: Document) -> tuple[str, str]:
+def _version(documents: Documents) -> tuple[str, str]:
+    document = documents["startup"]
     ends = {row["program"]: row["end_median"] for row in document["rows"] if "end_median" in row}
     return "`--version`", ", ".join(f"{name.partition(' ')[0]} {seconds:.2f} s" for name, seconds in ends.items())
 
 
-def _long_chat(document: Document) -> tuple[str, str]:
+def _long_chat(documents: Documents) -> tuple[str, str]:
+    document = documents["screen"]
     row = max(document["rows"], key=lambda row: row["messages"])
     own = max(row[part]["stall_cpu_ms"] for part in ("open", "stream"))
     clock = max(row[part]["stall_ms"] for part in ("open", "stream"))
@@ -55,55 +61,98 @@ def _long_chat(document: Document) -> tuple[str, str]:
     return what, f"{row['open_ms']:.0f} ms to open; {stalls}; {row['stream']['cpu_per_second']:.0%} of a core"
 
 
-def _search(document: Document) -> tuple[str, str]:
+def _search(documents: Documents) -> tuple[str, str]:
+    document = documents["search"]
     worst = max(row["worst_ms"] for row in document["rows"])
     median = statistics.median(row["median_ms"] for row in document["rows"])
     return f"Search in {document['messages']:,} messages", f"median {median:.1f} ms, worst {worst:.0f} ms"
 
 
-def _archive(document: Document) -> tuple[str, str]:
+def _archive(documents: Documents) -> tuple[str, str]:
+    document = documents["archive"]
     out, back = document["export json seconds"], document["import seconds"]
     return f"{document['messages']:,} messages to lossless JSON, and back", f"{out:.1f} s, {back:.1f} s"
 
 
-def _everyday(document: Document) -> tuple[str, str]:
-    right = sum(row["right"] for row in document["rows"])
-    what = f"Everyday questions with a right command ({len(document['rows'])}, kept out of the training data [^1])"
-    return what, f"{right / len(document['rows']):.1%}"
+def _everyday(documents: Documents) -> tuple[str, str]:
+    what = f"Right commands: {len(documents['everyday']['rows'])} everyday questions that were kept out of training"
+    shown = _right(documents["everyday"])
+    if "rephrased" in documents:
+        what += f"; {len(documents['rephrased']['rows'])} of them in fresh words"
+        shown += f"; {_right(documents['rephrased'])}"
+    return what, shown
 
 
-def _alone(document: Document) -> tuple[str, str]:
+def _right(document: Document) -> str:
+    right, of = sum(row["right"] for row in document["rows"]), len(document["rows"])
+    return f"{right / of:.1%} ({right} of {of})"
+
+
+def _alone(documents: Documents) -> tuple[str, str]:
+    document = documents["offline"]
     row = next(row for row in document["rows"] if row["drafter"] == "moa")["everyday"]
-    return f"Of the same {row['questions']}, those that the drafter answers right alone", f"{row['right']}"
+    return (
+        f"Of the {row['questions']} everyday questions, those that the drafter answers right alone",
+        f"{row['right']}",
+    )
 
 
-def _tau(document: Document) -> tuple[str, str]:
+EQUAL_STEPS = {
+    "moa-f2-n1": "MoA ",
+    "moa-f0-n1": "MoA in the paper's shape (F = 0, N = 1) ",
+    "eagle2": "EAGLE-2 ",
+    "eagle3": "EAGLE-3 ",
+    "independent": "an independent model ",
+}
+
+
+def _taus(document: Document) -> str:
+    """Of those that were trained for as many steps, and of the shipped one."""
     rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
-    names = {"moa": "", "eagle2": "EAGLE-2 ", "moa-chain-7": "a chain of 7 ", "prompt-lookup": "prompt lookup "}
-    shown = ", ".join(f"{words}{_interval(rows[name], 'tau')}" for name, words in names.items() if name in rows)
-    depth, prompts = rows["moa"]["depth"], rows["moa"]["prompts"]
-    return f"Tokens per round (tau) on {prompts} held-out pages, trees of 60 nodes and depth {depth} [^2]", shown
+    shown = [f"{words}{_interval(rows[name], 'tau')}" for name, words in EQUAL_STEPS.items() if name in rows]
+    after = f" after {rows['moa']['steps']:,} steps" if rows["moa"].get("steps") else ""
+    return "; ".join([*shown, f"MoA as shipped{after} {_interval(rows['moa'], 'tau')}"])
 
 
-def _deep(document: Document) -> tuple[str, str]:
-    rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
-    shown = f"{_interval(rows['moa'], 'tau')}, EAGLE-2 {rows['eagle2']['tau']:.2f}"
-    return f"The same with depth {rows['moa']['depth']}", shown
+def _tau(documents: Documents) -> tuple[str, str]:
+    document = documents["acceptance"]
+    depth, prompts = document["rows"][0]["depth"], document["rows"][0]["prompts"]
+    what = f"Tokens per round (tau) after 700 steps of training, {prompts} held-out pages, trees of 60 nodes"
+    return f"{what} and depth {depth}", _taus(document)
 
 
-def _single(document: Document) -> tuple[str, str]:
-    row = next(row for row in document["rows"] if row["name"] == "outrider")
-    return "Tokens per second on one machine over plain decoding", f"{_interval(row, 'speedup')} times"
+def _deep(documents: Documents) -> tuple[str, str]:
+    document = documents["acceptance-deep"]
+    return f"The same with depth {document['rows'][0]['depth']}", _taus(document)
 
 
-def _staged(document: Document) -> tuple[str, str]:
-    row = next(row for row in document["rows"] if row["stage"] == "datastore")
+def _single(documents: Documents) -> tuple[str, str]:
+    rows = {row["name"]: row for row in documents["single_device"]["rows"]}
+    app, bounded = rows.get("outrider, as the app drafts"), documents["single_device"]["bounds"]
+    within = f"trees of at most {bounded['depth']} levels and {bounded['nodes']} nodes"
+    names = {"outrider, second stage": "with its second stage", "outrider": "without it"}
+    shown = [f"{_interval(rows[name], 'speedup')} times {said}" for name, said in names.items() if name in rows]
+    if app is not None:
+        return "Tokens per second on one machine over plain decoding, drafting as the app does", _times(app)
+    return f"Tokens per second on one machine over plain decoding, {within}, narrower than the app's", ", ".join(shown)
+
+
+def _times(row: Mapping[str, Any]) -> str:
+    return f"{_interval(row, 'speedup')} times"
+
+
+def _staged(documents: Documents) -> tuple[str, str]:
+    document = documents["second_stage"]
+    row = document["rows"][-1]
     return "Drafter-only text with its second stage over without, same text", f"{_interval(row, 'speedup')} times"
 
 
-def _step(document: Document) -> tuple[str, str]:
+def _step(documents: Documents) -> tuple[str, str]:
+    document = documents["draft_step"]
     floats = {row["rows"]: row["float_ms"] for row in document["rows"] if "float_ms" in row}
-    shipped = {row["rows"]: row["ms"] for row in document["rows"] if row["scheme"] == "auto"}
+    schemes = [row["scheme"] for row in document["rows"]]
+    scheme = "auto" if "auto" in schemes else schemes[0]
+    shipped = {row["rows"]: row["ms"] for row in document["rows"] if row["scheme"] == scheme}
     one, eight = (floats[count] / shipped[count] for count in (1, 8))
     return (
         "Draft step, 8 bits in ONNX Runtime against float PyTorch, one thread",
@@ -111,49 +160,81 @@ def _step(document: Document) -> tuple[str, str]:
     )
 
 
-def _speeds(document: Document, profile: str, paced_ms: float) -> str:
-    found = _standing(document, profile, paced_ms)
-    return ", ".join(f"{found.rate(mode):.0f}" for mode in ("auto", "edge", "plain", "eagle-2"))
+SPEEDS = {"hosted": "hosted", "auto": "`auto`", "edge": "edge", "plain": "plain streaming"}
 
 
-def _standing(document: Document, profile: str, paced_ms: float) -> Standing:
-    found = standings(document["rows"])
-    return next(each for each in found if (each.profile, each.paced_ms) == (profile, paced_ms))
+def _standing(documents: Documents, profile: str, paced_ms: float, name: str = "network") -> Standing | None:
+    found = standings(documents[name]["rows"])
+    return next((each for each in found if (each.profile, each.paced_ms) == (profile, paced_ms)), None)
 
 
-def _4g(document: Document) -> tuple[str, str]:
-    what = "Tokens per second over an emulated 4G line (70 ms): `auto`, edge, plain streaming, EAGLE-2 in our edge mode"
-    return what, _speeds(document, "4g", 0.0)
+def _speeds(documents: Documents, profile: str, paced_ms: float) -> str:
+    found = _standing(documents, profile, paced_ms)
+    if found is None:
+        return "–"
+    shown = []
+    for mode, said in SPEEDS.items():
+        if mode in found.rows:
+            low, high = found.rows[mode]["ci95"]
+            shown.append(f"{said} {found.rows[mode]['tokens_per_second']:.0f} ({low:.0f} to {high:.0f})")
+    return ", ".join(shown)
 
 
-def _satellite(document: Document) -> tuple[str, str]:
-    return "The same over a satellite (600 ms)", _speeds(document, "satellite", 0.0)
+def _lines(documents: Documents) -> tuple[str, str]:
+    what = f"Tokens per second over emulated lines, {documents['network']['plan']['limit']} prompts"
+    return (
+        what,
+        f"4G (70 ms): {_speeds(documents, '4g', 0.0)}; satellite (600 ms): {_speeds(documents, 'satellite', 0.0)}",
+    )
 
 
-def _paced(document: Document) -> tuple[str, str]:
-    return "The same over 4G with a target whose forward pass takes 60 ms", _speeds(document, "4g", 60.0)
+def _paced(documents: Documents) -> tuple[str, str]:
+    what = "The same over 4G where a forward pass of the target is made to last 60 ms; the drafter stays the small one"
+    return what, _speeds(documents, "4g", 60.0)
 
 
-def _passes(document: Document) -> tuple[str, str]:
-    rows = _standing(document, "4g", 0.0).rows
-    shown = ", ".join(f"{rows[mode]['passes_per_100_tokens']:.0f}" for mode in ("auto", "edge", "plain", "eagle-2"))
-    return "The target's forward passes per 100 tokens over 4G, likewise", shown
+def _passes(documents: Documents) -> tuple[str, str]:
+    found = _standing(documents, "4g", 0.0)
+    shown = [
+        f"{said} {found.rows[mode]['passes_per_100_tokens']:.0f}"
+        for mode, said in SPEEDS.items()
+        if found is not None and mode in found.rows
+    ]
+    return "The target's forward passes per 100 tokens over 4G", ", ".join(shown)
 
 
-def _chaos(document: Document) -> tuple[str, str]:
+def _withdrawn(documents: Documents) -> tuple[str, str]:
+    shown = []
+    for profile, said in {"lan": "LAN", "4g": "4G", "satellite": "satellite"}.items():
+        found = _standing(documents, profile, 0.0, "withdrawn")
+        dimmed = {mode: found.rows[mode]["dimmed"] for mode in SPEEDS if found is not None and mode in found.rows}
+        known = [f"{SPEEDS[mode]} {each['share']:.1%}" for mode, each in dimmed.items() if each["share"] is not None]
+        shown += [f"{said}: {', '.join(known)}"] if known else []
+    limit = documents["withdrawn"]["plan"]["limit"]
+    return f"Dimmed text that was taken back, of what was decided, {limit} prompts", "; ".join(shown)
+
+
+def _chaos(documents: Documents) -> tuple[str, str]:
+    document = documents["chaos"]
     runs = [row for row in document["rows"] if row["run"] != "all"]
     lost = sum(bool(row["violations"]) for row in runs)
     what = "Runs with random outages, cuts, killed verifiers and doubled requests in which a token was lost or doubled"
     return what, f"{lost} of {len(runs)}"
 
 
-def _handover(document: Document) -> tuple[str, str]:
-    seconds = [row["seconds"] for row in document["rows"]]
-    what = f"From the verifier's death (SIGKILL) to the next word, median of {len(seconds)}"
-    return what, f"{statistics.median(seconds):.3f} s"
+def _handover(documents: Documents) -> tuple[str, str]:
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row in documents["handover"]["rows"]:
+        groups.setdefault((row["fault"], row["line"]), []).append(row["seconds"])
+    faults = {"kill": "verifier killed", "silence": "line silent"}
+    shown = [
+        f"{faults[fault]}, {line}: {statistics.median(seconds):.2f} s" for (fault, line), seconds in groups.items()
+    ]
+    return "From a sudden end of the line to the next word, medians", "; ".join(shown)
 
 
-def _exactness(document: Document) -> tuple[str, str]:
+def _exactness(documents: Documents) -> tuple[str, str]:
+    document = documents["exactness"]
     counts = ", ".join(f"{row['equal']} of {row['of']}" for row in document["rows"])
     return "Greedy answers with drafts that equal those without, and transformers' `generate`; sampled ones", counts
 
@@ -163,25 +244,25 @@ def _interval(row: Mapping[str, Any], key: str) -> str:
     return f"{row[key]:.2f} ({low:.2f} to {high:.2f})"
 
 
-LINES: dict[str, tuple[str, Callable[[Document], tuple[str, str]]]] = {
+LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
+    "everyday": ("everyday", _everyday),
+    "acceptance": ("acceptance", _tau),
+    "acceptance-deep": ("acceptance --depth 16", _deep),
+    "network": ("network", _lines),
+    "network, paced": ("", _paced),
+    "network, passes": ("", _passes),
+    "withdrawn": ("network --mode edge hosted auto", _withdrawn),
+    "single_device": ("single_device", _single),
+    "offline": ("offline", _alone),
+    "second_stage": ("second_stage", _staged),
+    "draft_step": ("draft_step", _step),
+    "exactness": ("exactness --limit 100", _exactness),
+    "chaos": ("chaos", _chaos),
+    "handover": ("handover", _handover),
     "startup": ("startup --install /tmp/others", _frame),
     "startup, commands": ("", _version),
     "screen": ("screen", _long_chat),
     "search": ("search", _search),
     "archive": ("archive", _archive),
-    "everyday": ("everyday", _everyday),
-    "offline": ("offline", _alone),
-    "acceptance": ("acceptance", _tau),
-    "acceptance-deep": ("acceptance --depth 16", _deep),
-    "single_device": ("single_device", _single),
-    "second_stage": ("second_stage", _staged),
-    "draft_step": ("draft_step", _step),
-    "network": ("network", _4g),
-    "network, satellite": ("", _satellite),
-    "network, paced": ("", _paced),
-    "network, passes": ("", _passes),
-    "chaos": ("chaos", _chaos),
-    "handover": ("handover", _handover),
-    "exactness": ("exactness --limit 100", _exactness),
 }
 """By its document, with a word where that makes several lines; its command, unless the line above has it."""

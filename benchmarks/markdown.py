@@ -11,7 +11,13 @@ def page(parts: Sequence[str], document: Mapping[str, Any]) -> str:
 
 
 def measured_on(machine: Mapping[str, Any]) -> str:
-    return "Measured on " + ", ".join(f"{key} {value}" for key, value in machine.items() if value) + "."
+    """Processor, cores and system, then the versions that a figure can depend on."""
+    cores, torch = machine["cores"], str(machine.get("torch", ""))
+    where = [machine["processor"], f"{cores} core{'s' * (cores != 1)}", "no GPU" * torch.endswith("+cpu")]
+    where.append(machine.get("system", ""))
+    told = ("processor", "cores", "system", "platform")
+    versions = [f"{name} {value}" for name, value in machine.items() if name not in told and value]
+    return "Measured on " + ", ".join(part for part in (*where, *versions) if part) + "."
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

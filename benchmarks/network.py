@@ -1,11 +1,15 @@
 """How fast an answer is over each line, and what it costs: the app's modes, plain streaming, fixed drafts, EAGLE-2.
 
-    python -m benchmarks.network [--prompts FILE] [--profiles FILE] [--json OUT] [--limit N] [--only-profile NAME ...]
-                                 [--mode NAME ...] [--forward 0,25,60]
+    python -m benchmarks.network [--prompts FILE ...] [--profiles FILE] [--json OUT] [--limit N]
+                                 [--only-profile NAME ...] [--mode NAME ...] [--forward 0,25,60]
 
 For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and every mode: tokens per second, the target's
 forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and down per
 token, and seconds from the question to the first drafted and the first verified word (medians).
+
+`dimmed` tells of the text that was shown before the target had checked it: its characters, those that a verdict
+confirmed, those that were withdrawn, and the share withdrawn of all that was decided, with an interval over prompts.
+What nobody checked, as in an outage that lasts, is in neither.
 
 `edge`, `hosted` and `auto` are the app's own modes, asked through it with a fresh database. `plain` is token streaming
 as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge mode with
@@ -37,15 +41,12 @@ import hashlib
 import itertools
 import json
 import random
-import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from app.machine import machine
@@ -55,6 +56,7 @@ from benchmarks.answering import MODES, Cell, Counted, Drafters, Lines, Mode, Sa
 from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 from benchmarks.journal import Journal, Key, OtherPlan
+from benchmarks.network_row import row
 from benchmarks.served import REFERENCE, NotServed, Served
 from benchmarks.standings import GOALS, forward, standings
 from drafter.config import DrafterError
@@ -85,56 +87,7 @@ def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]
         raise Different(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
 
 
-# ---- rows ------------------------------------------------------------------------------------------------------------
-
-
-def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
-    """What all prompts of one mode come to."""
-    tokens = np.array([len(sample.tokens) for sample in samples])
-    seconds = np.array([sample.seconds for sample in samples])
-    picks = np.random.default_rng(0).integers(len(samples), size=(2000, len(samples)))
-    low, high = np.quantile(tokens[picks].sum(1) / seconds[picks].sum(1), (0.025, 0.975))
-    total, rounds = max(1, int(tokens.sum())), sum(sample.rounds for sample in samples)
-    verified = sum(sample.verified for sample in samples)
-
-    def per_token(name: str) -> float:
-        return sum(getattr(sample, name) for sample in samples) / total
-
-    def per_round(value: float) -> float | None:
-        return round(value / rounds, 3) if rounds else None
-
-    def median(times: Sequence[float | None]) -> float | None:
-        known = [each for each in times if each is not None]
-        return round(statistics.median(known), 4) if known else None
-
-    tries, hits = (sum(sample.counts.get(f"ahead_{name}", 0) for sample in samples) for name in ("tries", "hits"))
-    first = [(sample.first_drafted, sample.first_verified) for sample in samples]
-    parts = {
-        name: sum(getattr(sample, f"{name}_seconds") for sample in samples) for name in ("draft", "server", "line")
-    }
-    parts["rest"] = float(seconds.sum()) - sum(parts.values())
-    return {
-        **key._asdict(),
-        "prompts": len(samples),
-        "tokens": int(tokens.sum()),
-        "tokens_per_second": round(float(tokens.sum() / seconds.sum()), 2),
-        "ci95": [round(float(low), 2), round(float(high), 2)],
-        "passes_per_100_tokens": round(100 * per_token("passes"), 2),
-        "tau": per_round(verified),
-        "bytes_up": round(per_token("bytes_up"), 1),
-        "bytes_down": round(per_token("bytes_down"), 1),
-        "first_drafted_seconds": median([drafted for drafted, _ in first]),
-        "first_verified_seconds": median([verified for _, verified in first]),
-        "first_token_seconds": median([min(filter(None, times), default=None) for times in first]),
-        "unverified_tokens": int(tokens.sum()) - verified,
-        "failed": sum(bool(sample.failed) for sample in samples),
-        "levels": per_round(sum(sample.levels for sample in samples)),
-        "nodes": per_round(sum(sample.nodes for sample in samples)),
-        "ahead_hits": round(hits / tries, 3) if tries else None,
-        "ms_per_round": {name: per_round(1000 * part) for name, part in parts.items()},
-        "chose": dict(Counter(sample.chose for sample in samples)),
-        "why": samples[-1].why,
-    }
+# ---- what is told ----------------------------------------------------------------------------------------------------
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -148,13 +101,10 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             said.append(f"auto {share:.2f} of it (goal {GOALS['auto']})")
         if (over := standing.ratio("edge", standing.best_fixed)) is not None:
             said.append(f"edge {over:.2f} of {standing.best_fixed} (goal {GOALS['fixed']:g})")
-        for mode in ("edge", "moa-float"):
-            speed, tau = standing.ratio(mode, "eagle-2"), standing.tau_ratio(mode, "eagle-2")
-            if speed is not None and tau is not None:
-                goals = GOALS["speed"], GOALS["tau"]
-                said.append(
-                    f"{mode} over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})"
-                )
+        speed, tau = standing.ratio("moa-float", "eagle-2"), standing.tau_ratio("moa-float", "eagle-2")
+        if speed is not None and tau is not None:
+            goals = GOALS["speed"], GOALS["tau"]
+            said.append(f"MoA over EAGLE-2 {speed:.2f} in speed (goal {goals[0]}), {tau:.2f} in tau (goal {goals[1]})")
         lines.append(f"{standing.profile}, {forward(standing.paced_ms)}: {'; '.join(said)}")
     return lines
 
@@ -261,6 +211,15 @@ class Run:
         print(json.dumps(self._journal.rows[-1]), flush=True)
 
 
+def asked_of(paths: Sequence[Path], limit: int) -> tuple[list[str], list[str]]:
+    """All questions of the files, and `limit` of them, spread evenly over each file, the files by turns."""
+    files = [[prompt.turns[0] for prompt in read_prompts(path)] for path in paths]
+    chosen = [evenly(asked, -(-limit // len(files))) for asked in files]
+    turns = itertools.zip_longest(*chosen)
+    picked = [question for turn in turns for question in turn if question is not None]
+    return list(itertools.chain(*files)), picked[:limit]
+
+
 def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tuple[Drafters, list[Mode]]:
     """What drafts, and the modes that can be run with it. Raises `DrafterError`."""
     own, others, left = Drafter.load(folder), dict[str, object](), list(modes)
@@ -278,10 +237,9 @@ def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tup
 
 async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]) -> list[dict[str, Any]]:
     """All rows. Raises what `main` tells."""
-    asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
-    questions = evenly(asked, arguments.limit + 1)
+    asked, questions = asked_of(arguments.prompts, arguments.limit + 1)
     if len(questions) < 2:
-        raise PromptsError(f"{arguments.prompts} holds one prompt; it takes two, as the first only warms up.")
+        raise PromptsError(f"{arguments.prompts[0]} holds one prompt; it takes two, as the first only warms up.")
     wanted = [MODES[name] for name in arguments.mode or MODES]
     drafters, modes = opened(wanted, arguments.target, arguments.drafter, arguments.eagle)
     plan = {
@@ -315,12 +273,12 @@ def forwards(written: str) -> list[float]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompts", type=Path, default=PROMPTS)
+    parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS], metavar="FILE")
     parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
     parser.add_argument(
         "--json", type=Path, default=Path("network.json"), help="the results, which a later run completes"
     )
-    parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over the file; one more warms up")
+    parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over each file; one more warms up")
     parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="of these lines only")
     parser.add_argument("--mode", choices=MODES, nargs="+", help="these only")
     parser.add_argument("--forward", type=forwards, default=[0.0, 25.0, 60.0], metavar="MS,...", help="see above")

@@ -1,4 +1,4 @@
-"""What the network benchmark measured, as tables of docs/benchmarks.md: speeds, standings, bytes and first words."""
+"""What the network benchmark measured, as tables of docs/benchmarks.md: speeds, standings, bytes, and dimmed text."""
 
 from __future__ import annotations
 
@@ -10,66 +10,102 @@ from benchmarks.standings import GOALS, Standing, forward, standings
 
 SHOWN = ("edge", "hosted", "auto", "plain", "eagle-2", "moa-float")
 """Modes, besides the fastest fixed one."""
-LABELS = {"eagle-2": "EAGLE-2", "moa-float": "MoA in float"}
+LABELS = {"eagle-2": "EAGLE-2 in float", "moa-float": "MoA in float"}
 
 
 def network_table(document: Mapping[str, Any]) -> str:
-    """For each pacing: speeds and passes, how modes stand against each other, and bytes and first words."""
+    """For each pacing: speeds, how modes stand against each other, and passes, bytes and first words."""
     groups: dict[float, list[Standing]] = {}
     for standing in standings(document["rows"]):
         groups.setdefault(standing.paced_ms, []).append(standing)
     parts = [picture("network", "Tokens per second of each mode, by line")]
     for paced_ms, group in groups.items():
         modes = [mode for mode in SHOWN if any(mode in each.rows for each in group)]
-        parts.append(f"Tokens per second, and the target's forward passes per 100 tokens; {forward(paced_ms)}:")
+        parts.append(f"Tokens per second, with their intervals; {forward(paced_ms)}:")
         lines = [
             [each.profile, *(_speed(each, mode) for mode in modes), _speed(each, each.best_fixed, named=True)]
             for each in group
         ]
         parts.append(table(["line", *(LABELS.get(mode, mode) for mode in modes), "best fixed"], lines))
-        head = [
-            f"auto of the best (goal {GOALS['auto']})",
-            "auto chose",
-            f"edge of the best fixed (goal {GOALS['fixed']:g})",
-        ]
-        head += [f"edge over EAGLE-2 (goal {GOALS['speed']})", f"in tau (goal {GOALS['tau']})"]
-        lines = [
-            [
-                each.profile,
-                _ratio(each.ratio("auto", each.best)),
-                ", ".join(each.rows["auto"]["chose"]) if "auto" in each.rows else "–",
-                _ratio(each.ratio("edge", each.best_fixed)),
-                _ratio(each.ratio("edge", "eagle-2")),
-                _ratio(each.tau_ratio("edge", "eagle-2")),
-            ]
-            for each in group
-        ]
-        parts.append(table(["line", *head], lines))
-        parts.append("Bytes up and down per token, and seconds to the first drafted and the first verified word:")
-        told = [mode for mode in ("edge", "hosted", "plain") if mode in modes]
-        head = [f"{mode}, {what}" for mode in told for what in ("bytes", "seconds")]
-        lines = [[each.profile, *(cell for mode in told for cell in _traffic(each, mode))] for each in group]
-        parts.append(table(["line", *head], lines))
+        parts.append(_against(group))
+        parts.append(
+            "Forward passes per 100 tokens; bytes up, bytes down per token; seconds to the first drafted, checked word:"
+        )
+        told = [mode for mode in ("edge", "hosted", "auto", "plain", "eagle-2") if mode in modes]
+        head = [LABELS.get(mode, mode) for mode in told]
+        parts.append(table(["line", *head], [[each.profile, *(_cost(each, mode) for mode in told)] for each in group]))
     if counted := _counted(document["rows"]):
         parts.append(counted)
     said = f"{document['plan']['limit']} prompts, answers of at most {document['plan']['max_tokens']} tokens."
     return page([*parts, said], document)
 
 
-def _speed(standing: Standing, mode: str | None, *, named: bool = False) -> str:
-    if mode not in standing.rows:
+def withdrawn_table(document: Mapping[str, Any]) -> str:
+    """The share of dimmed text that was taken back, of what was decided, and how much was never decided."""
+    found = [each for each in standings(document["rows"]) if any("dimmed" in row for row in each.rows.values())]
+    parts = []
+    for paced_ms in sorted({each.paced_ms for each in found}):
+        group = [each for each in found if each.paced_ms == paced_ms]
+        modes = [mode for mode in ("edge", "hosted", "auto") if any(mode in each.rows for each in group)]
+        parts.append(f"Withdrawn, of the dimmed characters that a verdict decided; {forward(paced_ms)}:")
+        parts.append(
+            table(["line", *modes], [[each.profile, *(_withdrawn(each, mode) for mode in modes)] for each in group])
+        )
+        parts.append(f"Tokens per second in the same run; {forward(paced_ms)}:")
+        parts.append(
+            table(["line", *modes], [[each.profile, *(_speed(each, mode) for mode in modes)] for each in group])
+        )
+    said = f"{document['plan']['limit']} prompts, answers of at most {document['plan']['max_tokens']} tokens."
+    return page([*parts, said], document)
+
+
+def _withdrawn(standing: Standing, mode: str) -> str:
+    dimmed = standing.rows[mode].get("dimmed") if mode in standing.rows else None
+    if dimmed is None:
         return "–"
-    said = f"{standing.rate(mode):.1f}, {standing.rows[mode]['passes_per_100_tokens']:.0f}"
+    shown, decided = dimmed["shown"], dimmed["confirmed"] + dimmed["withdrawn"]
+    if dimmed["share"] is None:
+        return f"none of {shown:,} decided" if shown else "nothing dimmed"
+    low, high = dimmed["ci95"]
+    said = f"{dimmed['share']:.1%} ({low:.1%} to {high:.1%}) of {decided:,}"
+    return f"{said}; {1 - decided / shown:.0%} of {shown:,} never decided" if shown > 1.01 * decided else said
+
+
+def _against(group: Sequence[Standing]) -> str:
+    """Ratios of checked tokens a second; the paper's goals stand only where two drafters run alike."""
+    alike = any("moa-float" in each.rows and "eagle-2" in each.rows for each in group)
+    head = ["line", f"auto of the best (goal {GOALS['auto']})", "auto chose"]
+    head += [f"edge of the best fixed (goal {GOALS['fixed']:g})"]
+    if alike:
+        head += [f"MoA over EAGLE-2, both in float (goal {GOALS['speed']})", f"in tau (goal {GOALS['tau']})"]
+    head += ["edge in 8 bits over EAGLE-2 in float: no goal"]
+    lines = []
+    for each in group:
+        chose = ", ".join(each.rows["auto"]["chose"]) if "auto" in each.rows else "–"
+        line = [each.profile, _ratio(each.ratio("auto", each.best)), chose, _ratio(each.ratio("edge", each.best_fixed))]
+        if alike:
+            line += [_ratio(each.ratio("moa-float", "eagle-2")), _ratio(each.tau_ratio("moa-float", "eagle-2"))]
+        lines.append([*line, _ratio(each.ratio("edge", "eagle-2"))])
+    return table(head, lines)
+
+
+def _speed(standing: Standing, mode: str | None, *, named: bool = False) -> str:
+    if mode is None or mode not in standing.rows:
+        return "–"
+    low, high = standing.rows[mode]["ci95"]
+    said = f"{standing.rows[mode]['tokens_per_second']:.1f} ({low:.0f} to {high:.0f})"
+    if unchecked := standing.unchecked(mode):
+        said += f", {unchecked:.0%} never checked"
     return f"{mode}: {said}" if named else said
 
 
-def _traffic(standing: Standing, mode: str) -> tuple[str, str]:
+def _cost(standing: Standing, mode: str) -> str:
     if mode not in standing.rows:
-        return "–", "–"
+        return "–"
     row = standing.rows[mode]
     seconds = (row["first_drafted_seconds"], row["first_verified_seconds"])
     times = ", ".join("–" if each is None else f"{each:.2f}" for each in seconds)
-    return f"{row['bytes_up']:.0f}, {row['bytes_down']:.0f}", times
+    return f"{row['passes_per_100_tokens']:.0f}; {row['bytes_up']:.0f}, {row['bytes_down']:.0f}; {times}"
 
 
 def _counted(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -172,7 +172,7 @@ def draft_step(documents: Documents) -> Figure:
 
 
 def network(documents: Documents) -> Figure:
-    """Tokens per second of the modes on each line, a panel for each pacing of the target."""
+    """Checked tokens per second of the modes on each line, a panel for each pacing; what was not checked is hatched."""
     found = standings(documents["network"]["rows"])
     pacings = sorted({standing.paced_ms for standing in found})
     profiles = list(dict.fromkeys(standing.profile for standing in found))
@@ -184,8 +184,14 @@ def network(documents: Documents) -> Figure:
             for name, (colour, marker) in reversed(MODE_MARKS.items()):
                 mode = standing.best_fixed if name == "best fixed" else name
                 if mode in standing.rows:
-                    rate, interval = standing.rate(mode), standing.rows[mode]["ci95"]
-                    axis.hlines(place, *interval, color=colour, linewidth=1.2, alpha=0.55)
+                    rate, row = standing.rate(mode), standing.rows[mode]
+                    if standing.unchecked(mode):
+                        everything = row["tokens_per_second"]
+                        axis.barh(place, everything - rate, 0.5, rate, color="none", edgecolor=colour, hatch="////")
+                        share = f" {standing.unchecked(mode):.0%} never checked"
+                        axis.text(everything, place, share, color=colour, fontsize=8, va="center")
+                    else:
+                        axis.hlines(place, *row["ci95"], color=colour, linewidth=1.2, alpha=0.55)
                     (shown[name],) = axis.plot(rate, place, marker, color=colour)
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -193,7 +199,7 @@ def network(documents: Documents) -> Figure:
         axis.set(title=forward(paced_ms))
     axes[0].set_yticks(range(len(profiles)), profiles)
     axes[0].invert_yaxis()
-    figure.supxlabel("tokens per second, 95 % interval", fontsize=10)
+    figure.supxlabel("checked tokens per second, 95 % interval; hatched: tokens that nobody checked", fontsize=10)
     names = [name for name in MODE_MARKS if name in shown]
     figure.legend(
         [shown[name] for name in names],

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.app_tables import archive_table, screen_table, search_table, startup_table
+from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
+from benchmarks.headlines import figures
 from benchmarks.markdown import page, picture, table, with_interval
-from benchmarks.network_table import network_table
+from benchmarks.network_table import network_table, withdrawn_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = DOCS / "benchmarks"
@@ -27,6 +29,7 @@ Documents = Mapping[str, Mapping[str, Any]]
 
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
+BOTH = "--prompts tests/data/everyday.jsonl tests/data/heldout_pages.jsonl"
 COMMANDS = {
     name: f"python -m benchmarks.{command} --json docs/benchmarks/{name}.json"
     for name, command in {
@@ -38,8 +41,11 @@ COMMANDS = {
         "single_device": "single_device",
         "second_stage": "second_stage",
         "draft_step": "draft_step",
+        "draft_step-8b": "draft_step --shapes 8b",
         "everyday": "everyday",
+        "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
         "network": "network",
+        "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 40",
         "exactness": "exactness --limit 100",
         "handover": "handover",
         "chaos": "chaos",
@@ -213,7 +219,10 @@ def single_device_table(documents: Documents) -> str:
     pace = document["fixed"]
     said = f"The fixed pace: depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes; "
     pace = document["bounds"]
-    said += f"by measure at most depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes. "
+    said += f"by measure at most depth {pace['depth']}, {pace['breadth']} a level, {pace['nodes']} nodes"
+    if (pace := document.get("app")) is not None:
+        said += f", in the app {pace['depth']}, {pace['breadth']} and {pace['nodes']}"
+    said += ". "
     said += f"{document['rows'][0]['prompts']} prompts."
     drawn = picture("speed", "Tokens per second over plain decoding")
     return page([drawn, table(["way", "tokens/s", "over plain"], lines), said], document)
@@ -250,15 +259,39 @@ def draft_step_table(documents: Documents) -> str:
     return page([picture("draft_step", "Milliseconds of a draft step"), table(head, lines)], document)
 
 
+def draft_step_8b_table(documents: Documents) -> str:
+    if "draft_step-8b" not in documents:
+        return ""
+    document = documents["draft_step-8b"]
+    lines = [
+        [
+            times(row["rows"]),
+            row["scheme"],
+            f"{row['ms']:.1f} ms",
+            f"{row['floor_ms']:.1f} ms",
+            f"{row['times_floor']:.2f}",
+        ]
+        for row in document["rows"]
+    ]
+    return page([table(["", "scheme", "a step", "its floor", "times the floor"], lines)], document)
+
+
 def everyday_table(documents: Documents) -> str:
+    """Right answers of the target, to the questions as they are in the file and in other words."""
     if "everyday" not in documents:
         return ""
-    rows = documents["everyday"]["rows"]
-    right = sum(row["right"] for row in rows)
-    return page([f"The target: {right} of {len(rows)} right ({right / len(rows):.1%})."], documents["everyday"])
+    names = {"everyday": "as in everyday.jsonl", "rephrased": "every second one in other words"}
+    lines = []
+    for name, said in names.items():
+        if name in documents:
+            rows = documents[name]["rows"]
+            right = sum(row["right"] for row in rows)
+            lines.append([said, f"{right} of {len(rows)}", f"{right / len(rows):.1%}"])
+    return page([table(["questions", "right", ""], lines)], documents["everyday"])
 
 
 TABLES: dict[str, Callable[[Documents], str]] = {
+    "figures": lambda documents: figures(documents) if documents else "",
     "acceptance": acceptance_table,
     "offline": offline_table,
     "ablations": _ablations,
@@ -266,7 +299,12 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "second_stage": second_stage_table,
     "draft_step": draft_step_table,
     "everyday": everyday_table,
+    "draft_step-8b": draft_step_8b_table,
     "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",
+    "withdrawn": lambda documents: withdrawn_table(documents["withdrawn"]) if "withdrawn" in documents else "",
+    "exactness": exactness_table,
+    "handover": handover_table,
+    "chaos": chaos_table,
     "startup": startup_table,
     "screen": screen_table,
     "search": search_table,

@@ -8,6 +8,7 @@ Greedy, and every way must give the same tokens, or the run ends with an error. 
 - `plain`: our engine, one token a forward
 - `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
 - `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
+- `outrider, as the app drafts`: the same within the app's own bounds, which are wider
 - `outrider, fixed pace`: as the first, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
@@ -32,6 +33,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from app.config import Settings
 from app.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
@@ -56,6 +58,8 @@ TREES = ((4, 2, 8), (6, 3, 16), (8, 2, 16), (10, 3, 24), (8, 8, 60))
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
 BOUNDS = Pace(depth=24, breadth=2, nodes=32)
 """Within which a tree is as large as pays."""
+APP = Pace(Settings().depth, Settings().breadth, Settings().nodes)
+"""The app's bounds: those of its settings where nobody changed them."""
 GUESSED = 16
 """Depth that a chain of the second stage may reach."""
 ASSISTED = (2, 4, 7)
@@ -241,6 +245,9 @@ def main() -> None:
         "outrider, second stage": with_drafts(
             engine, drafter, replace(BOUNDS, deepest=GUESSED), (drafter.datastore(),), measuring=True
         ),
+        "outrider, as the app drafts": with_drafts(
+            engine, drafter, replace(APP, deepest=MOST_TOKENS), (drafter.datastore(),), measuring=True
+        ),
         "outrider, fixed pace": with_drafts(engine, drafter, fixed),
         "generate": by_transformers(model),
         "generate, prompt lookup": by_transformers(model, prompt_lookup_num_tokens=7),
@@ -257,6 +264,7 @@ def main() -> None:
             "machine": {**machine(), "threads": torch.get_num_threads()},
             "fixed": asdict(fixed),
             "bounds": asdict(BOUNDS),
+            "app": asdict(APP),
             "rows": rows,
         }
         arguments.json.write_text(json.dumps(written, indent=1) + "\n")

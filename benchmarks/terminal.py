@@ -28,6 +28,8 @@ SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]"
 )
 TRUE_COLOUR = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+OF_A_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES")
+"""Variables that tell of the terminal which somebody else has."""
 PATIENCE_SECONDS = 60.0
 
 
@@ -49,7 +51,7 @@ class Terminal:
     ) -> None:
         """`size`: lines and columns. `kind`: what its variables say that it is."""
         self._command = command
-        others = {name: value for name, value in environment.items() if name not in ("TERM", "COLORTERM", "NO_COLOR")}
+        others = {name: value for name, value in environment.items() if name not in OF_A_TERMINAL}
         self._environment = {**others, **kind}
         self._folder = folder
         self._size = size

@@ -2,9 +2,11 @@
 
     python docs/recording.py [OUT.svg]
 
-The line has a round trip of 250 ms. It is cut in the middle of an answer; the drafter writes on alone. When the line is
-back, the target reads what was written without it, keeps what it agrees with, and puts the rest right. The pictures
-are those that the screen showed, at the times at which it showed them, but that waiting is cut to a second.
+The line has a round trip of 250 ms, and falls silent early in an answer; the drafter writes on alone, dimmed, and
+answers another question. When the line is back, the model reads what was written without it, and keeps what it agrees
+with. The mode is `auto`, as it is by default. The pictures are those that the screen showed, in their order and at
+their times, but that waiting is cut to a second and that four pictures, where there is something to see, stand
+longer. How long it took to notice the silence is told on stderr.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-QUESTION = "examples of ffmpeg"
-CUT_AFTER = 120
+QUESTION = "examples of grep"
+CUT_AFTER = 20
 """Characters."""
+OFFLINE = "How do I unpack a .tar.gz file?"
 PATIENCE_SECONDS = 60.0
 EVERY_SECONDS = 0.1
 LONGEST_SECONDS = 1.0
 """That a picture stands, where nothing happens."""
-LAST_SECONDS = 3.0
+DIMMED_SECONDS, READING_SECONDS = 1.5, 3.0
+"""That pictures stand where there is something to see: dimmed text, and whole answers."""
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -38,6 +42,12 @@ class Recording:
     """Pictures of a screen, and when each was taken."""
 
     pictures: list[tuple[float, str]] = field(default_factory=list)
+    held: dict[int, float] = field(default_factory=dict)
+    """Seconds for which some of them stand, by their numbers."""
+
+    def hold(self, seconds: float = READING_SECONDS) -> None:
+        """Leave time to read what was shown last."""
+        self.held[len(self.pictures) - 1] = seconds
 
     def add(self, picture: str) -> None:
         if not self.pictures or _without_ids(self.pictures[-1][1]) != _without_ids(picture):
@@ -46,7 +56,8 @@ class Recording:
     def animated(self) -> str:
         """One SVG that shows them in turn, again and again. A line of text that stays is in it once."""
         times = [at for at, _ in self.pictures]
-        shown = [min(LONGEST_SECONDS, after - at) for at, after in zip(times, times[1:])] + [LAST_SECONDS]
+        shown = [min(LONGEST_SECONDS, after - at) for at, after in zip(times, times[1:])] + [READING_SECONDS]
+        shown = [self.held.get(number, seconds) for number, seconds in enumerate(shown)]
         starts = [sum(shown[:index]) for index in range(len(shown))]
         whole = sum(shown)
         pieces: dict[str, list[tuple[float, float]]] = {}
@@ -121,9 +132,9 @@ async def record() -> Recording:
     from app.opening import open_assistant
     from app.tui.app import OutriderApp
     from app.tui.screens.chat import ChatScreen
+    from app.tui.turn import Turn
     from app.tui.widgets.message import Answer
     from app.tui.widgets.prompt import Prompt
-    from app.tui.widgets.transcript import Transcript
     from benchmarks.emulator import Emulator, LinkProfile
     from benchmarks.fault_proxy import FaultProxy
     from benchmarks.faults import silence
@@ -153,32 +164,52 @@ async def record() -> Recording:
 
                 screen = app.screen
                 assert isinstance(screen, ChatScreen)
-                await until(lambda: assistant.status().mode in ("edge", "hosted"))
-                prompt = screen.query_one(Prompt)
-                for end in range(len(QUESTION)):
-                    prompt.write(QUESTION[: end + 1])
-                    await pilot.pause()
+
+                async def ask(question: str) -> Turn:
+                    """Type it, send it, and return its answer as it begins."""
+                    before, prompt = len(screen.query(Answer)), screen.query_one(Prompt)
+                    prompt.focus()
+                    for end in range(len(question)):
+                        prompt.write(question[: end + 1])
+                        await pilot.pause()
+                        picture()
+                    await pilot.press("enter")
+                    await until(lambda: len(screen.query(Answer)) > before)
+                    return screen.query(Answer).last().turn
+
+                async def shade(turn: Turn) -> None:
+                    """Choose the last answer, have the words shaded that nobody checked, and leave time to read."""
+                    await pilot.press("alt+up", "p")
+                    await until(lambda: bool(turn.shaded))
+                    await pilot.pause(2 * EVERY_SECONDS)
                     picture()
-                await pilot.press("enter")
-                await until(lambda: bool(screen.query(Answer)))
-                turn = screen.query(Answer).last().turn
+                    recording.hold()
+                    await pilot.press("p", "escape")
+
+                await until(lambda: assistant.status().mode in ("edge", "hosted"))
+                turn = await ask(QUESTION)
+                await until(lambda: bool(turn.reply.ghost or turn.reply.solid))
+                await screen.query(Answer).last().flush()
+                picture()
+                recording.hold(DIMMED_SECONDS)
                 await until(lambda: len(turn.reply.solid) > CUT_AFTER)
                 faults.line = silence
                 faults.hush()
+                silent = time.monotonic()
+                await until(lambda: assistant.status().mode == "offline")
+                print(f"noticed after {time.monotonic() - silent:.1f} s", file=sys.stderr)
                 await until(lambda: not turn.running)
-                picture()
+                await shade(turn)
+                turn = await ask(OFFLINE)
+                await until(lambda: not turn.running)
+                await shade(turn)
                 await faults.heal()
                 await until(lambda: assistant.status().mode != "offline")
-                picture()
                 await pilot.press("ctrl+t")
                 await until(lambda: screen.query(Answer).last().turn is not turn)
                 turn = screen.query(Answer).last().turn
                 await until(lambda: not turn.running)
-                await pilot.pause(EVERY_SECONDS)
-                picture()
-                await pilot.press("pageup")  # What was not kept stands above the answer.
-                await until(lambda: screen.query_one(Transcript).scroll_y < screen.query_one(Transcript).max_scroll_y)
-                await pilot.pause(LAST_SECONDS / 3)
+                await pilot.pause(5 * EVERY_SECONDS)
                 picture()
     return recording
 

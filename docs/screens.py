@@ -2,7 +2,8 @@
 
     python docs/screens.py [FOLDER]
 
-Everything on them is real: the bundled verifier answers a few questions over a line that is held back for 40 ms.
+Everything on them is real: the bundled verifier answers a few questions over a line that is held back for 40 ms,
+in the mode `edge`, in which the panel has most to show.
 """
 
 from __future__ import annotations

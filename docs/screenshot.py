@@ -2,7 +2,8 @@
 
     python docs/screenshot.py [OUT.svg]
 
-Some conversations are there already, each really had. For the last answer a relay holds every byte back for 200 ms each
+The mode is `edge`: over this line `auto` would choose `hosted`, where hardly any text is dimmed. Some conversations are
+there already, each really had. For the last answer a relay holds every byte back for 200 ms each
 way, so that drafted text is still waiting for its verdict. The light one lies beside the other, as `OUT-light.svg`.
 """
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from drafter.multicandidate import DraftSampling
     from drafter.runtime import Drafter
     from drafter.search import Pace
-    from drafter.text import ChatText, TemplateFailed
+    from drafter.template import TemplateFailed
+    from drafter.text import ChatText
     from drafter.tree import ROOT, DraftTree, MalformedTree
 
 _HOMES = {
@@ -34,7 +35,7 @@ _HOMES = {
     "MalformedMemory": "memory",
     "MalformedTree": "tree",
     "Pace": "search",
-    "TemplateFailed": "text",
+    "TemplateFailed": "template",
 }
 
 __all__ = [

@@ -16,6 +16,8 @@ GRAPH_WEIGHTS = f"{GRAPH}.data"
 """Beside a graph whose weights are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
+SPECIAL_TOKENS = "special_tokens_map.json"
+"""The texts that the template knows by name: `bos_token` and others."""
 ENCODER = "memory_encoder.safetensors"
 FLOAT = "model.safetensors"
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from drafter.ahead import NOTHING, Drafted, Flight, Halted, Outcome, Prepared, fresh_leaves, outcomes
 from drafter.coin import coin
 from drafter.memory import MalformedMemory, MemoryRow, dequantise
-from drafter.multicandidate import DraftSampling, grow_sampled
+from drafter.multicandidate import LEAST_TEMPERATURE, DraftSampling, grow_sampled
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.second_stage import NO_CHAIN, SecondStage
 from drafter.step import NEVER, DraftStep, Rows, Step
@@ -155,6 +155,24 @@ class DraftContext:
         return int(np.argmin(np.append(self._known, False)))
 
     # ---- drafting ----------------------------------------------------------------------------------------------------
+
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be with so many tokens and drafted nodes."""
+        # All known memory is held once more, contiguous, while drafts are made.
+        return sum(slab.nbytes(rows) for slab in self._slabs) + 2 * self._memory.nbytes(rows)
+
+    def read_chunk(self) -> bool:
+        """Run one chunk of the tokens without rows, where there is more than one to run; whether it did.
+
+        A long prompt can be read in pieces so, before the draft that would read all of it at once.
+        """
+        start = self._cached
+        end = self._chunk_end(start)
+        if end >= len(self.tokens):
+            return False
+        self._run_chunk(start, end)
+        self._cached = end
+        return True
 
     def draft(
         self, pace: Pace, sampling: DraftSampling | None = None, acceptance: Acceptance | None = None
@@ -321,17 +339,7 @@ class DraftContext:
         while True:
             end = self._chunk_end(start)
             last = end == len(self.tokens)
-            new = np.array([*self.tokens[start:end], *(guess if last else ())], np.int64)
-            rows = start + len(new)
-            mask = np.triu(np.full((len(new), rows), NEVER), k=start + 1)
-            past = [slab.rows(start) for slab in self._slabs]
-            step = self._run(new, np.arange(start, rows), mask, past)
-            unknown = np.append(np.flatnonzero(~self._known[start:end]), np.arange(end - start, len(new)))
-            for slab, (keys, values) in zip(self._slabs, step.rows):
-                if slab in self._inferred:
-                    slab.write(start + unknown, (keys[:, unknown], values[:, unknown]))
-                else:
-                    slab.write(start, (keys, values))
+            step = self._run_chunk(start, end, guess if last else ())
             if last:
                 break
             start = end
@@ -340,6 +348,21 @@ class DraftContext:
         if alone and self.second_stage is not None:
             self.second_stage.experience.timed(1 + len(guess), time.perf_counter() - begun)
         return step.log_probs[-1 - len(guess) :], step.ids[-1 - len(guess) :]
+
+    def _run_chunk(self, start: int, end: int, guess: Sequence[int] = ()) -> Step:
+        """Run the tokens `start .. end` and a guess at what follows them, and keep their rows."""
+        new = np.array([*self.tokens[start:end], *guess], np.int64)
+        rows = start + len(new)
+        mask = np.triu(np.full((len(new), rows), NEVER), k=start + 1)
+        past = [slab.rows(start) for slab in self._slabs]
+        step = self._run(new, np.arange(start, rows), mask, past)
+        unknown = np.append(np.flatnonzero(~self._known[start:end]), np.arange(end - start, len(new)))
+        for slab, (keys, values) in zip(self._slabs, step.rows):
+            if slab in self._inferred:
+                slab.write(start + unknown, (keys[:, unknown], values[:, unknown]))
+            else:
+                slab.write(start, (keys, values))
+        return step
 
     def _run_nodes(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Proposals:
         """Run nodes below those of the draft: of each its token, and in which order its parent was run, or `ROOT`."""
@@ -382,7 +405,7 @@ def _draw(log_probs: NDArray[np.float32], ids: NDArray[np.int64], temperature: f
     """The token that stands at `position`, of the likeliest ones (K,), best first."""
     if temperature == 0:
         return int(ids[0])
-    weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / temperature)
+    weights = np.exp((log_probs.astype(np.float64) - log_probs[0]) / max(temperature, LEAST_TEMPERATURE))
     order = np.argsort(ids)
     shares = np.cumsum(weights[order])
     drawn = np.searchsorted(shares, coin(seed, position) * shares[-1], side="right")

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from drafter.search import Acceptance, Children, Expand, Pace, Proposals, best_first
 from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 
+LEAST_TEMPERATURE = 1e-300
+"""What a smaller temperature above 0 counts as: a log-probability divided by it is still finite."""
 _MASK = (1 << 64) - 1
 
 
@@ -40,8 +42,9 @@ class DraftSampling:
 
     def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
         """Top lists (M, K), best first -> (M, K) whole weights of 0 to `MAX_WEIGHT`; 0: out. The best never is."""
-        logits = log_probs.astype(np.float64) / self.temperature
-        shares = np.exp(logits - logits[:, :1])
+        # Differences first: divided by a tiny temperature, the log-probabilities themselves would be infinite.
+        below = log_probs.astype(np.float64) - log_probs[:, :1]
+        shares = np.exp(below / max(self.temperature, LEAST_TEMPERATURE))
         if self.top_k:
             shares[:, self.top_k :] = 0.0
         if self.top_p < 1:

@@ -55,6 +55,10 @@ class RowStore(Protocol):
         """The first `slots` rows, to be used before the next write, or a copy of those listed."""
         ...
 
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be after a write up to `rows`."""
+        ...
+
 
 class DraftStep(Protocol):
     """What drafting needs of a runtime; safe to share between threads."""
@@ -101,7 +105,7 @@ class StepGraph:
 
     def __init__(self, path: Path, config: DrafterConfig) -> None:
         """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
-        import onnxruntime  # 150 ms, which `outrider --help` need not pay.
+        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` need not pay.
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = draft_threads()
@@ -219,6 +223,11 @@ class Slab:
         """Contiguous copies of the first `slots` rows, or of those listed."""
         chosen = slice(slots) if isinstance(slots, int) else slots
         return np.ascontiguousarray(self.keys[:, chosen]), np.ascontiguousarray(self.values[:, chosen])
+
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be after a write up to `rows`."""
+        held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
+        return held if rows <= capacity else held // capacity * 2 * rows
 
     def _reserve(self, rows: int) -> None:
         heads, capacity, size = self.keys.shape

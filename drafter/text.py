@@ -1,7 +1,8 @@
 """Between text and token ids: the tokenizer and the chat template, run on the device so that both work offline.
 
-A template may come from a server, so it is rendered in Jinja's sandbox. What a person writes is text only: a special
-token spelt out in a message is encoded letter by letter, and can neither end a turn nor open one.
+What a person writes is text only: a special token spelt out in a message is encoded letter by letter, and can neither
+end a turn nor open one. The template writes the special tokens, the first of a text too where there is one: nothing is
+added to what it wrote.
 """
 
 from __future__ import annotations
@@ -9,22 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+import msgspec
 from tokenizers import Tokenizer
 
-from drafter.config import TEMPLATE, TOKENIZER, DrafterCorrupt, DrafterError, read_config
+from drafter.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterCorrupt, read_config
+from drafter.template import ChatTemplate
 
 _BREAK = "\ufdd0"
 """A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
-
-
-class TemplateFailed(DrafterError):
-    """The chat template cannot render this conversation; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,18 @@ class Rendered:
 class ChatText:
     """A tokenizer and a chat template.
 
-    `tokenizer` holds the bytes of a `tokenizer.json`, `template` Jinja source in the dialect of transformers.
-    Raises `DrafterCorrupt` where either cannot be read.
+    `tokenizer` holds the bytes of a `tokenizer.json`, `template` Jinja source in the dialect of transformers, and
+    `special_tokens` the texts that it knows by name (`bos_token`); None: what can be told from the other parts.
+    Raises `DrafterCorrupt` where one of them cannot be read.
     """
 
-    def __init__(self, tokenizer: bytes, template: str, stop_tokens: Iterable[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: bytes,
+        template: str,
+        stop_tokens: Iterable[int],
+        special_tokens: Mapping[str, str] | None = None,
+    ) -> None:
         self.digest = hashlib.blake2b(tokenizer, digest_size=16).digest()
         self.stop_tokens = frozenset(stop_tokens)
         try:
@@ -63,22 +67,19 @@ class ChatText:
         self._contents = {number: content for content, number in self._special.items()}
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
-        environment.globals["raise_exception"] = _refuse
-        try:
-            self._template = environment.from_string(template)
-        except TemplateError as error:
-            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({error}). Reinstall the drafter.") from None
+        if special_tokens is None:  # Reading a large tokenizer once more takes half a second, so only where it counts.
+            wanted = "bos_token" in template or "eos_token" in template
+            special_tokens = _guessed(tokenizer, self._contents, self.stop_tokens) if wanted else {}
+        self._template = ChatTemplate(template, special_tokens)
 
     @classmethod
     def load(cls, folder: Path) -> ChatText:
         """From an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
-        config = read_config(folder, verify=(TOKENIZER, TEMPLATE))
+        named = (folder / SPECIAL_TOKENS).exists()  # Folders of older versions have none.
+        config = read_config(folder, verify=(TOKENIZER, TEMPLATE, *((SPECIAL_TOKENS,) if named else ())))
         template = (folder / TEMPLATE).read_text("utf-8", errors="replace")
-        return cls((folder / TOKENIZER).read_bytes(), template, config.stop_tokens)
+        special_tokens = _special_tokens(folder / SPECIAL_TOKENS) if named else None
+        return cls((folder / TOKENIZER).read_bytes(), template, config.stop_tokens, special_tokens)
 
     def render(self, messages: Sequence[tuple[str, str]]) -> list[int]:
         """The prompt of a conversation, (role, content) in order; it ends where the assistant's answer begins.
@@ -95,12 +96,7 @@ class ChatText:
         stands before one is encoded alike, whatever comes after it.
         """
         literal = [(role, self._spell_out(content)) for role, content in messages]
-        try:
-            text = self._template.render(
-                messages=[{"role": role, "content": content} for role, content in literal], add_generation_prompt=True
-            )
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise TemplateFailed(f"The chat template cannot render this conversation: {error}.") from None
+        text = self._template.render(literal)
         spelt_out = literal != list(messages)
         if before is not None and before.kept and before.spelt_out == spelt_out and text.startswith(before.text):
             rest = self._encode_rendered(text[before.characters :], spelt_out)
@@ -109,6 +105,14 @@ class ChatText:
                 tokens = before.tokens[: before.kept] + rest.tokens
                 return Rendered(tokens, text, spelt_out, before.characters + rest.characters, before.kept + rest.kept)
         return self._encode_rendered(text, spelt_out)
+
+    def render_begun(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """The prompt of a conversation whose last message is the beginning of an answer, to go on with it.
+
+        A template may put other things in front of an answer than where it asks for one. Raises `TemplateFailed`.
+        """
+        literal = [(role, self._spell_out(content)) for role, content in messages]
+        return self._encode_rendered(self._template.render(literal, begun=True), literal != list(messages)).tokens
 
     def answer_opening(self) -> list[int]:
         """What the template puts between the last word of a question and the first of its answer."""
@@ -162,6 +166,24 @@ class ChatText:
         return text
 
 
-def _refuse(message: str) -> None:
-    """`raise_exception` of the templates' dialect."""
-    raise TemplateError(message)
+def _special_tokens(path: Path) -> dict[str, str]:
+    """Name -> text. Raises `DrafterCorrupt`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise DrafterCorrupt(f"{path} cannot be read ({error}). Reinstall the drafter.") from None
+
+
+def _guessed(tokenizer: bytes, contents: Mapping[int, str], stop_tokens: frozenset[int]) -> dict[str, str]:
+    """What a drafter of an older version does not say: the token that its tokenizer puts in front of every text, and
+    the one that ends an answer, where there is no choice."""
+    guessed = {}
+    processor = json.loads(tokenizer).get("post_processor") or {}
+    for step in processor.get("processors", [processor]):
+        first = (step.get("single") or [{}])[0].get("SpecialToken", {}).get("id")
+        if first in contents.values():
+            guessed["bos_token"] = first
+    ends = [contents[token] for token in stop_tokens if token in contents]
+    if len(ends) == 1:
+        guessed["eos_token"] = ends[0]
+    return guessed

@@ -107,6 +107,11 @@ class TensorSlab:
         chosen: Any = slice(slots) if isinstance(slots, int) else torch.from_numpy(slots).to(self.keys.device)
         return self.keys[:, chosen], self.values[:, chosen]
 
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes allocated, or those that would be after a write up to `rows`."""
+        held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
+        return held if rows <= capacity else held // capacity * 2 * rows
+
     def _reserve(self, rows: int) -> None:
         heads, capacity, size = self.keys.shape
         if rows > capacity:

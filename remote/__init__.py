@@ -1,9 +1,10 @@
 """The wire between a device and its verifier. The names here are the device's half and need no torch."""
 
+from remote.chat_stream import ChatStream
 from remote.client import VerifierClient
-from remote.completions import ChatStream, CompletionsClient
+from remote.completions import CompletionsClient
 from remote.detect import Kind, detect
-from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger
+from remote.errors import Broken, Busy, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent
 from remote.link import Link
 from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
 from remote.transport import TransportOptions
@@ -11,6 +12,7 @@ from remote.transport import TransportOptions
 __all__ = [
     "HostedStream",
     "Broken",
+    "Busy",
     "ChatStream",
     "CompletionsClient",
     "Incompatible",
@@ -25,6 +27,7 @@ __all__ = [
     "RoundReply",
     "Stranger",
     "TransportOptions",
+    "Unsent",
     "VerifierClient",
     "detect",
 ]

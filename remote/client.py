@@ -7,12 +7,17 @@ from types import TracebackType
 
 import httpx
 
+from remote.bounds import Bounds
 from remote.errors import Incompatible, RemoteError, quoted
 from remote.handshake import Handshake
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
 from remote.session import RemoteSession
+from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Traffic, Wire
+
+ANY = Bounds()
+"""Of a session whose caller has not seen the card."""
 
 
 class VerifierClient:
@@ -30,8 +35,9 @@ class VerifierClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
+        clock: Clock = CLOCK,
     ) -> None:
-        self._wire = Wire(url, token, transport=transport, options=options)
+        self._wire = Wire(url, token, transport=transport, options=options, clock=clock)
         self.rtt_seconds: float | None = None
         """From the last card's request to its answer; None before the first. Connecting is not part of it."""
 
@@ -95,9 +101,9 @@ class VerifierClient:
         except RemoteError:
             return False
 
-    def session(self) -> RemoteSession:
-        """A new conversation; the verifier hears of it with its first round."""
-        return RemoteSession(self._wire)
+    def session(self, bounds: Bounds = ANY) -> RemoteSession:
+        """A new conversation; the verifier hears of it with its first round. `bounds`: what its replies may hold."""
+        return RemoteSession(self._wire, bounds)
 
     async def close(self) -> None:
         """Close all connections, and with them any memory still on its way."""

@@ -6,55 +6,32 @@ Fails as a verifier does: every failure is a `RemoteError`, so whoever can carry
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar
 
 import httpx
 import msgspec
 
-from remote.errors import Broken, Incompatible, LinkDown, Refused, RemoteError, quoted
+from remote.chat_stream import ChatStream
+from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
-from remote.openai import (
-    DONE,
-    EVENTS,
-    JSON,
-    ChatRequest,
-    Choice,
-    ChunkChoice,
-    Message,
-    Model,
-    Models,
-    StreamOptions,
-    Usage,
-    read_error,
-)
-from remote.protocol import Error, ErrorCode, Sampling
-from remote.sse import EventTooLong, read_events
+from remote.listing import Listing, named, read_listing
+from remote.openai import EVENTS, JSON, ChatRequest, Message, Model, StreamOptions
+from remote.protocol import Sampling
+from remote.refusals import refusal
+from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Answer, Traffic, Wire
 
-S = TypeVar("S", bound=msgspec.Struct)
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
 """A base address that names its version, as most servers' documents give it."""
-ADVICE = "check the token of this remote"
-TOO_LONG = ("context_length", "context length", "too long", "maximum context")
-SPENT = "insufficient_quota"
-"""A limit that no waiting lifts."""
-
-
-class _Piece(msgspec.Struct, frozen=True):
-    """What is read of an event. Servers differ most in the fields that nobody needs."""
-
-    choices: tuple[ChunkChoice, ...] | None = None
-    usage: Usage | None = None
-
-
-class _Whole(msgspec.Struct, frozen=True):
-    """Likewise of an answer that is not streamed."""
-
-    choices: tuple[Choice, ...] = ()
-    usage: Usage | None = None
+MAX_LIST_BYTES = 16 << 20
+"""Of a list of models: a service that resells hundreds tells a page of each."""
+IDLE_SECONDS = 4.0
+"""After which a connection is not used again. Many servers close theirs after 5 s, and a request that goes out just
+then is lost: it cannot be sent again, since nobody knows whether the server has begun to answer."""
+CONNECT_SECONDS = 10.0
+"""To connect, where the remote says nothing: the first words may take far longer."""
 
 
 class CompletionsClient:
@@ -71,13 +48,26 @@ class CompletionsClient:
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         options: TransportOptions = DEFAULT,
+        clock: Clock = CLOCK,
     ) -> None:
         base = url.strip().rstrip("/")
         path = base.partition("://")[2].partition("/")
         if not VERSIONED.search("".join(path[1:])):
             base += "/v1"
         accept = f"{JSON}, {EVENTS}"
-        self._wire = Wire(base, token, transport=transport, options=options, accept=accept, peer="a chat server")
+        self._wire = Wire(
+            base,
+            token,
+            transport=transport,
+            options=options,
+            accept=accept,
+            peer="a chat server",
+            probed=True,
+            keep_alive=IDLE_SECONDS,
+            clock=clock,
+        )
+        self.options = options
+        """How it is reached."""
         self.rtt_seconds: float | None = None
         """How long the last list of models took to arrive, which costs a server next to nothing; None before."""
 
@@ -103,16 +93,32 @@ class CompletionsClient:
     ) -> None:
         await self.close()
 
-    async def models(self, timeout: float) -> tuple[Model, ...]:
-        """What can be asked, at least one. Raises `LinkDown`, `Refused`, `Incompatible`."""
-        async with self._wire.within(timeout):
-            answer = await self._asked("GET", "/models", (JSON,), Traffic(), timeout)
-            body = await answer.read()
+    async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
+        """What can be asked, at least one.
+
+        `wanted`: a model that the person has named. It counts as listed where the server lists nothing that can be
+        read, or loads what it does not list: then only the answer can tell. Raises `LinkDown`, `Refused`,
+        `Incompatible`.
+        """
+        try:
+            async with self._wire.within(timeout):
+                answer = await self._asked("GET", "/models", (JSON,), timeout)
+                body = await answer.read(MAX_LIST_BYTES)
+        except (Refused, Stranger) as error:
+            if wanted is None or not _lists_nothing(error):
+                raise
+            return (Model(id=wanted),)
         self.rtt_seconds = answer.arrived - answer.sent
-        models = _decoded(body, Models, self._wire.host, "list of models").data
-        if not models:
-            raise Incompatible(f"{self._wire.host} serves no model; load one there")
-        return models
+        listing = read_listing(body)
+        if listing is None and wanted is None:
+            raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
+        listing = listing or Listing(())
+        unlisted = wanted is not None and named(listing.models, wanted) is None
+        if wanted is not None and unlisted and (listing.loads_others or not listing.models):
+            return (Model(id=wanted), *listing.models)
+        if not listing.models:
+            raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
+        return listing.models
 
     async def chat(
         self,
@@ -120,17 +126,18 @@ class CompletionsClient:
         sampling: Sampling,
         *,
         model: str,
-        most: int,
+        most: int | None,
         deadline: float,
         silence: float,
         patience: float,
         continued: bool = False,
     ) -> ChatStream:
-        """Ask for an answer of at most `most` tokens to `messages`, (role, text) in order.
+        """Ask for an answer to `messages`, (role, text) in order. The request is sent once, whatever happens.
 
-        `continued`: the last message is the assistant's, and is gone on with; only where the model `continues`.
-        `deadline`: seconds until the answer begins; `silence`: without a byte after which the line counts as broken;
-        `patience`: without text, where the line is kept open. Raises `LinkDown`, `Refused`, `Incompatible`.
+        `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
+        assistant's, and is gone on with; only where the model `continues`. `deadline`: seconds until the first words;
+        `silence`: without a byte after them; `patience`: without words after them, where the line is kept open.
+        Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` where nothing was begun.
         """
         request = ChatRequest(
             messages=tuple(Message(role=role, content=text) for role, text in messages),
@@ -145,35 +152,50 @@ class CompletionsClient:
             add_generation_prompt=False if continued else None,
             continue_final_message=True if continued else None,
         )
-        traffic, body = Traffic(), msgspec.json.encode(request)
+        traffic, body, begun = Traffic(), msgspec.json.encode(request), self._wire.clock.now()
         async with self._wire.within(deadline):
             answer = await self._asked(
-                "POST", "/chat/completions", (EVENTS, JSON), traffic, max(deadline, silence), body
+                "POST", "/chat/completions", (EVENTS, JSON), max(deadline, silence, patience), traffic, body
             )
-        return ChatStream(self._wire, answer, traffic, silence=silence, patience=patience)
+        limits = {"deadline": deadline, "silence": silence, "patience": patience}
+        return ChatStream(self._wire, answer, traffic, begun=begun, **limits)
 
     async def _asked(
         self,
         method: str,
         path: str,
         kinds: tuple[str, ...],
-        traffic: Traffic,
         silence: float,
+        traffic: Traffic | None = None,
         body: bytes | None = None,
     ) -> Answer:
         """An answer with one of these content types; any other is raised.
 
-        Where the connection breaks it is asked once more: it may be one that the server had given up long ago.
+        A question that costs nothing is asked once more where the connection breaks: it may be one that the server had
+        given up long ago.
         """
-        for last in (False, True):
+        for last in (False, True) if body is None else (True,):
             try:
-                answer = await self._wire.exchange(method, path, traffic, silence=silence, body=body, content_type=JSON)
+                answer = await self._wire.exchange(
+                    method,
+                    path,
+                    traffic or Traffic(),
+                    silence=silence,
+                    body=body,
+                    content_type=JSON,
+                    connect=CONNECT_SECONDS,
+                )
                 break
             except Broken:
                 if last:
                     raise
         if answer.status != 200 or answer.content_type not in kinds:
-            raise await _refusal(self._wire, answer)
+            raise await refusal(self._wire, answer)
+        if answer.encoding:
+            await answer.aclose()
+            raise Incompatible(
+                f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
+            )
         return answer
 
     async def close(self) -> None:
@@ -181,129 +203,8 @@ class CompletionsClient:
         await self._wire.aclose()
 
 
-class ChatStream:
-    """An answer's text, piece by piece: read it to the end or close it. Fails as the call for it does.
-
-    It is whole where the server says so; a line that ends before is `Broken`.
-    """
-
-    def __init__(self, wire: Wire, answer: Answer, traffic: Traffic, *, silence: float, patience: float) -> None:
-        self.reason: str | None = None
-        """Why the answer ended, as the server puts it: `stop`, `length` or another; None before, or unsaid."""
-        self.usage: Usage | None = None
-        """Tokens, where the server counts them; there at the end."""
-        self.first_byte_seconds = answer.arrived - answer.sent
-        """The round trip, and what the server took to begin."""
-        self._wire, self._answer, self._traffic = wire, answer, traffic
-        self._silence, self._patience = silence, patience
-        self._pieces = self._events() if answer.content_type == EVENTS else self._whole()
-
-    @property
-    def bytes_up(self) -> int:
-        return self._traffic.up
-
-    @property
-    def bytes_down(self) -> int:
-        """Grows while it is read."""
-        return self._traffic.down
-
-    def __aiter__(self) -> ChatStream:
-        return self
-
-    async def __anext__(self) -> str:
-        try:
-            async with self._wire.within(self._patience):
-                return await anext(self._pieces)
-        except BaseException:
-            await self.aclose()
-            raise
-
-    async def aclose(self) -> None:
-        await self._pieces.aclose()
-        await self._answer.aclose()
-
-    async def _events(self) -> AsyncGenerator[str, None]:
-        host, ended = self._wire.host, False
-        try:
-            async for data in read_events(self._heard()):
-                if data == DONE:
-                    return
-                if (error := read_error(data)) is not None:
-                    message, code = error
-                    raise _refused(host, 500, self._wire.hiding(message), code)
-                piece = _decoded(data, _Piece, host, "piece of an answer")
-                self.usage = piece.usage or self.usage
-                for choice in piece.choices or ():
-                    if choice.index == 0:
-                        self.reason = choice.finish_reason or self.reason
-                        ended = self.reason is not None
-                        if choice.delta.content:
-                            yield choice.delta.content
-        except EventTooLong as error:
-            raise Incompatible(f"{host} sent {error}; check that it serves chat completions") from None
-        except LinkDown:
-            if not ended:  # Else only the count of tokens is missing.
-                raise
-        if not ended:
-            raise Broken(f"the answer of {host} ended early; check the network")
-
-    async def _heard(self) -> AsyncGenerator[bytes, None]:
-        chunks = self._answer.chunks()
-        while True:
-            async with self._wire.within(self._silence):
-                chunk = await anext(chunks, None)
-            if chunk is None:
-                return
-            yield chunk
-
-    async def _whole(self) -> AsyncGenerator[str, None]:
-        """From a server that does not stream."""
-        host = self._wire.host
-        made = _decoded(await self._answer.read(), _Whole, host, "answer")
-        if not made.choices or not isinstance(text := made.choices[0].message.content, str):
-            raise Incompatible(f"{host} sent an answer without text; check which model it serves")
-        self.reason, self.usage = made.choices[0].finish_reason, made.usage
-        if text:
-            yield text
-
-
-async def _refusal(wire: Wire, answer: Answer) -> RemoteError:
-    """What to raise for an answer that is none."""
-    try:
-        told = read_error(await answer.read()) if answer.status >= 400 and answer.content_type == JSON else None
-        if told is None:
-            return wire.stranger(answer)
-        message, code = told
-        return _refused(wire.host, answer.status, wire.hiding(message), code)
-    finally:
-        await answer.aclose()
-
-
-def _refused(host: str, status: int, message: str, kind: str) -> Refused:
-    """`status`: 500 for an error amid an answer, whose own code may say another."""
-    if status == 500 and (named := re.search(r"\b[45]\d\d\b", kind)):
-        status = int(named[0])
-    code: ErrorCode = "bad_request"
-    if status in (401, 403):
-        code = "unauthorised"
-        if ADVICE not in message.lower():
-            message = f"{message}; {ADVICE}"
-    elif status == 413 or any(sign in f"{kind} {message}".lower() for sign in TOO_LONG):
-        code = "too_long"
-    elif status == 404:
-        code = "not_found"
-    elif status == 429:
-        code = "busy"
-    elif status >= 500 or status == 408:
-        code = "unavailable"
-    retry = code in ("busy", "unavailable") and SPENT not in kind
-    return Refused(Error(code=code, message=f"{host} refused ({status}): {message}", retry=retry))
-
-
-def _decoded(data: bytes | str, kind: type[S], host: str, what: str) -> S:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Incompatible(
-            f"{host} sent no readable {what} ({quoted(str(error))}); check that it serves chat completions"
-        ) from None
+def _lists_nothing(error: Refused | Stranger) -> bool:
+    """Whether this says that a server has no list of models, rather than that something is wrong."""
+    if isinstance(error, Refused):  # `transformers serve` fails at its list where nothing was ever downloaded.
+        return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
+    return error.status in (404, 405, 500, 501)

@@ -25,10 +25,12 @@ async def detect(
     *,
     tokenizer: bytes | None = None,
     kind: Kind = "auto",
+    model: str | None = None,
 ) -> Card | tuple[Model, ...]:
     """The card of a verifier, or the models of an OpenAI-compatible server; both clients are of one address.
 
-    `endpoint` None: there can only be a verifier. `kind`: what is known to be there, which saves a question.
+    `endpoint` None: there can only be a verifier. `kind`: what is known to be there, which saves a question. `model`:
+    what the person wants to ask such a server for, which may have no list of models.
 
     An address that ends in `/v1` is the latter's, also where a verifier answers under it. `timeout`: seconds for all
     of it. `tokenizer`: as for `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
@@ -36,7 +38,7 @@ async def detect(
     if endpoint is None or kind == "verifier":
         return await verifier.card(timeout, tokenizer=tokenizer)
     if kind == "openai":
-        return await endpoint.models(timeout)
+        return await endpoint.models(timeout, wanted=model)
     begun = time.monotonic()
     try:
         return await verifier.card(timeout, tokenizer=tokenizer)
@@ -47,7 +49,7 @@ async def detect(
             raise
         stranger = error
     try:
-        models = await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)))
+        models = await endpoint.models(max(SHORTEST, timeout - (time.monotonic() - begun)), wanted=model)
     except (Stranger, Refused) as error:
         if isinstance(error, Refused) and error.code != "not_found":
             raise

@@ -3,8 +3,10 @@
 RemoteError
 ├── LinkDown            no usable answer: the device carries on alone and probes until the line is back
 │   ├── Broken          the connection broke under the request; the same request may be sent again at once
+│   ├── Unsent          no connection could be made, so nothing of the request has left
 │   └── Stranger        somebody else than was asked for answered: a login page, another service
 ├── Refused             the verifier answered, and said no
+│   └── Busy            it said so before it began: the same request may be sent again in a while
 ├── Incompatible        whoever answered cannot verify for this device, now or later
 └── Misconfigured       an address or a token that cannot be used; nothing was sent
 
@@ -36,8 +38,19 @@ class Broken(LinkDown):
     """The connection broke under a request. Rounds are idempotent, so the same one may be sent again."""
 
 
+class Unsent(LinkDown):
+    """No connection could be made, so nothing of the request has left this device: it may be sent again."""
+
+
 class Stranger(LinkDown):
-    """An answer, but by somebody else than was asked for: a login page, or another service at this address."""
+    """An answer, but by somebody else than was asked for: a login page, or another service at this address.
+
+    `status`: of its HTTP answer; 0 where that says nothing.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Refused(RemoteError):
@@ -47,6 +60,14 @@ class Refused(RemoteError):
         super().__init__(quoted(error.message))
         self.code: ErrorCode = error.code
         self.retry = error.retry
+
+
+class Busy(Refused):
+    """A refusal before anything was begun. `after`: seconds until it is worth asking again; None: it does not say."""
+
+    def __init__(self, error: Error, after: float | None = None) -> None:
+        super().__init__(error)
+        self.after = after
 
 
 class Incompatible(RemoteError):

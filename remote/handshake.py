@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+
+from remote.transport import probe
 
 
 @dataclass(frozen=True)
@@ -37,21 +40,27 @@ class Handshake:
 class Watch:
     """Follows one request as httpx traces it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, probed: bool = False) -> None:
+        """`probed`: a new connection is to be watched for life by the system, however long it is silent."""
+        self._probed = probed
+        self.left = False
+        """Something of the request has been written."""
         self.sent = time.perf_counter()
         """When its first byte was written: connecting and TLS take round trips that no later request pays again."""
         self._begun: dict[str, float] = {}
         self._took: dict[str, float] = {}
 
-    async def __call__(self, event: str, _: object) -> None:
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         step, _, state = event.rpartition(".")
         step, now = step.rpartition(".")[2], time.perf_counter()
         if state == "started":
             self._begun[step] = now
             if step == "send_request_headers":
-                self.sent = now
+                self.sent, self.left = now, True
         elif state == "complete" and step in self._begun:
             self._took[step] = now - self._begun[step]
+            if self._probed and step == "connect_tcp":
+                probe(info["return_value"].get_extra_info("socket"))
 
     @property
     def greeted(self) -> bool:

@@ -22,6 +22,8 @@ FIRST_DEADLINE_SECONDS = 5.0
 """While no round trip is known: covers a name lookup, TCP and TLS over a poor line."""
 MAX_DEADLINE_SECONDS = 60.0
 """Of the line's part, as in RFC 6298."""
+MAX_SERVER_SECONDS = 300.0
+"""Of the verifier's part: a slow one that reads a very long prompt."""
 SERVER_SLACK = 2.0
 """A verifier may take this many times its estimate, since other sessions share it."""
 PROBE_SECONDS = (0.25, 15.0)
@@ -149,7 +151,7 @@ class Link:
         if self._mean is not None:
             line = self._mean + max(4 * self._deviation, MARGIN_SECONDS)
         backed_off = (line + sending) * 2.0 ** min(self._failures, 10)
-        return min(backed_off, MAX_DEADLINE_SECONDS) + SERVER_SLACK * server_estimate
+        return min(backed_off, MAX_DEADLINE_SECONDS) + min(SERVER_SLACK * server_estimate, MAX_SERVER_SECONDS)
 
     def probe_deadline(self) -> float:
         """Seconds that a probe may take: connecting and one exchange over the line as it was, and a little more.
@@ -158,6 +160,13 @@ class Link:
         """
         line = FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
         return line + self._connect_seconds
+
+    def pause(self, failures: int) -> float:
+        """Seconds before somebody is asked again who was there and answered nothing so many times in a row."""
+        if not failures:
+            return 0.0
+        ceiling = min(PROBE_SECONDS[1], PROBE_SECONDS[0] * 2.0 ** min(failures, 10))
+        return self._rng.uniform(ceiling / 2, ceiling)
 
     def next_probe_delay(self, *, eager: bool = False) -> float:
         """Seconds until the next probe of a dead line: doubling from 0.25 to 15, jittered by a half.

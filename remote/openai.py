@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from remote.loose import number, parse, text
 from remote.protocol import Error, ErrorCode, Positive
 
 PATHS = ("/v1/chat/", "/v1/models")
@@ -22,6 +23,9 @@ DONE = "[DONE]"
 OWNER = "outrider"
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
 """Owners of models, as servers call themselves, that go on with an answer begun by `continue_final_message`."""
+
+MAX_CODE = 128
+"""Characters of an error's code."""
 
 FinishReason = Literal["stop", "length"]
 
@@ -147,19 +151,21 @@ def error_body(error: Error) -> bytes:
     return msgspec.json.encode({"error": inner})
 
 
-def read_error(body: bytes | str) -> tuple[str, str] | None:
+def read_error(found: Any, *, bare: bool = False) -> tuple[str, str] | None:
     """The sentence of an error and its code, as any of these servers writes it; None for what is no error.
 
-    Shapes: OpenAI's, vLLM's older (`message` at the top), a bare `error`, and the `detail` of its frameworks.
+    `found`: JSON, decoded or not. `bare`: a `message` alone is one too, as gateways write it. Other shapes: OpenAI's,
+    vLLM's older (`message` at the top), a bare `error`, and the `detail` of its frameworks.
     """
-    try:
-        found: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    found = parse(found) if isinstance(found, bytes | str) else found
     if not isinstance(found, dict):
         return None
     inner = found.get("error") or (found if found.get("object") == "error" else found.get("detail"))
+    if isinstance(inner, list):  # One complaint for each field that a framework refuses.
+        inner = next((part for part in inner if isinstance(part, dict)), None)
     if isinstance(inner, dict):
-        said = [inner[name] for name in ("code", "type") if isinstance(inner.get(name), str | int)]
-        return str(inner.get("message") or "it gave no reason"), " ".join(map(str, said))
-    return None if not inner else (str(inner), "")
+        said = [str(code) for name in ("code", "type") if (code := text(inner.get(name)) or number(inner.get(name)))]
+        sentence = text(inner.get("message")) or text(inner.get("msg"))
+        return sentence or "it gave no reason", " ".join(said)[:MAX_CODE]
+    sentence = text(inner) or (text(found.get("message")) if bare else "")
+    return (sentence, "") if sentence else ("it gave no reason", "") if inner else None

@@ -375,9 +375,10 @@ def decode_frame(body: bytes) -> Frame:
     return decode(memoryview(body)[1:], KINDS[body[0]])
 
 
-async def read_frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
+async def read_frames(chunks: AsyncIterator[bytes], most: int = MAX_FRAME_BYTES) -> AsyncIterator[Frame]:
     """Frames out of a byte stream that arrives in pieces of any size, each as soon as its last byte is there.
 
+    `most`: bytes of a frame.
     Raises `CutOff` where the stream ends inside a frame, another `ProtocolError` for bytes that are no frame.
     """
     buffer = bytearray()
@@ -385,8 +386,8 @@ async def read_frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
         buffer += chunk
         while len(buffer) >= 4:
             (size,) = struct.unpack_from("<I", buffer)
-            if size > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame of {size} bytes; at most {MAX_FRAME_BYTES} are read")
+            if size > most:
+                raise ProtocolError(f"a frame of {size} bytes; at most {most} are read")
             if len(buffer) < 4 + size:
                 break
             body = bytes(buffer[4 : 4 + size])

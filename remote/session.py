@@ -12,7 +12,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from drafter.tree import ROOT, DraftTree
+from remote.bounds import Bounds, MemoryBudget
 from remote.errors import Broken, Incompatible, Refused, quoted
 from remote.protocol import (
     Conflict,
@@ -36,6 +39,7 @@ from remote.protocol import (
 from remote.wire import Answer, Traffic, Wire
 
 T = TypeVar("T")
+S = TypeVar("S", Verdict, Progress)
 
 MEMORY_SILENCE_SECONDS = 10.0
 """Without a byte of memory before its stream counts as broken: text no longer waits for it, so there is no hurry."""
@@ -46,25 +50,29 @@ MAX_CONFLICTS = 3
 class MemoryStream:
     """The frames after a verdict, newest tokens first. Read it to the end, or call `aclose`.
 
-    Iterating raises `LinkDown` where the stream breaks: the verdict stands, and memory read so far is good.
+    Iterating raises `LinkDown` where the stream breaks or takes longer than the slowest line would, and `Incompatible`
+    for what was not asked for: the verdict stands, and memory read so far is good.
     """
 
-    def __init__(self, frames: AsyncIterator[Frame], answer: Answer, host: str, length: int) -> None:
-        self._frames = frames
-        self._answer = answer
-        self._host = host
-        self._length = length
+    def __init__(
+        self, frames: AsyncIterator[Frame], answer: Answer, wire: Wire, length: int, budget: MemoryBudget
+    ) -> None:
+        self._frames, self._answer, self._wire, self._length, self._budget = frames, answer, wire, length, budget
+        self._until = wire.clock.now() + MEMORY_SILENCE_SECONDS + budget.seconds(length)
 
     def __aiter__(self) -> MemoryStream:
         return self
 
     async def __anext__(self) -> Memory:
         try:
-            frame = await _next_frame(self._frames, self._host)
+            host = self._wire.host
+            async with self._wire.within(max(0.0, self._until - self._wire.clock.now())):
+                frame = await _next_frame(self._frames, host)
             if frame is None:
                 raise StopAsyncIteration
-            if not isinstance(frame, Memory) or frame.start + frame.count > self._length:
-                raise Incompatible(f"{self._host} sent memory of tokens that are not committed; update the verifier")
+            if not isinstance(frame, Memory):
+                raise Incompatible(f"{host} sent something else than memory after its verdict; update the verifier")
+            self._budget.take(frame, self._length)
             return frame
         except BaseException:
             await self.aclose()
@@ -79,7 +87,7 @@ class HostedStream:
 
     Each `Progress` is committed in the session before it is given. Read it to the end, or call `aclose`; the session
     goes on from what was read. Iterating raises `LinkDown` where the stream breaks or ends before the answer does, or
-    nothing comes for `silence` seconds, and `Incompatible`.
+    nothing comes for `silence` seconds or no text for as long as the memory in between may take, and `Incompatible`.
 
     `rtt_seconds`: from the (last) request's first byte to the first `Progress`, less the verifier's own time; None
     before. `exchanges`: requests that it took to begin. `silence` may be changed while it is read.
@@ -95,12 +103,18 @@ class HostedStream:
         *,
         most: int,
         silence: float,
+        budget: MemoryBudget,
     ) -> None:
         self.rtt_seconds: float | None = None
         self.exchanges = exchanges
         self.silence = silence
         self._session, self._frames, self._answer, self._traffic = session, frames, answer, traffic
         self._left = most
+        self._budget = budget
+        self._claimed = 0.0
+        """Seconds that the verifier says it took for all that has come."""
+        self._text_at = session._wire.clock.now()
+        """When the last text came."""
 
     @property
     def bytes_up(self) -> int:
@@ -116,12 +130,20 @@ class HostedStream:
 
     async def __anext__(self) -> Progress | Memory:
         try:
-            frame = await self._session._streamed(self._frames, self._left, self.silence)
+            session, clock = self._session, self._session._wire.clock
+            patience = self.silence + self._budget.seconds(len(session._tokens)) - (clock.now() - self._text_at)
+            frame = await session._streamed(self._frames, self._left, max(0.0, min(self.silence, patience)))
             if frame is None:
                 raise StopAsyncIteration
-            if isinstance(frame, Progress):
+            if isinstance(frame, Memory):
+                self._budget.take(frame, len(session._tokens))
+            else:
+                self._text_at = clock.now()
+                took = time.perf_counter() - self._answer.sent
+                frame = _believable(frame, took - self._claimed)
+                self._claimed += frame.server_seconds
                 if self.rtt_seconds is None:
-                    self.rtt_seconds = max(0.0, time.perf_counter() - self._answer.sent - frame.server_seconds)
+                    self.rtt_seconds = max(0.0, took - frame.server_seconds)
                 self._left = 0 if frame.finished else self._left - len(frame.tokens) // 4
             return frame
         except BaseException:
@@ -170,8 +192,9 @@ class RoundReply:
 class RemoteSession:
     """What one conversation and its verifier share. One round at a time; a cancelled or failed one costs nothing."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, bounds: Bounds) -> None:
         self._wire = wire
+        self._bounds = bounds
         self.id = secrets.token_urlsafe(16)
         self._number = 0
         self._tokens: list[int] = []
@@ -199,7 +222,7 @@ class RemoteSession:
             return Round(**self._since(base), tree=packed, sampling=sampling, memory_from=memory_from)
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> RoundReply:
-            return await self._reply(answer, tree, traffic, exchanges)
+            return await self._reply(answer, tree, traffic, exchanges, memory_from)
 
         return await self._ask("/v1/rounds", tokens, request, read, deadline, max(deadline, MEMORY_SILENCE_SECONDS))
 
@@ -224,11 +247,17 @@ class RemoteSession:
             return Stream(**self._since(base), most=most, draft=draft, sampling=sampling, memory_from=memory_from)
 
         async def read(answer: Answer, traffic: Traffic, exchanges: int) -> HostedStream:
-            frames = read_frames(answer.chunks())
-            return HostedStream(self, frames, answer, traffic, exchanges, most=most, silence=silence)
+            frames = self._frames(answer, most, memory_from)
+            budget = MemoryBudget(self._bounds, memory_from, self._wire.host)
+            return HostedStream(self, frames, answer, traffic, exchanges, most=most, silence=silence, budget=budget)
 
         patience = max(deadline, silence)
         return await self._ask("/v1/streams", tokens, request, read, deadline, patience, renumber=True)
+
+    def _frames(self, answer: Answer, most: int, memory_from: int | None) -> AsyncIterator[Frame]:
+        """What comes, frame by frame, where at most so many tokens do."""
+        asked = 0 if memory_from is None else max(0, len(self._tokens) + most - memory_from)
+        return read_frames(answer.chunks(), self._bounds.frame_bytes(asked))
 
     def _since(self, base: int) -> dict[str, Any]:
         """What a request says of the tokens, where the verifier holds the first `base` of them."""
@@ -313,10 +342,12 @@ class RemoteSession:
     def _holds(self, length: int, digest: bytes) -> bool:
         return length <= len(self._tokens) and self._digests.at(length) == digest
 
-    async def _reply(self, answer: Answer, tree: DraftTree, traffic: Traffic, exchanges: int) -> RoundReply:
+    async def _reply(
+        self, answer: Answer, tree: DraftTree, traffic: Traffic, exchanges: int, memory_from: int | None
+    ) -> RoundReply:
         host = self._wire.host
         try:
-            frames = read_frames(answer.chunks())
+            frames = self._frames(answer, len(tree) + 1, memory_from)
             verdict = await _next_frame(frames, host)
             seconds = time.perf_counter() - answer.sent
             if verdict is None:
@@ -327,8 +358,9 @@ class RemoteSession:
         except BaseException:
             await answer.aclose()
             raise
-        rtt_seconds = max(0.0, seconds - verdict.server_seconds)
-        memory = MemoryStream(frames, answer, host, verdict.length)
+        verdict = _believable(verdict, seconds)
+        rtt_seconds = seconds - verdict.server_seconds
+        memory = MemoryStream(frames, answer, self._wire, verdict.length, MemoryBudget(self._bounds, memory_from, host))
         return RoundReply(verdict, memory, rtt_seconds, traffic, exchanges)
 
     async def _streamed(self, frames: AsyncIterator[Frame], left: int, silence: float) -> Progress | Memory | None:
@@ -336,7 +368,7 @@ class RemoteSession:
         host = self._wire.host
         async with self._wire.within(silence):
             frame = await _next_frame(frames, host)
-        if isinstance(frame, Memory) and frame.start + frame.count <= len(self._tokens):
+        if isinstance(frame, Memory):
             return frame
         if frame is None:
             if left:
@@ -346,6 +378,7 @@ class RemoteSession:
             raise Incompatible(f"{host} sent what this stream cannot have; update the older side")
         try:
             new = unpack_tokens(frame.tokens)
+            self._bounds.check_tokens(new, host)
         except ProtocolError as error:
             raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None
         wanted = len(self._tokens)
@@ -366,7 +399,10 @@ class RemoteSession:
             gained.append(int(tree.tokens[node]))
             at = node
         if verdict.bonus is not None:
+            self._bounds.check_tokens([verdict.bonus], self._wire.host)
             gained.append(verdict.bonus)
+        if not gained and not verdict.finished:
+            raise Incompatible(f"{self._wire.host} gave no token and does not say why; update the older side")
         wanted = len(self._tokens)
         self._digests.extend(gained)
         length = wanted + len(gained)
@@ -375,6 +411,11 @@ class RemoteSession:
             raise Incompatible(f"{self._wire.host} committed other tokens than it says; update the older side")
         self._tokens += gained
         self._held = len(self._tokens)
+
+
+def _believable(frame: S, seconds: float) -> S:
+    """The same, where it says that the verifier took longer than was waited for it: deadlines follow what it says."""
+    return msgspec.structs.replace(frame, server_seconds=max(0.0, min(frame.server_seconds, seconds)))
 
 
 async def _next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:

@@ -2,12 +2,11 @@
 
 Lines end in LF, CR LF or CR; a colon begins a comment, by which a server keeps a quiet line alive; `data` lines of one
 event are joined by LF; a blank line ends the event; one that the end of the stream cuts off is dropped. Bytes may
-arrive split anywhere, inside a character or between CR and LF.
+arrive split anywhere, inside a character or between CR and LF. One field is ours: llama.cpp sends an error amid an
+answer as `error: {…}`, which is read as an event with that error in it.
 """
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 MAX_EVENT_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -63,15 +62,10 @@ class EventReader:
         if field == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8", errors="replace"))
             self._size += len(line)
+        elif field == b"error" and value.lstrip().startswith(b"{"):
+            self._data.append('{"error":' + value.decode("utf-8", errors="replace") + "}")
+            self._size += len(line)
         return None
-
-
-async def read_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """The data of each event, as soon as its blank line is there. Raises `EventTooLong`."""
-    reader = EventReader()
-    async for chunk in chunks:
-        for event in reader.feed(chunk):
-            yield event
 
 
 def event(data: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import ssl
 import sys
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ STORES = (
     "/etc/ssl/ca-bundle.pem",
 )
 """Where systems keep the authorities that they trust and OpenSSL may not look: the places that `truststore` tries."""
+PROBE_AFTER_SECONDS, PROBE_EVERY_SECONDS, PROBES = 15, 5, 3
+"""When a silent connection is probed, how often, and how many unanswered probes break it."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class TransportOptions:
     """Longest time to connect, TLS included; None: as long as an answer may take."""
     read_seconds: float | None = None
     """Silence after which an answer is given up; None: what the round trips so far make likely."""
+    first_words_seconds: float | None = None
+    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
 
     @cached_property
     def trust(self) -> ssl.SSLContext:
@@ -52,6 +58,24 @@ class TransportOptions:
             raise Misconfigured(f"the key {self.key} is there without its certificate; give both")
         if self.ca is not None or self.certificate is not None:
             _ = self.trust
+
+
+def probe(connection: socket.socket) -> None:
+    """Have the system notice a dead line under a silent connection: a server may think for minutes.
+
+    Half a minute after the last sign of life the connection breaks.
+    """
+    options: list[tuple[int, str, int]] = [
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE" if sys.platform != "darwin" else "TCP_KEEPALIVE", PROBE_AFTER_SECONDS),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", PROBE_EVERY_SECONDS),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", PROBES),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 1000 * (PROBE_AFTER_SECONDS + PROBES * PROBE_EVERY_SECONDS)),
+    ]
+    for level, name, value in options:
+        if (option := getattr(socket, name, None)) is not None:
+            with contextlib.suppress(OSError):
+                connection.setsockopt(level, option, value)
 
 
 def system_trust() -> ssl.SSLContext:

@@ -7,7 +7,6 @@ as the login page of a captive portal or a proxy's "bad gateway", comes from som
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -18,10 +17,11 @@ import httpx
 import msgspec
 
 from remote.clock import ahead_seconds
-from remote.errors import Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, quoted
+from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
 from remote.failures import translated
 from remote.handshake import Handshake, Watch
 from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
+from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions, system_trust
 
 MAX_BODY_BYTES = 1 << 20
@@ -68,6 +68,18 @@ class Answer:
         return value.partition(";")[0].strip().lower()
 
     @property
+    def encoding(self) -> str:
+        """How the body is compressed; empty where it is not, as it should be: nothing here unpacks one."""
+        value: str = self._response.headers.get("content-encoding", "")
+        return quoted(value.strip().lower()) if value.strip().lower() != "identity" else ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the server wants to be asked again; None where it names none."""
+        value: str = self._response.headers.get("retry-after", "").strip()
+        return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
+
+    @property
     def location(self) -> str:
         return quoted(self._response.headers.get("location", ""))
 
@@ -84,16 +96,14 @@ class Answer:
                     traffic.streaming_seconds = time.perf_counter() - first
                 yield chunk
 
-    async def read(self) -> bytes:
-        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than any answer that is read whole."""
+    async def read(self, most: int = MAX_BODY_BYTES) -> bytes:
+        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than `most` bytes."""
         body = bytearray()
         try:
             async for chunk in self.chunks():
                 body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise Incompatible(
-                        f"{self._host} answered with more than {MAX_BODY_BYTES} bytes; check the address"
-                    )
+                if len(body) > most:
+                    raise Incompatible(f"{self._host} answered with more than {most} bytes; check the address")
         finally:
             await self.aclose()
         return bytes(body)
@@ -105,7 +115,9 @@ class Answer:
 class Wire:
     """A pool of connections to one server. See `VerifierClient` for the arguments.
 
-    `accept`: the content types of its answers; `peer`: what it is called in a sentence, with its article.
+    `accept`: the content types of its answers; `peer`: what it is called in a sentence, with its article. `probed`: the
+    system watches silent connections for life. `keep_alive`: seconds after which an idle connection is not used again.
+    `clock`: what deadlines go by.
     """
 
     def __init__(
@@ -117,6 +129,9 @@ class Wire:
         options: TransportOptions = DEFAULT,
         accept: str = CONTENT_TYPE,
         peer: str = "a verifier",
+        probed: bool = False,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+        clock: Clock = CLOCK,
     ) -> None:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
@@ -126,7 +141,9 @@ class Wire:
         """How the last connection was made."""
         self.ahead_seconds: float | None = None
         """How far the server's clock was ahead of this device's when it last answered; None where it tells no time."""
+        self.clock = clock
         self._peer = peer
+        self._probed = probed
         self._options = options
         headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"outrider/{VERSION}"}
         self._token = None if token is None else _checked(token)
@@ -144,7 +161,7 @@ class Wire:
                 trust_env=True,
                 # A proxy that the environment names cannot reach this device's own loopback.
                 mounts=None if transport or options.proxy else {f"all://{host}": None for host in LOOPBACK},
-                limits=httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS),
+                limits=httpx.Limits(keepalive_expiry=keep_alive),
             )
         except (ValueError, httpx.InvalidURL) as error:
             raise Misconfigured(
@@ -155,7 +172,7 @@ class Wire:
     async def within(self, seconds: float) -> AsyncIterator[None]:
         """Raises `LinkDown` where the block takes longer, however its time is spread over requests and retries."""
         try:
-            async with asyncio.timeout(seconds):
+            async with self.clock.within(seconds):
                 yield
         except TimeoutError:
             raise LinkDown(f"{self.host} did not answer within {seconds:.3g} s; check the network") from None
@@ -204,25 +221,34 @@ class Wire:
         body: bytes | None = None,
         session: str | None = None,
         content_type: str = CONTENT_TYPE,
+        connect: float | None = None,
     ) -> Answer:
-        """One request and its answer, whatever it is. Raises `LinkDown`."""
+        """One request and its answer, whatever it is. `connect`: seconds to connect, where the remote says nothing.
+
+        Raises `LinkDown`; `Unsent` where nothing of the request has left.
+        """
         headers = {} if session is None else {"x-session-id": session}
         if body is not None:
             headers["content-type"] = content_type
-        watch = Watch()
+        watch = Watch(probed=self._probed)
         request = self._http.build_request(
             method,
             path,
             content=body,
             headers=headers,
-            timeout=httpx.Timeout(silence, connect=self._options.connect_seconds or silence),
+            timeout=httpx.Timeout(silence, connect=self._options.connect_seconds or connect or silence),
             extensions={"trace": watch},
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
         if self._http.is_closed:  # Whoever owns the connection gave it up, maybe while this round was on its way.
-            raise LinkDown(f"the connection to {self.host} was given up; it is made again as soon as it answers")
-        with translated(self.host, self._options, watch):
-            response = await self._http.send(request, stream=True)
+            raise Unsent(f"the connection to {self.host} was given up; it is made again as soon as it answers")
+        try:
+            with translated(self.host, self._options, watch):
+                response = await self._http.send(request, stream=True)
+        except LinkDown as error:
+            if watch.left or isinstance(error, Broken):
+                raise
+            raise Unsent(str(error)) from error
         self.handshake = watch.handshake(response) or self.handshake
         self.ahead_seconds = ahead_seconds(response.headers.get("date"), time.time())
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
@@ -251,7 +277,8 @@ class Wire:
             return LinkDown(f"a proxy at {self.host} finds no {kind} behind it ({answer.status}); try again later")
         content = quoted(answer.content_type) or "no content type"
         return Stranger(
-            f"{self.host} answered {answer.status} with {content} instead of {self._peer}'s message: {portal}"
+            f"{self.host} answered {answer.status} with {content} instead of {self._peer}'s message: {portal}",
+            answer.status,
         )
 
 

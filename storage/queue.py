@@ -80,9 +80,10 @@ class Queue(Database):
     def next_queued(self, *, verify: bool = True) -> Queued | None:
         """What is to be sent first, in a conversation in which no answer is being written.
 
-        `verify` False: of the prompts only.
+        `verify` False: of the prompts, and of the answers that were cut off and hold nothing that is only drafted.
         """
-        kinds = "" if verify else "AND queue.message_id IS NULL"
+        cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
+        kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
         with self._read() as database:
             rows = database.query(
                 f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1"
@@ -127,6 +128,40 @@ class Queue(Database):
             )
             database.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
             return answer
+
+    def defer(self, message_id: str) -> Queued | None:
+        """Makes a question whose answer has not begun a prompt that waits, in its place in the queue if it had one.
+
+        The reverse of `take`. None where the question is another wording of one that was asked, or is not what the
+        conversation ends with: it stays where it is. Raises `NotFound`.
+        """
+        with self._write() as database:
+            answer = find_message(database, message_id)
+            question = find_message(database, str(answer.parent_id))
+            conversation = find_conversation(database, answer.conversation_id)
+            (beside,) = database.execute(
+                """
+                SELECT EXISTS (
+                    SELECT 1 FROM messages WHERE conversation_id = ? AND id NOT IN (?, ?)
+                    AND (parent_id IS ? OR parent_id IN (?, ?))
+                )
+                """,
+                (conversation.id, question.id, answer.id, question.parent_id, question.id, answer.id),
+            ).fetchone()
+            if beside or conversation.tip_id != answer.id:
+                return None
+            database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
+            placed = database.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
+            if placed is not None:
+                database.execute(
+                    "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
+                    (question.text, placed[0]),
+                )
+            database.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
+            database.execute("DELETE FROM messages WHERE id = ?", (question.id,))
+            if placed is None:
+                return _insert(database, conversation.id, text=question.text)
+            return Queued(**_row(database, placed[0]))
 
     def add_beside(self, message_id: str) -> Message | None:
         """A pending answer beside a finished one, which stays the conversation's tip; its statistics say which.

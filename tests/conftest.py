@@ -1,14 +1,27 @@
-"""Fixtures for every package: the tiny pair, and a verifier process that serves it."""
+"""Fixtures for every package: the tiny pair, and a verifier process that serves it. And which tests are marked how."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from tests.made_once import made_once
 from tests.serving import VerifierProcess
+
+# Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# GNU readline, which pytest's workers import, puts these there; a program would believe them and not its own terminal.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
+# The folders whose every test bears the folder's name as its mark; other files name theirs in `pytestmark`.
+MARKED = ("benchmarks", "bundled", "faults", "pty")
+# What takes longest starts first, so that no worker is left alone with it at the end.
+LONGEST_FIRST = ("training", "bundled", "benchmarks", "faults", "pty")
 
 # The gate draws the same examples each time, and takes its time on a busy machine. To look for new ones:
 # pytest --hypothesis-profile=explore
@@ -17,12 +30,26 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000
 hypothesis.settings.load_profile("gate")
 
 
+@pytest.hookimpl(tryfirst=True)  # Before `-m` chooses by marks.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(folder).parts[0]
+        if name in MARKED:
+            item.add_marker(name)
+
+    def turn(item: pytest.Item) -> int:
+        return min((n for n, mark in enumerate(LONGEST_FIRST) if item.get_closest_marker(mark)), default=len(items))
+
+    items.sort(key=turn)
+
+
 @pytest.fixture(scope="session")
 def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `target` (a transformers checkpoint) and `drafter` (an artefact that fits it)."""
     from tests.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
-    return build_pair(tmp_path_factory.mktemp("tiny"))
+    return made_once(tmp_path_factory, "tiny-pair", build_pair)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ be added, and are skipped where they are not known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated
@@ -16,6 +15,7 @@ import msgspec
 
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
+from app.sanitise import escape_json
 from storage import Conversation, Message, Queued, Role, Status, Whole
 
 FORMAT = "outrider-conversations"
@@ -32,9 +32,6 @@ Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
 """Ids, times, names and values are shown as they are, so none of them may hold what a terminal obeys."""
-
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What JSON lets stand for itself and a terminal obeys, or shows in another order."""
 
 
 class MessageRecord(msgspec.Struct):
@@ -105,7 +102,7 @@ def encode(conversations: Iterable[Whole], settings: Settings, program: str) -> 
 
 
 def _printable(encoded: bytes) -> str:
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", encoded.decode())
+    return escape_json(encoded.decode())
 
 
 def _record(whole: Whole) -> ConversationRecord:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from app.dimmed_text import DimmedText
 from app.events import Done, Event, Paced, Started, Stats
 
 SHOWN_ROUND_TRIPS = 60
@@ -46,16 +47,20 @@ class Totals:
     rounds: int = 0
     verified: int = 0
     drafted: int = 0
+    streamed: int = 0
+    """Tokens of servers that verify nothing."""
     seconds: float = 0.0
     bytes_up: int = 0
     bytes_down: int = 0
     acceptance: Acceptance = field(default_factory=Acceptance)
+    dimmed: DimmedText = field(default_factory=DimmedText)
 
     def add(self, stats: Stats, before: Stats) -> None:
         """What an answer's own totals have grown by since `before`."""
         self.rounds += stats.rounds - before.rounds
         self.verified += stats.verified - before.verified
         self.drafted += stats.drafted - before.drafted
+        self.streamed += (stats.streamed or 0) - (before.streamed or 0)
         self.seconds += stats.seconds - before.seconds
         self.bytes_up += stats.bytes_up - before.bytes_up
         self.bytes_down += stats.bytes_down - before.bytes_down
@@ -66,7 +71,7 @@ class Totals:
 
     @property
     def tokens_per_second(self) -> float | None:
-        return (self.verified + self.drafted) / self.seconds if self.seconds else None
+        return (self.verified + self.drafted + self.streamed) / self.seconds if self.seconds else None
 
     @property
     def passes_saved(self) -> int | None:
@@ -90,7 +95,9 @@ class Figures:
             self.answer = Totals(answers=1)
             self.stats = Stats()
             self.session.answers += 1
-        elif isinstance(event, Stats):
+        for totals in (self.answer, self.session):
+            totals.dimmed.apply(event)
+        if isinstance(event, Stats):
             self._count(event)
         elif isinstance(event, Done):
             self._count(event.stats)

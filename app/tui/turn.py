@@ -13,6 +13,7 @@ from app.tui.markdown import leaves
 from app.verification import stored_judgement
 from storage import Message
 
+CUT = "cut at the length limit"
 Outcome = Literal["running", "done", "stopped", "failed"]
 
 
@@ -28,8 +29,10 @@ class Turn:
     """Id of the answer's message, once there is one."""
     outcome: Outcome = "running"
     error: str = ""
-    cut: bool = False
-    """The answer ran into the length limit."""
+    queued: bool = False
+    """Nobody could answer: it waits in the queue, or the rest of it does."""
+    cut: str = ""
+    """What ended the answer before the model did; empty where it is whole."""
     provenance: tuple[bool, ...] = ()
     """Per token of the finished answer: True where the target verified it."""
     judged: Judged | None = None
@@ -42,6 +45,8 @@ class Turn:
     """Of the answer, likewise."""
     shaded: tuple[tuple[int, int], ...] = ()
     """Characters of the finished answer to be shaded, because nobody verified them."""
+    unfolded: bool = False
+    """What was withdrawn on checking is shown, and not only that something was."""
     revision: int = 0
 
     @property
@@ -64,9 +69,16 @@ class Turn:
 
     @property
     def dropped(self) -> str:
-        """What the answer in whose place it stands had said instead, as Markdown that stands by itself."""
-        said = "" if self.judged is None or self.drafted else self.judged.dropped
-        return f"```\n{said}" if _begins_in_code(said) else said
+        """What the draft in whose place it stands had said instead, as it was written."""
+        return "" if self.judged is None or self.drafted else self.judged.dropped
+
+    @property
+    def withdrawn(self) -> str:
+        """The same, as Markdown that stands by itself: an ellipsis says that it begins within a sentence."""
+        if not self.dropped:
+            return ""
+        said = f"… {self.dropped}" if self.judged is not None and self.judged.midway else self.dropped
+        return f"```\n{said}" if _begins_in_code(self.dropped) else said
 
     @property
     def note(self) -> str:
@@ -77,12 +89,14 @@ class Turn:
             parts.append(f"drafted offline, not verified{share}" if self.judged is None else "drafted offline")
             if self.awaiting:
                 parts.append("queued to be verified")
+        elif self.awaiting and not self.error:
+            parts.append("the rest is asked for when the server is back")
         if self.judged is not None:
             parts.append(str(self.judged))
         if self.outcome == "stopped":
             parts.append("stopped")
         if self.cut:
-            parts.append("cut at the length limit")
+            parts.append(self.cut)
         if self.outcome == "failed" and not self.error:
             parts.append("failed before it was complete")
         return " · ".join(parts)
@@ -105,12 +119,12 @@ class Turn:
             self.judged = event
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
-            self.cut = event.reason == "length"
+            self.cut = event.cut or (CUT if event.reason == "length" else "")
             self.provenance = event.provenance
             if not self.drafted:
                 self.reply.ghost = ""  # Guesses of a round that was never answered are not part of what is stored.
         elif isinstance(event, Failed):
-            self.outcome, self.error = "failed", event.message
+            self.outcome, self.error, self.queued = "failed", event.message, event.queued
         self.revision += 1
 
     def judge(self, judged: Judged | None) -> None:
@@ -162,10 +176,16 @@ class Turn:
                 turn = turns[-1]
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
-                turn.cut = turn.outcome == "done" and message.stats.get("reason") == "length"
+                turn.cut = _cut(message) if turn.outcome == "done" else ""
                 turn.reply.solid = sanitise(message.text)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
+
+
+def _cut(message: Message) -> str:
+    """What ended a stored answer before the model did."""
+    cut, reason = message.stats.get("cut"), message.stats.get("reason")
+    return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
 
 
 def _begins_in_code(text: str) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from textual.driver import Driver
 from textual.events import Event, InputEvent
 
 from app.config import Settings
@@ -50,6 +51,11 @@ class Window(OutriderApp):
         self._conversation = conversation
         self._on_painted = on_painted
         self._touched = 0.0
+
+    def get_driver_class(self) -> type[Driver]:
+        from app.tui.bracketed_paste import with_whole_pastes  # Reads what only a terminal needs.
+
+        return with_whole_pastes(super().get_driver_class())
 
     async def on_ready(self) -> None:
         self.set_interval(QUIET_SECONDS, self.tidy)

@@ -5,7 +5,6 @@ Each stage leaves its result in the work folder, and is resumed or skipped when 
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import cached_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from drafter.config import (
     DATASTORE,
@@ -44,6 +42,7 @@ from drafter.training.loop import LOG, trained_parameters
 from drafter.training.processes import processes
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
 from drafter.training.teacher import Recording
+from drafter.training.text_side import read_text_side
 
 FLOAT_GRAPH = "float.onnx"
 """In the work folder: the step graph before it is quantised."""
@@ -122,12 +121,14 @@ def build(
     if len(questions) < 2:
         raise TooFewPrompts(f"{len(questions)} conversations are too few to learn from. Give thousands, if you can.")
     check_head(target)
-    tokenizer = AutoTokenizer.from_pretrained(source)
+    several_turns = any(len(asked) > 1 for asked in questions)
+    side = read_text_side(source, name, several_turns=several_turns)
+    tokenizer = side.tokenizer
     config = _config(target, name, plan)
     work.mkdir(parents=True, exist_ok=True)
     out.mkdir(parents=True, exist_ok=True)
     if together.is_main_process:
-        write_text_side(tokenizer, source, out)
+        side.write(out)
     answers = work / ANSWERS
     batch = min(plan.batch, -(-len(questions) // together.num_processes))  # So that all have something to answer.
     generate_answers(target, tokenizer, questions, answers, batch=batch, new_tokens=plan.answer_tokens, half=True)
@@ -215,20 +216,6 @@ def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     stops = target.generation_config.eos_token_id if target.generation_config is not None else None
     stops = tokenizer.eos_token_id if stops is None else stops
     return tuple(stops) if isinstance(stops, list) else () if stops is None else (int(stops),)
-
-
-def write_text_side(tokenizer: PreTrainedTokenizerBase, name: str, out: Path) -> None:
-    """Put the target's own `tokenizer.json`, byte for byte, and its chat template into `out`.
-
-    Raises `UnsupportedTarget` where it lacks one of them.
-    """
-    source = cached_file(name, TOKENIZER, _raise_exceptions_for_missing_entries=False)
-    if source is None:
-        raise UnsupportedTarget(f"{name} has no {TOKENIZER}. Save a fast tokenizer with it.")
-    if not isinstance(tokenizer.chat_template, str):
-        raise UnsupportedTarget(f"{name} has no chat template, so nobody knows how it is asked.")
-    shutil.copyfile(source, out / TOKENIZER)
-    (out / TEMPLATE).write_text(tokenizer.chat_template, encoding="utf-8")
 
 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:

@@ -28,6 +28,9 @@ from drafter.coin import coin
 from drafter.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
+LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
+"""What a smaller temperature above 0 counts as: smaller numbers are flushed to 0 by some processors."""
+
 Chooser = Callable[[int, int], int]
 """(row of the logits, absolute position of the token) -> token. Row 0 belongs to the root, row `1 + i` to node `i`."""
 
@@ -86,7 +89,7 @@ def warpers_of(sampling: Sampling) -> LogitsProcessorList:
     """The warpers that transformers' `generate` applies for these settings, in its order."""
     warpers = LogitsProcessorList()
     if sampling.temperature != 1:
-        warpers.append(TemperatureLogitsWarper(sampling.temperature))
+        warpers.append(TemperatureLogitsWarper(max(sampling.temperature, LEAST_TEMPERATURE)))
     if sampling.top_k:
         warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:
@@ -95,8 +98,14 @@ def warpers_of(sampling: Sampling) -> LogitsProcessorList:
 
 
 def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
-    """(V,) float32 logits -> (V,) float64 probabilities after warping, on the CPU."""
-    warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), logits[None])
+    """(V,) float32 logits -> (V,) float64 probabilities after warping, on the CPU.
+
+    Logits may be infinite, but not all of them -inf. Those of inf share all of the probability.
+    """
+    # Shares depend on differences only. Below a best logit of 0 no temperature, however small, divides to inf or NaN.
+    best = logits.max()
+    below = torch.where(logits == best, 0.0, logits - best)
+    warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), below[None])
     return warped[0].to("cpu", torch.float64).softmax(-1)
 
 
@@ -132,4 +141,6 @@ def draw(probabilities: Tensor, uniform: float) -> int:
     Cumulated in float64: float32 sums over a vocabulary of 150,000 are off by more than the tail they would draw from.
     """
     cumulative = probabilities.cumsum(-1)
-    return int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))
+    drawn = int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))
+    # The product is rounded, and may reach the sum itself.
+    return drawn if drawn < len(probabilities) else int(probabilities.nonzero()[-1])

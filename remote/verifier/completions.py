@@ -1,8 +1,7 @@
 """Chat completions for every other client: text in, text out, in OpenAI's dialect.
 
 An answer is a stream in a session of its own, which is dropped behind it: so other clients too get what the verifier
-drafts by itself. As many run at once as leave half of the sessions to devices, and none is forgotten half-way for
-another.
+drafts by itself. As many run at once as leave half of the sessions to devices.
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
-import anyio
 import msgspec
 from anyio import to_thread
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Send
+from starlette.responses import Response
 
-from drafter.text import ChatText, TemplateFailed
+from drafter.template import TemplateFailed
+from drafter.text import ChatText
 from remote.openai import (
     DONE,
     EVENTS,
@@ -43,7 +40,6 @@ from remote.protocol import (
     Card,
     Error,
     ErrorCode,
-    Frame,
     Progress,
     Sampling,
     Stream,
@@ -54,13 +50,14 @@ from remote.protocol import (
 from remote.sse import event
 from remote.verifier.engine import EngineError
 from remote.verifier.pieces import Pieces
-from remote.verifier.sessions import RoundRefused, Sessions
+from remote.verifier.refusals import Busy, RoundRefused
+from remote.verifier.sessions import Answer, Sessions
+from remote.verifier.streaming import STREAM_HEADERS, Streamed
+from remote.verifier.turns import Turns
 
-T = TypeVar("T")
 BODY_BYTES_PER_TOKEN = 16
 """Of the longest conversation: JSON may spell a character in six bytes."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 HUNG_UP = 499
 """Nobody reads it: the status that proxies write down for a client that left."""
 
@@ -71,15 +68,6 @@ class CompletionRefused(RoundRefused):
     def __init__(self, message: str, code: ErrorCode = "bad_request") -> None:
         super().__init__(message)
         self.code = code
-
-
-class Turns(Protocol):
-    """The engine's thread."""
-
-    async def queued(self, call: Callable[[], T]) -> T:
-        """Refuses where too many wait already."""
-
-    async def in_turn(self, call: Callable[[], T]) -> T: ...
 
 
 @dataclass
@@ -116,7 +104,7 @@ class Completions:
 
     def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
-        self._most = max(1, sessions.max_sessions // 2)
+        self._most = max(1, sessions.table.max_sessions // 2)
         self._running = 0
         self._model = Model(
             id=card.target, created=int(time.time()), owned_by=OWNER, max_model_len=card.limits.max_tokens
@@ -135,11 +123,12 @@ class Completions:
         """`gone`: whether the client has hung up. Raises `RoundRefused`, and what the turns and the engine raise."""
         asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes its time to be cut into tokens.
         if self._running >= self._most:
-            raise CompletionRefused(f"{self._running} answers are being written. Try again in a moment.", "busy")
-        pieces = self._written(asked)
+            raise Busy(f"{self._running} answers are being written. Try again in a moment.")
+        pieces = self._written(asked, gone)
         if asked.request.stream:
             first = await anext(pieces, "")
-            return _Events(self._events(asked, first, pieces), headers=STREAM_HEADERS, media_type=EVENTS)
+            events = self._events(asked, first, pieces)
+            return Streamed(events, pieces.aclose, headers=STREAM_HEADERS, media_type=EVENTS)
         text = ""
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
@@ -151,23 +140,23 @@ class Completions:
         return _json(made)
 
     async def _events(self, asked: Asked, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
-        async with contextlib.aclosing(pieces):
-            yield asked.chunk(Delta(role="assistant", content=first))
-            try:
-                async for piece in pieces:
-                    if piece:
-                        yield asked.chunk(Delta(content=piece))
-            except (RoundRefused, EngineError) as error:
-                code: ErrorCode = error.code if isinstance(error, RoundRefused) else "internal"
-                yield event(error_body(Error(code=code, message=str(error), retry=False)))
-                return
+        yield asked.chunk(Delta(role="assistant", content=first))
+        try:
+            async for piece in pieces:
+                if piece:
+                    yield asked.chunk(Delta(content=piece))
+        except (RoundRefused, EngineError) as error:
+            code: ErrorCode = error.code if isinstance(error, RoundRefused) else "internal"
+            retry = isinstance(error, RoundRefused) and error.retry
+            yield event(error_body(Error(code=code, message=str(error), retry=retry)))
+            return
         yield asked.chunk(Delta(), asked.reason)
         options = asked.request.stream_options
         if options is not None and options.include_usage:
             yield asked.usage_chunk()
         yield event(DONE.encode())
 
-    async def _written(self, asked: Asked) -> AsyncGenerator[str, None]:
+    async def _written(self, asked: Asked, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
         """The answer's text, a piece for each of the verifier's rounds; `asked` tells how it ended."""
         request, name = asked.request, secrets.token_urlsafe(16)
         frames = self._sessions.stream(
@@ -181,26 +170,24 @@ class Completions:
                 sampling=_sampling(request),
             )
         )
-        opened, end = False, object()
-
-        def first() -> Frame | object | None:
-            nonlocal opened
-            opened = True
-            return next(frames, end)
-
         self._running += 1
         try:
-            frame = await self._turns.queued(first)
-            while frame is not end and not asked.pieces.stopped:
-                if isinstance(frame, Progress):
-                    yield self._taken(asked, frame)
-                frame = await self._turns.in_turn(lambda: next(frames, end))
+            first = await self._turns.first(name, frames, gone)
+            async with contextlib.aclosing(self._turns.rest(name, first, frames)) as rest:
+                async for frame in rest:
+                    if isinstance(frame, Progress):
+                        yield self._taken(asked, frame)
+                    if asked.pieces.stopped:
+                        break
             yield asked.pieces.finish()
         finally:
             self._running -= 1
-            if opened:
-                with anyio.CancelScope(shield=True):
-                    await self._turns.in_turn(lambda: self._forget(frames, name))
+            if self._sessions.table.get(name) is not None:
+                await self._turns.last(name, lambda: self._forget(frames, name))
+
+    def _forget(self, frames: Answer, name: str) -> None:
+        frames.close()
+        self._sessions.drop(name)
 
     def _taken(self, asked: Asked, frame: Progress) -> str:
         tokens = unpack_tokens(frame.tokens)
@@ -212,10 +199,6 @@ class Completions:
         if asked.pieces.stopped:
             asked.reason = "stop"
         return piece
-
-    def _forget(self, frames: Iterator[object], name: str) -> None:
-        frames.close()  # type: ignore[attr-defined]
-        self._sessions.drop(name)
 
     def _asked(self, body: bytes) -> Asked:
         """Raises `CompletionRefused`."""
@@ -238,25 +221,17 @@ class Completions:
                 raise CompletionRefused("continue_final_message needs a message of the assistant after a question.")
             begun = messages.pop()[1]
         try:
-            prompt, before = self._text.render(messages), self._text.encode(begun)
+            continued = [*messages, ("assistant", begun)]
+            prompt = self._text.render_begun(continued) if begun else self._text.render(messages)
+            before = self._text.encode(begun)
         except TemplateFailed as error:
             raise CompletionRefused(str(error)) from None
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-        return Asked(request, self._card.target, prompt + before, Pieces(self._text, stops, before))
+        return Asked(request, self._card.target, prompt, Pieces(self._text, stops, before))
 
     def _check_model(self, name: str) -> None:
         if name != self._card.target:
             raise CompletionRefused(f"There is no model {name!r} here; ask for {self._card.target!r}.", "not_found")
-
-
-class _Events(StreamingResponse):
-    """Ends what it streams at once where the client hangs up, not when its garbage is collected."""
-
-    async def stream_response(self, send: Send) -> None:
-        body = self.body_iterator
-        assert isinstance(body, AsyncGenerator)
-        async with contextlib.aclosing(body):
-            await super().stream_response(send)
 
 
 def _plain(message: Message) -> tuple[str, str]:

@@ -25,6 +25,8 @@ from drafter.memory import pack_memory, quantise_row
 from drafter.model import MemoryEncoder
 from drafter.tree import DraftTree
 
+CPU_CHUNK, GPU_CHUNK = 128, 512
+"""Tokens of a prompt in one forward: fewer are slower in all, more keep the others waiting longer."""
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
@@ -35,7 +37,7 @@ class EngineError(Exception):
     ├── UnsupportedTarget    a model whose attention cannot take a draft tree
     ├── UnfitDrafter         a memory encoder made for a target of another shape
     ├── UnknownToken         a token id outside the target's vocabulary
-    └── BrokenTarget         the target returned NaN
+    └── BrokenTarget         the target returned NaN, or no chance for any token
     """
 
 
@@ -52,7 +54,7 @@ class UnknownToken(EngineError):
 
 
 class BrokenTarget(EngineError):
-    """The target returned NaN."""
+    """The target returned NaN, or no chance for any token."""
 
 
 class Slab(CacheLayerMixin):  # type: ignore[misc]
@@ -77,7 +79,7 @@ class Slab(CacheLayerMixin):  # type: ignore[misc]
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[-2]
         if self.length > self.keys.shape[-2]:
-            capacity = max(256, self.length + self.length // 2)
+            capacity = slab_rows(self.length)
             self.keys, self.values = (_grown(rows, start, capacity) for rows in (self.keys, self.values))
         self.keys[..., start : self.length, :] = key_states
         self.values[..., start : self.length, :] = value_states
@@ -100,6 +102,11 @@ class Slab(CacheLayerMixin):  # type: ignore[misc]
         return -1
 
 
+def slab_rows(length: int) -> int:
+    """Most rows that a slab has which grew to `length`: half as many again, so that it seldom has to be copied."""
+    return max(64, length + length // 2)
+
+
 def _grown(rows: Tensor, length: int, capacity: int) -> Tensor:
     grown = rows.new_empty((*rows.shape[:-2], capacity, rows.shape[-1]))
     grown[..., :length, :] = rows[..., :length, :]
@@ -116,6 +123,11 @@ class Context:
         """How often computed rows were given up: whoever reads rows later compares it to know that they still stand."""
         self.slabs = [Slab() for _ in range(layers)]
         self.cache = Cache(layers=self.slabs)
+
+    @property
+    def capacity(self) -> int:
+        """Rows that the slab has allocated, used or not."""
+        return max((slab.keys.shape[-2] for slab in list(self.slabs) if slab.is_initialized), default=0)
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
         """Make the committed tokens the first `base` ones, then `tokens`; what agrees with them stays computed."""
@@ -156,13 +168,15 @@ class Engine:
     tree wrongly is refused. Raises `UnsupportedTarget`, `UnfitDrafter`, `BrokenTarget`.
     """
 
-    def __init__(self, model: PreTrainedModel, encoder: MemoryEncoder | None = None, *, chunk: int = 512) -> None:
+    def __init__(
+        self, model: PreTrainedModel, encoder: MemoryEncoder | None = None, *, chunk: int | None = None
+    ) -> None:
         self.model = model.eval()
         self.device: torch.device = model.device
         self.encoder = None if encoder is None else encoder.to(self.device)
         self.vocabulary: int = model.get_input_embeddings().num_embeddings
-        self.chunk = chunk
-        """Most pending tokens in one forward: bounds the mask and the activations of a long prompt."""
+        self.chunk = chunk or (CPU_CHUNK if self.device.type == "cpu" else GPU_CHUNK)
+        """Most pending tokens in one forward: bounds the mask, the activations, and how long others wait."""
         config = model.config.get_text_config()
         self._layers: int = config.num_hidden_layers
         self._window: int = (getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", 0)) or 0
@@ -184,18 +198,35 @@ class Engine:
             raise UnknownToken(f"token {worst} is outside the target's vocabulary of {self.vocabulary}")
 
     @torch.no_grad()
+    def read(self, context: Context) -> bool:
+        """Compute one chunk of the committed tokens, where there is more than one to compute; whether it did.
+
+        Raises `UnknownToken`.
+        """
+        if len(context.tokens) - context.computed <= self.chunk:
+            return False
+        chunk = context.tokens[context.computed :][: self.chunk]
+        self.check(chunk)
+        self._forward(context, chunk, DraftTree.empty())
+        return True
+
+    @torch.no_grad()
     def verify(self, context: Context, tree: DraftTree) -> Tensor:
         """Logits (1 + n, V) float32 after the root and after each node.
 
         Computes all committed tokens that are not yet; there is at least one. Raises `UnknownToken`, `BrokenTarget`.
         """
+        while self.read(context):
+            pass
         self.check(context.tokens[context.computed :])
         self.check(tree.tokens)
-        while len(context.tokens) - context.computed > self.chunk:
-            self._forward(context, context.tokens[context.computed :][: self.chunk], DraftTree.empty())
         logits = self._forward(context, context.tokens[context.computed :], tree)
-        if logits.max(-1).values.isnan().any():
-            raise BrokenTarget("The target returned NaN: its weights are damaged, or its number format is too narrow.")
+        # NaN is neither above nor below, and the maximum of a row that holds one is NaN.
+        if not (logits.max(-1).values > -torch.inf).all():
+            what = "NaN" if logits.isnan().any() else "no chance for any token"
+            raise BrokenTarget(
+                f"The target returned {what}: its weights are damaged, or its number format is too narrow."
+            )
         return logits
 
     def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
@@ -214,7 +245,7 @@ class Engine:
             logits_to_keep=torch.arange(len(pending) - 1, len(mask), device=self.device),
         )
         context.computed = committed
-        logits: Tensor = output.logits[0].float()
+        logits: Tensor = output.logits[0, :, : self.vocabulary].float()
         return logits
 
     def _masks(self, mask: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:

@@ -14,14 +14,13 @@ from drafter.cost import CostMeter
 from drafter.memory import unpack_memory
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.step import cache_shapes
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine, UnfitDrafter
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
 """Of its trees, which are as large as pays."""
 LONGEST_READ = 256
-"""Tokens of a prompt up to which the time of its round tells of others: longer ones are run in pieces."""
+"""Tokens of a prompt up to which the time of its forward tells of others."""
 
 
 class OwnDrafter:
@@ -35,13 +34,6 @@ class OwnDrafter:
         self.drafter = drafter
         self.costs = CostMeter()
         self.calibrations = {greedy: Calibration() for greedy in (True, False)}
-
-    @property
-    def bytes_per_token(self) -> int:
-        """What a session's drafts take for each of its tokens, beside the target's keys and values."""
-        config = self.drafter.config
-        shapes = [*cache_shapes(config), config.memory_layers[0]]
-        return sum(2 * 4 * heads * size for heads, size in shapes)
 
     def drafts(self) -> OwnDrafts:
         """For one session."""
@@ -65,6 +57,14 @@ class OwnDrafts:
         """Have these tokens."""
         self._context.follow(tokens)
 
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes that it has allocated, or would have with so many tokens and nodes."""
+        return self._context.nbytes(rows)
+
+    def read(self) -> bool:
+        """Run one chunk of what was followed, where there is more than one to run; whether it did."""
+        return self._context.read_chunk()
+
     def draft(self, greedy: bool) -> DraftTree:
         """What may come next, where the target is greedy or is not. Runs what was followed since the last draft."""
         calibration = self._own.calibrations[greedy]
@@ -74,11 +74,11 @@ class OwnDrafts:
         self._asked = time.monotonic()
         return tree
 
-    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool) -> None:
-        """The verdict on the last draft is there."""
+    def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool, pending: int) -> None:
+        """The verdict on the last draft is there; the forward ran `pending` committed tokens beside the tree."""
         self._own.calibrations[greedy].learn(tree, accepted, bonus)
-        if self._context.read <= LONGEST_READ:
-            self._own.costs.judged(self._context.read + len(tree), time.monotonic() - self._asked)
+        if pending <= LONGEST_READ:
+            self._own.costs.judged(pending - 1 + len(tree), time.monotonic() - self._asked)
 
     def remember(self, start: int, count: int, data: bytes) -> None:
         """Take the target's memory of `count` tokens from `start` on, as it goes over the wire."""

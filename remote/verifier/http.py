@@ -1,10 +1,8 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
-The engine runs in a worker thread, one call at a time and first come, first served: a round is one call, so is each of
-a stream's own rounds, and so is each memory frame after them: rounds of other sessions slip in between. (Where the
-verifier drafts by itself, a prompt's pass through the drafter is part of the stream's first round.) A client that
-hangs up stops its own stream only; the call in progress runs to its end, and the session stays whole. Paths that
-OpenAI named answer in its dialect, errors included.
+The engine runs in a worker thread, and sessions have it in turns: `remote/verifier/turns.py`. A client that hangs up
+stops its own answer only; the turn in progress runs to its end, and the session stays whole. Paths that OpenAI named
+answer in its dialect, errors included.
 """
 
 from __future__ import annotations
@@ -12,17 +10,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
-import anyio
 import msgspec
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from drafter.text import ChatText
@@ -44,13 +39,15 @@ from remote.protocol import (
     encode_frame,
 )
 from remote.verifier.completions import Completions
-from remote.verifier.engine import BrokenTarget, Engine
+from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.hosted import OwnDrafter
-from remote.verifier.security import BearerAuth
-from remote.verifier.sessions import Diverged, Reply, RoundRefused, Sessions
+from remote.verifier.refusals import Diverged, RoundRefused
+from remote.verifier.security import BearerAuth, check_token
+from remote.verifier.sessions import Answer, Sessions
+from remote.verifier.streaming import STREAM_HEADERS, Cut, Streamed
+from remote.verifier.turns import Turns
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 STATUS: dict[ErrorCode, int] = {
     "bad_request": 400,
@@ -62,12 +59,11 @@ STATUS: dict[ErrorCode, int] = {
     "busy": 503,
     "unavailable": 503,
 }
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""A proxy that buffers would hold the verdict back until the memory is there."""
-
-
-class Busy(Exception):
-    """Too many wait already."""
+RETRY_SECONDS = 1
+"""What a 503 says of when to come again."""
+MAX_SESSIONS = 256
+MAX_CACHED_BYTES = 2 << 30
+MAX_WAITING = 256
 
 
 class TooLarge(Exception):
@@ -79,27 +75,31 @@ def create_app(
     card: Card,
     *,
     token: str | None = None,
-    max_sessions: int = 32,
-    max_cached_tokens: int = 1 << 17,
-    max_waiting: int = 64,
+    max_sessions: int = MAX_SESSIONS,
+    max_cached_bytes: int = MAX_CACHED_BYTES,
+    max_waiting: int = MAX_WAITING,
     own: OwnDrafter | None = None,
     text: ChatText | None = None,
 ) -> Starlette:
-    """The service as an ASGI app. At most `max_waiting` rounds are in progress or queued; others get `busy`.
+    """The service as an ASGI app.
 
+    At most `max_sessions`, which hold at most `max_cached_bytes` of keys and values together. At most `max_waiting`
+    answers may wait for their first frame; others get `busy`.
     `own` drafts in streams; without it they yield a token a round. `text` serves chat completions to other clients.
     """
+    if token is not None:
+        check_token(token)
     card = msgspec.structs.replace(card, drafts=own is not None)
     sessions = Sessions(
         engine,
         card.limits,
         frozenset(card.stop_tokens),
         max_sessions=max_sessions,
-        max_cached_tokens=max_cached_tokens,
+        max_bytes=max_cached_bytes,
         own=own,
     )
     service = Service(sessions, card, max_waiting)
-    spoken = [] if text is None else _chat_routes(Completions(sessions, card, text, service))
+    spoken = [] if text is None else _chat_routes(Completions(sessions, card, text, service.turns))
     return Starlette(
         routes=[
             *spoken,
@@ -113,8 +113,7 @@ def create_app(
         middleware=[Middleware(BearerAuth, token=token)],
         exception_handlers={
             HTTPException: _http_error,
-            RoundRefused: _refused,
-            Busy: _busy,
+            RoundRefused: service.refuse,
             ProtocolError: _malformed,
             TooLarge: _too_large,
             BrokenTarget: _broken,
@@ -145,10 +144,10 @@ class Service:
     """The endpoints. Everything in `sessions` is touched by the engine's thread only, counters excepted."""
 
     def __init__(self, sessions: Sessions, card: Card, max_waiting: int) -> None:
-        self.sessions, self._card, self.max_waiting = sessions, card, max_waiting
-        self.waiting = 0
-        self.engine_seconds = 0.0
-        self._turn = anyio.CapacityLimiter(1)
+        self.sessions, self._card = sessions, card
+        self.turns = Turns(max_waiting)
+        self.refused = 0
+        """Answers of 503."""
 
     async def card(self, request: Request) -> Response:
         return _message(self._card)
@@ -157,49 +156,30 @@ class Service:
         body = await _read(request, self._card.limits.max_body_bytes)
         arrived = time.monotonic()
         message = decode(body, Round)
-        reply = await self.queued(lambda: self.sessions.round(message))
-        verdict = msgspec.structs.replace(reply.verdict, server_seconds=time.monotonic() - arrived)
-        return StreamingResponse(self._frames(verdict, reply), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
-
-    async def _frames(self, verdict: Verdict, reply: Reply) -> AsyncIterator[bytes]:
-        yield encode_frame(verdict)
-        for index in range(len(reply.spans)):
-            frame = await self.in_turn(lambda index=index: self.sessions.memory(reply, index))  # type: ignore[misc]
-            if frame is None:
-                return
-            yield encode_frame(frame)
+        return await self._answer(request, message.session, self.sessions.round(message), arrived)
 
     async def streams(self, request: Request) -> Response:
         body = await _read(request, self._card.limits.max_body_bytes)
         arrived = time.monotonic()
-        frames = self.sessions.stream(decode(body, Stream))
-        first = await self.queued(lambda: next(frames, None))
-        if isinstance(first, Progress):
-            first = msgspec.structs.replace(first, server_seconds=time.monotonic() - arrived)
-        return StreamingResponse(self._streamed(first, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
+        message = decode(body, Stream)
+        return await self._answer(request, message.session, self.sessions.stream(message), arrived)
 
-    async def _streamed(self, frame: Frame | None, frames: Iterator[Frame | None]) -> AsyncIterator[bytes]:
-        """An error on the way cuts the body off, so that nobody takes what came for all."""
-        end = object()
-        following: Frame | object | None = frame
-        while following is not end:
-            if isinstance(following, Frame):
-                yield encode_frame(following)
-            following = await self.in_turn(lambda: next(frames, end))
+    async def _answer(self, request: Request, name: str, frames: Answer, arrived: float) -> Response:
+        first = await self.turns.first(name, frames, request.is_disconnected)
+        first = _timed(first, time.monotonic() - arrived)
 
-    async def queued(self, call: Callable[[], T]) -> T:
-        """Raises `Busy` where too many wait already."""
-        if self.waiting >= self.max_waiting:
-            raise Busy(f"{self.waiting} rounds are waiting already. Try again in a moment.")
-        self.waiting += 1
-        try:
-            return await self.in_turn(call)
-        finally:
-            self.waiting -= 1
+        async def body() -> AsyncIterator[bytes]:
+            try:
+                async for frame in self.turns.rest(name, first, frames):
+                    yield encode_frame(frame)
+            except (RoundRefused, EngineError) as error:
+                raise Cut(str(error)) from None
+
+        return Streamed(body(), lambda: self.turns.close(name, frames), headers=STREAM_HEADERS, media_type=CONTENT_TYPE)
 
     async def drop(self, request: Request) -> Response:
         name = request.path_params["name"]
-        if await self.in_turn(lambda: self.sessions.drop(name)):
+        if await self.turns.take(name, lambda: self.sessions.drop(name)):
             return Response(status_code=204)
         return _error(request, "not_found", "There is no such session; it may have been dropped before.")
 
@@ -208,11 +188,21 @@ class Service:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text."""
-        counters = {**dataclasses.asdict(self.sessions.counters), "engine_seconds": round(self.engine_seconds, 6)}
+        table, turns = self.sessions.table, self.turns
+        counters = {
+            **dataclasses.asdict(self.sessions.counters),
+            "evictions": table.evictions,
+            "refusals": self.refused,
+            "engine_seconds": round(turns.seconds, 6),
+        }
         gauges = {
-            "sessions": len(self.sessions),
-            "cached_tokens": self.sessions.cached_tokens,
-            "waiting_rounds": self.waiting,
+            "sessions": len(table),
+            "running_sessions": table.running,
+            "max_sessions": table.max_sessions,
+            "cached_tokens": table.tokens,
+            "cached_bytes": table.bytes,
+            "max_cached_bytes": table.max_bytes,
+            "waiting_rounds": turns.waiting,
         }
         lines = [
             f"# TYPE outrider_{name}_total counter\noutrider_{name}_total {value}" for name, value in counters.items()
@@ -220,15 +210,19 @@ class Service:
         lines += [f"# TYPE outrider_{name} gauge\noutrider_{name} {value}" for name, value in gauges.items()]
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
-    async def in_turn(self, call: Callable[[], T]) -> T:
-        def timed() -> T:
-            start = time.monotonic()
-            try:
-                return call()
-            finally:
-                self.engine_seconds += time.monotonic() - start
+    async def refuse(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, RoundRefused)
+        if isinstance(error, Diverged):
+            return _message(error.conflict, 409)
+        self.refused += STATUS[error.code] == 503
+        return _error(request, error.code, str(error), retry=error.retry)
 
-        return await to_thread.run_sync(timed, limiter=self._turn)
+
+def _timed(frame: Frame | None, seconds: float) -> Frame | None:
+    """A first frame with the time that it took."""
+    if isinstance(frame, Verdict):
+        return msgspec.structs.replace(frame, server_seconds=seconds)
+    return msgspec.structs.replace(frame, server_seconds=seconds) if isinstance(frame, Progress) else frame
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -256,19 +250,14 @@ def _error(
 ) -> Response:
     """In the dialect of the path. `status`: another than that of the code."""
     error = Error(code=code, message=message, retry=retry)
-    if not request.url.path.startswith(PATHS):
-        return _message(error, status or STATUS[code])
-    status = status or (400 if code == "too_long" else STATUS[code])
-    return Response(error_body(error), status, {"Retry-After": "1"} if status == 503 else None, JSON)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RoundRefused)
-    return _message(error.conflict, 409) if isinstance(error, Diverged) else _error(request, error.code, str(error))
-
-
-async def _busy(request: Request, error: Exception) -> Response:
-    return _error(request, "busy", str(error), retry=True)
+    if request.url.path.startswith(PATHS):
+        status = status or (400 if code == "too_long" else STATUS[code])
+        response = Response(error_body(error), status, media_type=JSON)
+    else:
+        response = _message(error, status or STATUS[code])
+    if response.status_code == 503:
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+    return response
 
 
 async def _malformed(request: Request, error: Exception) -> Response:

@@ -1,7 +1,9 @@
 """Who may talk to the verifier: whoever shows the bearer token, or, without a token, this machine alone.
 
 A verifier without a token also turns away browsers, or any web page could drive it: they mark every request that a
-page can send with a body by an `Origin` header, which no client of ours sends.
+page can send with a body by an `Origin` header, which no client of ours sends. And it answers to this device's own
+names only: a page whose name is made to point at this device (DNS rebinding) is told apart by the `Host` that its
+browser sends.
 """
 
 from __future__ import annotations
@@ -44,16 +46,26 @@ def read_token(path: Path) -> str:
         token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadToken(f"The token file {path} cannot be read: {error}") from None
-    if len(token) < SHORTEST_TOKEN or not token.isprintable() or " " in token:
+    try:
+        check_token(token)
+    except BadToken:
         raise BadToken(
             f"{path} must hold one token of {SHORTEST_TOKEN} or more characters, as `openssl rand -hex 32` makes."
-        )
+        ) from None
     return token
 
 
+def check_token(token: str) -> None:
+    """Raises `BadToken` for one that is empty, could be guessed, or cannot be sent."""
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise BadToken(f"A token needs {SHORTEST_TOKEN} or more characters of ASCII, without spaces.")
+
+
 def check_binding(host: str, token: str | None) -> None:
-    """Raises `Unprotected` where other machines could use the verifier without a token."""
-    if token is None and not is_loopback(host):
+    """Raises `Unprotected` where other machines could use the verifier without a token, `BadToken`."""
+    if token is not None:
+        check_token(token)
+    elif not is_loopback(host):
         raise Unprotected(f"Without a token the verifier serves 127.0.0.1 only, not {host}. Add --token-file FILE.")
 
 
@@ -64,8 +76,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _of_this_device(host: str | None) -> bool:
+    """Whether a `Host` header names this device; programs that send none are no browsers."""
+    if host is None:
+        return True
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return is_loopback(name.strip().rstrip(".").lower())
+
+
 class BearerAuth:
-    """ASGI middleware: 401 for a request that does not show the token."""
+    """ASGI middleware: 401 for a request that does not show the token, 421 for another's name without a token."""
 
     def __init__(self, app: ASGIApp, token: str | None) -> None:
         self.app = app
@@ -73,14 +93,17 @@ class BearerAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
-        refusal = self._refusal(Headers(scope=scope)) if guarded else None
+        headers = Headers(scope=scope)
+        refusal, status = self._refusal(headers) if guarded else None, 401
+        if refusal is None and guarded and self.token is None and not _of_this_device(headers.get("host")):
+            refusal, status = "A verifier without a token answers to localhost and 127.0.0.1 only.", 421
         if refusal is None:
             await self.app(scope, receive, send)
             return
         error = Error(code="unauthorised", message=refusal, retry=False)
         chat = scope["path"].startswith(PATHS)
         body, kind = (error_body(error), JSON) if chat else (encode(error), CONTENT_TYPE)
-        response = Response(body, 401, {"WWW-Authenticate": "Bearer"}, kind)
+        response = Response(body, status, {"WWW-Authenticate": "Bearer"} if status == 401 else None, kind)
         await response(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> str | None:

@@ -1,31 +1,30 @@
-"""The verifier's sessions: what is committed, which round came last, and who has to leave when memory is short.
+"""The verifier's sessions: rounds and streams, cut into turns.
 
-In a round the device drafts; in a stream the verifier does it too, with the drafter that its memory is made for.
+In a round the device drafts; in a stream the verifier does it too, with the drafter that its memory is made for. Both
+are generators, of which each `next` is one turn: a chunk of the prompt (which gives None), then a verdict or a
+stream's own round, then a frame of memory. So nobody waits for another's long prompt. A generator that is closed
+half-way leaves its session whole, with what was computed so far.
 
-Belongs to one thread, the one that runs the engine: so a round is atomic, and no lock is needed. Knows the messages
-but not HTTP. A reply's memory is computed on demand from the session's slab; as no later round has touched it, a
-repeated round streams the same bytes again without a copy being kept.
+Belongs to one thread, the one that runs the engine: so a turn is atomic, and no lock is needed. Knows the messages
+but not HTTP. Memory is computed on demand from the session's slab; as no later round has touched it, a repeated
+round gives the same bytes again without a copy being kept.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator
+from dataclasses import dataclass
 
 import numpy as np
 
 from drafter.tree import DraftTree
 from remote.protocol import (
-    Conflict,
-    ErrorCode,
     Limits,
     Memory,
     Progress,
     ProtocolError,
     Round,
-    RunningDigest,
     Sampling,
     Stream,
     Verdict,
@@ -35,53 +34,16 @@ from remote.protocol import (
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Context, Engine, UnknownToken
 from remote.verifier.hosted import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.refusals import BadRound, Busy, Diverged, Dropped, OutOfOrder, Superseded, TooLong
+from remote.verifier.table import Reply, Session, Table
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame: small enough that another session's round never waits long behind one."""
+STREAM_ROWS = 1024
+"""Of a stream's tokens to come, for which room is kept from its beginning on; then as many again, if there is room."""
 
-
-class RoundRefused(Exception):
-    """A round that is not run, and leaves its session as it was; the message says why.
-
-    RoundRefused
-    ├── BadRound       breaks a rule of the protocol
-    ├── OutOfOrder     older than the session's last round
-    ├── TooLong        more tokens than a session may hold
-    ├── Dropped        a stream whose session was forgotten for others
-    └── Diverged       the verifier does not hold the prefix that the device builds on
-    """
-
-    code: ErrorCode = "bad_request"
-
-
-class BadRound(RoundRefused):
-    """Breaks a rule of the protocol."""
-
-
-class OutOfOrder(RoundRefused):
-    """Older than the session's last round."""
-
-    code = "out_of_order"
-
-
-class TooLong(RoundRefused):
-    """More tokens than a session may hold."""
-
-    code = "too_long"
-
-
-class Dropped(RoundRefused):
-    """A stream whose session was forgotten for others."""
-
-    code = "unavailable"
-
-
-class Diverged(RoundRefused):
-    """The verifier does not hold the prefix that the device builds on; `conflict` tells what it has."""
-
-    def __init__(self, conflict: Conflict) -> None:
-        super().__init__("the verifier holds other tokens")
-        self.conflict = conflict
+Answer = Generator[Verdict | Progress | Memory | None, None, None]
+"""Frames, and None for a turn whose result is the verifier's own affair."""
 
 
 @dataclass
@@ -94,7 +56,6 @@ class Counters:
     """Of the target, one a round and one for each of a stream's own; a long prompt's earlier chunks come on top."""
     replays: int = 0
     conflicts: int = 0
-    evictions: int = 0
     prompt_tokens: int = 0
     drafted_nodes: int = 0
     accepted_nodes: int = 0
@@ -102,42 +63,8 @@ class Counters:
     memory_tokens: int = 0
 
 
-@dataclass(frozen=True)
-class Reply:
-    """A round's verdict, and the spans of tokens whose memory follows it, newest first."""
-
-    verdict: Verdict
-    spans: tuple[tuple[int, int], ...]
-    context: Context
-    rewinds: int
-
-
-@dataclass
-class Session:
-    context: Context
-    digest: RunningDigest = field(default_factory=RunningDigest)
-    number: int = -1
-    """Of the last round or stream."""
-    epoch: int = 0
-    """Grows with each round or stream that changes the tokens."""
-    last: Reply | None = None
-    """What the last round gave; None after a stream."""
-    drafts: OwnDrafts | None = None
-    """Where the verifier has drafted by itself."""
-
-    def conflict(self) -> Conflict:
-        """Ever sparser prefixes, so that the device finds a common one within a factor of two of the tail it lacks."""
-        length = len(self.digest)
-        lengths = {length, 0} | {length - (1 << power) for power in range(length.bit_length()) if 1 << power <= length}
-        return Conflict(have=tuple((at, self.digest.at(at)) for at in sorted(lengths, reverse=True)))
-
-
 class Sessions:
-    """The table of sessions, least recently used first to go.
-
-    At most `max_sessions`, and at most `max_cached_tokens` tokens in all of them together (slabs grow by half, so their
-    memory is at most half as much again). Times in a verdict are left at 0 for the caller to fill in.
-    """
+    """Rounds and streams on one engine. Times in a verdict are left at 0 for the caller to fill in."""
 
     def __init__(
         self,
@@ -146,60 +73,77 @@ class Sessions:
         stop_tokens: frozenset[int],
         *,
         max_sessions: int,
-        max_cached_tokens: int,
+        max_bytes: int,
         own: OwnDrafter | None = None,
     ) -> None:
         """`own`, whose drafter the engine's memory is for, makes the drafts of streams; without it they have none."""
         self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
-        self.max_sessions = max_sessions
-        self.max_cached_tokens = max(max_cached_tokens, limits.max_tokens + limits.max_nodes)
+        self.table = Table(engine.bytes_per_token, max_sessions=max_sessions, max_bytes=max_bytes)
         self.counters = Counters()
-        self._table: OrderedDict[str, Session] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._table)
+    def round(self, message: Round) -> Answer:
+        """Append, verify and commit; then memory, which ends early once its tokens are gone.
 
-    @property
-    def cached_tokens(self) -> int:
-        return sum(len(session.context.tokens) for session in list(self._table.values()))
-
-    def round(self, message: Round) -> Reply:
-        """Append, verify and commit. Raises `RoundRefused`, or `EngineError` where the target itself fails."""
-        session = self._table.get(message.session)
+        Raises `RoundRefused`, or `EngineError` where the target itself fails.
+        """
+        session = self.table.get(message.session)
         if session is not None and session.last is not None and message.round == session.number:
             self.counters.replays += 1
-            self._table.move_to_end(message.session)
-            return session.last
-        tree = self._tree(message)
-        session, append, room = self._open(message, len(tree))
-        return self._run(session, message, append, tree, room)
+            self.table.touch(message.session, session)
+        else:
+            tree = self._tree(message)
+            session, append, room = self._opened(message, len(tree))
+            with session.held():
+                epoch = self._append(session, message, append)
+                yield from self._read(session, message.session, epoch)
+                session.last = self._judged(session, message, tree, room)
+                session.number = message.round
+        reply = session.last
+        assert reply is not None
+        with session.held():
+            yield reply.verdict
+            for start, end in reply.spans:
+                if session.context.rewinds != reply.rewinds:
+                    return
+                frame = self._frame(session.context, start, end)
+                self.counters.memory_tokens += frame.count
+                yield frame
 
-    def stream(self, message: Stream) -> Iterator[Progress | Memory | None]:
-        """Append, then draft, verify and commit round by round until the answer is complete; each `next` is one call.
+    def stream(self, message: Stream) -> Answer:
+        """Append, then draft, verify and commit round by round until the answer is complete.
 
-        None: a call whose result is the verifier's own affair. It ends early, and silently, where a newer round or
-        stream changed the session; where the session was dropped it raises `Dropped`. The first `next` raises the
-        other `RoundRefused`; any `EngineError`.
+        It ends early, and silently, where a newer round or stream changed the session. Raises `RoundRefused` before the
+        first frame; after it `Dropped`, where the session was dropped or memory is full; any `EngineError`.
         """
         own = self.own if message.draft else None
-        session, append, room = self._open(message, BOUNDS.nodes if own is not None else 0)
-        self._append(session, message, append)
-        session.number, session.last = message.round, None
-        self.counters.streams += 1
-        context, epoch, greedy = session.context, session.epoch, message.sampling.temperature == 0
-        end, memory_from = len(context.tokens) + min(message.most, room), message.memory_from
+        nodes = BOUNDS.nodes if own is not None else 0
+        session, append, room = self._opened(message, nodes + min(message.most, STREAM_ROWS), drafting=own is not None)
+        with session.held():
+            epoch = self._append(session, message, append)
+            session.number, session.last = message.round, None
+            self.counters.streams += 1
+            yield from self._read(session, message.session, epoch)
+            drafts = session.drafts if own is not None else None
+            if drafts is not None:
+                drafts.follow(session.context.tokens)
+                while drafts.read():
+                    yield None
+                    self._check(session, message.session, epoch)
+            end = len(session.context.tokens) + min(message.most, room)
+            yield from self._written(session, message, epoch, drafts, end)
+
+    def _written(self, session: Session, message: Stream, epoch: int, drafts: OwnDrafts | None, end: int) -> Answer:
+        """A stream's rounds, until there are `end` tokens."""
+        context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
         owed: list[Memory] = []  # A long prompt's: one after each round, so that no word waits for all of it.
-        drafts = None
-        if own is not None:
-            drafts = session.drafts = session.drafts or own.drafts()
         while True:
-            begun, tree = time.monotonic(), DraftTree.empty()
+            begun, tree, pending = time.monotonic(), DraftTree.empty(), len(context.tokens) - context.computed
             if drafts is not None:
                 drafts.follow(context.tokens)
                 tree = drafts.draft(greedy)
             accepted, bonus, new = self._verify(session, tree, message.sampling, end - len(context.tokens))
             if drafts is not None:
-                drafts.judged(tree, accepted, bonus, greedy)
+                drafts.judged(tree, accepted, bonus, greedy, pending)
                 drafts.follow(context.tokens)
             length, finished = len(context.tokens), self._finished(context)
             yield Progress(
@@ -228,8 +172,20 @@ class Sessions:
                 yield owed.pop(0)
             if not self._stands(session, message.session, epoch):
                 return
-            self._table.move_to_end(message.session)
-            self._make_room(length + 1 + (BOUNDS.nodes if own is not None else 0))
+            self._keep(session, message.session, length + 1 + (BOUNDS.nodes if drafts is not None else 0), end)
+
+    def _keep(self, session: Session, name: str, rows: int, end: int) -> None:
+        """Make room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
+        if rows <= session.reserved:
+            self.table.touch(name, session)
+            return
+        for wanted in (min(rows + STREAM_ROWS, rows + max(0, end - len(session.context.tokens))), rows):
+            try:
+                self.table.admit(name, session, wanted)
+                return
+            except (Busy, TooLong):
+                continue
+        raise Dropped("the verifier's memory is full, so this stream ends here; go on from what it gave, in a moment")
 
     def _stream_spans(
         self, context: Context, memory_from: int | None, drafts: OwnDrafts | None
@@ -241,18 +197,28 @@ class Sessions:
         sent = [(*span, True) for span in _spans(asked, context.computed)]
         return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
 
+    def _read(self, session: Session, name: str, epoch: int) -> Generator[None, None, None]:
+        """The prompt but for its last chunk. Raises `Superseded`, `Dropped`."""
+        while self.engine.read(session.context):
+            yield None
+            self._check(session, name, epoch)
+
+    def _check(self, session: Session, name: str, epoch: int) -> None:
+        if not self._stands(session, name, epoch):
+            raise Superseded("a newer round of this session has taken the place of this one")
+
     def _stands(self, session: Session, name: str, epoch: int) -> bool:
         """Whether nobody has changed the session since. Raises `Dropped`."""
-        if self._table.get(name) is not session:
-            raise Dropped("the session was dropped while it was streamed; ask again, and it begins anew")
+        if self.table.get(name) is not session:
+            raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
         return session.epoch == epoch
 
-    def _open(self, message: Round | Stream, nodes: int) -> tuple[Session, list[int], int]:
+    def _opened(self, message: Round | Stream, more: int, *, drafting: bool = False) -> tuple[Session, list[int], int]:
         """The session that a message goes on with, the tokens to append, and how many more it may hold after them.
 
-        `nodes`: how many the next draft may have.
+        `more`: rows for which room is to be kept beside these tokens. `drafting`: by the verifier itself.
         """
-        session = self._table.get(message.session)
+        session = self.table.get(message.session)
         if session is not None and message.round <= session.number:
             raise OutOfOrder(f"round {message.round} comes after round {session.number}; start from a fresh session")
         append = self._tokens(message)
@@ -266,14 +232,13 @@ class Sessions:
             raise BadRound("a round needs at least one committed token to go on from")
         if room < 1:
             raise TooLong(f"{length} tokens leave no room for an answer; a session holds {self.limits.max_tokens}")
-        self._table[message.session] = known
-        self._table.move_to_end(message.session)
-        self._make_room(length + nodes)
+        if drafting and self.own is not None:
+            known.drafts = known.drafts or self.own.drafts()
+        self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _run(self, session: Session, message: Round, append: list[int], tree: DraftTree, room: int) -> Reply:
+    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Reply:
         context = session.context
-        self._append(session, message, append)
         accepted, bonus, _ = self._verify(session, tree, message.sampling, room)
         verdict = Verdict(
             round=message.round,
@@ -285,16 +250,17 @@ class Sessions:
             server_seconds=0.0,
         )
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
-        session.number, session.last = message.round, Reply(verdict, spans, context, context.rewinds)
         self.counters.rounds += 1
-        return session.last
+        return Reply(verdict, spans, context.rewinds)
 
-    def _append(self, session: Session, message: Round | Stream, append: list[int]) -> None:
+    def _append(self, session: Session, message: Round | Stream, append: list[int]) -> int:
+        """The session's new epoch."""
         session.epoch += 1
         self.counters.prompt_tokens += len(append)
         session.context.assign(message.base, append)
         session.digest.truncate(message.base)
         session.digest.extend(append)
+        return session.epoch
 
     def _finished(self, context: Context) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
@@ -316,14 +282,6 @@ class Sessions:
         self.counters.new_tokens += len(new)
         return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
 
-    def memory(self, reply: Reply, index: int) -> Memory | None:
-        """The reply's memory frame `index`; None at the end, or once the session has been rewound or dropped."""
-        if self.engine.encoder is None or index >= len(reply.spans) or reply.context.rewinds != reply.rewinds:
-            return None
-        frame = self._frame(reply.context, *reply.spans[index])
-        self.counters.memory_tokens += frame.count
-        return frame
-
     def _frame(self, context: Context, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None
         data = self.engine.memory(context, start, end)
@@ -331,10 +289,7 @@ class Sessions:
 
     def drop(self, name: str) -> bool:
         """Forget a session; False where there is none."""
-        session = self._table.pop(name, None)
-        if session is not None:
-            session.context.release()
-        return session is not None
+        return self.table.drop(name)
 
     def _tokens(self, message: Round | Stream) -> list[int]:
         try:
@@ -353,16 +308,6 @@ class Sessions:
         except (ProtocolError, UnknownToken) as error:
             raise BadRound(str(error)) from error
         return tree
-
-    def _make_room(self, wanted: int) -> None:
-        """Drop the sessions used longest ago until the current one, the last of the table, fits."""
-        current = next(reversed(self._table))
-        while len(self._table) > 1:
-            others = self.cached_tokens - len(self._table[current].context.tokens)
-            if len(self._table) <= self.max_sessions and others + wanted <= self.max_cached_tokens:
-                break
-            self.counters.evictions += 1
-            self.drop(next(iter(self._table)))
 
 
 def _at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:

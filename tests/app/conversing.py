@@ -13,11 +13,14 @@ from app.config import Settings
 from app.connection import Fixed
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
 from app.pace import Verifying
+from app.seen import Seen
 from drafter.runtime import Drafter
+from remote import TransportOptions
+from remote.timing import CLOCK, Clock
 from storage import Store
 
 PATIENCE_SECONDS = 90.0
-"""For a verifier to be noticed on a machine that is busy."""
+"""For a verifier to be noticed, and for an answer to come, on a machine that is busy."""
 
 
 @dataclass
@@ -57,16 +60,24 @@ async def assistant(
     draft: bool = True,
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
+    patient: bool = True,
+    seen: Seen | None = None,
+    clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
 
-    `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds.
+    `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds. `patient` False: a
+    silent verifier is given up after what rounds have taken so far, which on a busy machine may be too soon.
     """
     store = Store.open(database)
     try:
-        source = None if url is None else Fixed(url)
+        source = None if url is None else Fixed(url, clock=clock)
+        if source is not None and patient:
+            source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         settings = settings or Settings(max_tokens=40)
-        async with Assistant(drafter, store, source, settings, draft=draft, modes=modes) as opened:
+        async with Assistant(
+            drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
+        ) as opened:
             yield opened
     finally:
         store.close()

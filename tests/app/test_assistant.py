@@ -211,13 +211,21 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
         assistant(drafter, database, line.url, modes=both) as opened,
     ):
         await until_connected(opened)
+        assert opened._connection is not None
+        meter = opened._connection.modes
+
+        def measured(edge: float, hosted: float) -> None:
+            """So many rounds of each mode took so long that those of one answer change nothing, however busy it is."""
+            for _ in range(60):
+                meter.edge(4, edge, edge)
+                meter.hosted(4, hosted)
+
+        measured(edge=1000.0, hosted=1.0)
         heard = await ask(opened, "list files")
         chosen = [event for event in heard.events if isinstance(event, ModeChanged)][-1]
         assert chosen.mode == "hosted" and "from here, round trip" in chosen.why
         # A verifier whose streams turn out slow is asked for rounds instead.
-        assert opened._connection is not None
-        for _ in range(40):
-            opened._connection.modes.hosted(1, 2.0)
+        measured(edge=1.0, hosted=1000.0)
         again = await ask(opened, "and hidden ones")
         assert again.modes[-1] == "edge"
         assert again.done is not None and all(again.done.provenance)
@@ -321,7 +329,8 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
 
 
 async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -> None:
-    async with assistant(drafter, database, "http://127.0.0.1:9") as opened:
+    settings = Settings(offline="drafter", max_tokens=40)
+    async with assistant(drafter, database, "http://127.0.0.1:9", settings=settings) as opened:
         heard = await ask(opened, "list files")
         assert [mode for mode in heard.modes if mode != "warming"] == ["offline"]
         assert heard.done is not None and not any(heard.done.provenance)

@@ -132,6 +132,8 @@ def test_stdin_is_appended(outrider: Outrider, home: Path) -> None:
         (["ask", "a", "--mode", "cloud"], "mode"),
         (["ask", "a", "--max-tokens", "0"], "max_tokens"),
         (["ask", "a", "--temperature", "-1"], "temperature"),
+        (["ask", "a", "--temperature", "9"], "temperature: expected a number <= 2"),
+        (["ask", "a", "--temperature", "nan"], "temperature"),
         (["ask", "a", "--remote", "example.org"], "http"),
         (["ask", "a", "--remote", "http://me:secret@example.org"], "credentials"),
         (["ask", "a", "--no-draft", "--mode", "offline"], "choose one"),

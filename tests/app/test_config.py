@@ -84,6 +84,8 @@ def test_file_then_environment(folders: Folders) -> None:
         ("temperature = ", "not valid TOML"),
         ("tempreature = 1.0", "no setting 'tempreature'"),
         ("temperature = -1", "temperature"),
+        ("temperature = 2.1", "temperature"),
+        ("temperature = inf", "temperature"),
         ('temperature = "warm"', "temperature"),
         ('mode = "cloud"', "mode is auto or edge or hosted or offline, not 'cloud'"),
         ('pace = "quick"', "pace is measured or fixed, not 'quick'"),

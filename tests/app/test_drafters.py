@@ -13,6 +13,8 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from tests.app.commands import Outrider, runner
 
+pytestmark = pytest.mark.training
+
 
 @pytest.fixture
 def outrider(

@@ -76,7 +76,8 @@ async def test_what_is_queued_is_sent_in_order_when_a_verifier_starts(
 ) -> None:
     with VerifierProcess(tiny_pair) as verifier:
         verifier.kill()
-        async with assistant(drafter, database, verifier.url) as opened:
+        settings = Settings(offline="drafter", max_tokens=40)
+        async with assistant(drafter, database, verifier.url, settings=settings) as opened:
             assert (await opened.settled()).mode == "offline"
             first = opened.store.create_conversation("first").id
             alone = await ask(opened, "list files", first)

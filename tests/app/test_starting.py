@@ -120,7 +120,7 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
 
 
 @pytest.mark.parametrize("remote", [None, "office"])
-async def test_with_remotes_that_cannot_be_read_the_drafter_answers(
+async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     store: Store, tiny_pair: Path, remote: str | None
 ) -> None:
     folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
@@ -131,7 +131,8 @@ async def test_with_remotes_that_cannot_be_read_the_drafter_answers(
     async with Starting(store, settings, folders) as core:
         assert "remotes.toml is not valid TOML" in Desk(settings, folders, core).trouble
         core.start()
-        assert isinstance((await heard(core.reply(conversation, "list files")))[-1], Done)
+        last = (await heard(core.reply(conversation, "list files")))[-1]
+        assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued
         await (await core.assistant()).settled()
         assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
-    assert len(store.thread(conversation)[-1].tokens) == 5
+    assert [message.text for message in store.thread(conversation)] == ["list files", ""]

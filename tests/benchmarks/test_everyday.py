@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks.everyday import QUESTIONS, commands_of, read_questions
+
+REPHRASED = QUESTIONS.with_name("everyday_rephrased.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,17 @@ def test_every_question_is_whole_and_its_patterns_compile():
         assert not any(pattern.search("") for pattern in (*question.accept, *question.reject)), question.id
         assert not question.right("I do not know.") and not question.right(""), question.id
         assert not question.right("```sh\necho hello\n```"), question.id
+
+
+def test_every_second_question_is_asked_in_other_words_too():
+    questions, rephrased = read_questions(), read_questions(REPHRASED)
+    assert [each.id for each in rephrased] == [each.id for each in questions[::2]]
+    for one, other in zip(questions[::2], rephrased):
+        assert (one.accept, one.reject) == (other.accept, other.reject)
+        assert one.prompt.lower() != other.prompt.lower() and other.prompt.strip()
+    recipe = Path(__file__).parents[2] / "recipes/shell_guide/everyday"
+    learnt = "\n".join(path.read_text(encoding="utf-8") for path in recipe.glob("*.jsonl")).lower()
+    assert not [each.prompt for each in rephrased if json.dumps(each.prompt.lower(), ensure_ascii=False) in learnt]
 
 
 @pytest.mark.parametrize(

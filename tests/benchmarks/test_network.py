@@ -10,7 +10,8 @@ import pytest
 from benchmarks.answering import MODES, Sample
 from benchmarks.emulator import LinkProfile
 from benchmarks.journal import Journal, Key, OtherPlan
-from benchmarks.network import Different, check, main, row, summary
+from benchmarks.network import Different, asked_of, check, main, summary
+from benchmarks.network_row import row
 from drafter.training.baselines import baseline_config, build, save_baseline
 
 WIRE = {"name": "wire", "rtt_ms": 1, "up_mbps": 1000, "down_mbps": 1000}
@@ -53,6 +54,7 @@ def test_every_mode_makes_a_row(options, tmp_path, capsys):
     by_mode = {key.mode: each for key, each in rows.items()}
     plain, edge = by_mode["plain"], by_mode["edge"]
     assert plain["tau"] == 1 and plain["first_drafted_seconds"] is None and edge["first_drafted_seconds"] > 0
+    assert edge["dimmed"]["confirmed"] > 0 <= edge["dimmed"]["share"] < 1 and plain["dimmed"]["shown"] == 0
     assert edge["tau"] > 1.5 and edge["bytes_down"] > plain["bytes_down"]
     assert by_mode["chain-4"]["nodes"] <= 4 and by_mode["chain-2"]["nodes"] <= 2 < by_mode["tree-8x8"]["nodes"]
     assert edge["chose"] == {"edge": 2}
@@ -161,9 +163,30 @@ def test_rates_are_of_all_tokens_and_first_words_are_medians():
         1.5,
     )
     assert made["ci95"] == [1.0, 3.0] and (made["bytes_up"], made["bytes_down"]) == (10.0, 20.0)
+    assert made["dimmed"] == {"shown": 0, "confirmed": 0, "withdrawn": 0, "share": None, "ci95": None}
     firsts = [made[f"first_{name}_seconds"] for name in ("drafted", "verified", "token")]
     assert firsts == [0.3, 0.3, 0.2]
     assert made["ms_per_round"]["rest"] == 1000.0
+
+
+def test_the_share_withdrawn_is_of_what_was_decided():
+    counts = [(40, 30, 0), (60, 20, 10), (50, 0, 0)]
+    samples = [
+        msgspec.structs.replace(WHOLE, dimmed=dimmed, confirmed=confirmed, withdrawn=withdrawn)
+        for dimmed, confirmed, withdrawn in counts
+    ]
+    made = row(Key("line", "auto", 0.0), samples)["dimmed"]
+    assert made.pop("ci95") == [0.0, round(1 / 3, 4)], "all draws of the first prompt, and all of the second"
+    assert made == {"shown": 150, "confirmed": 50, "withdrawn": 10, "share": round(10 / 60, 4)}
+
+
+def test_questions_of_several_files_take_turns(tmp_path):
+    paths = [tmp_path / "one.jsonl", tmp_path / "other.jsonl"]
+    for path, count in zip(paths, (9, 2)):
+        path.write_text("".join(json.dumps({"prompt": f"{path.stem} {number}"}) + "\n" for number in range(count)))
+    asked, chosen = asked_of(paths, 5)
+    assert len(asked) == 11 and chosen == ["one 0", "other 0", "one 4", "other 1", "one 8"]
+    assert asked_of(paths[:1], 3)[1] == ["one 0", "one 4", "one 8"]
 
 
 def test_the_summary_sets_modes_against_each_other():
@@ -176,8 +199,7 @@ def test_the_summary_sets_modes_against_each_other():
     (line,) = summary(rows)
     assert line == (
         "line, forward passes paced to 25 ms: best edge with 60.0/s; auto 0.95 of it (goal 0.97); "
-        "edge 1.25 of tree-8x8 (goal 1); edge over EAGLE-2 2.00 in speed (goal 1.84), 1.50 in tau (goal 1.53); "
-        "moa-float over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
+        "edge 1.25 of tree-8x8 (goal 1); MoA over EAGLE-2 1.50 in speed (goal 1.84), 1.50 in tau (goal 1.53)"
     )
     assert summary(rows[2:3]) == ["line, forward passes paced to 25 ms: best plain with 20.0/s"]
 

@@ -14,6 +14,7 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, quantise_row
 from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
+from tests.made_once import made_once
 
 if TYPE_CHECKING:
     from drafter.model import DraftModel
@@ -91,6 +92,6 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         top=16,
         draft_vocabulary=tuple(range(0, VOCABULARY, 2)),
     )
-    path = tmp_path_factory.mktemp("step") / GRAPH
-    export_graph(draft_model(config), path)
+    name = f"step-{config.inference_layers}-{config.first_layers}"
+    path = made_once(tmp_path_factory, name, lambda folder: export_graph(draft_model(config), folder / GRAPH)) / GRAPH
     return Tiny(config, path, StepGraph(path, config))

@@ -17,6 +17,8 @@ from drafter.torch_step import TorchStep
 from drafter.training.export import export_graph
 from tests.drafter.conftest import Tiny, draft_model
 
+pytestmark = pytest.mark.training
+
 
 def without(tiny: Tiny, part: str):
     return msgspec.structs.replace(tiny.config, **{part: False})

@@ -37,6 +37,8 @@ from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from tests.drafter.distilling import VOCABULARY, tiny_target, widen
 
+pytestmark = pytest.mark.training
+
 EVERY_TOKEN = Pace(depth=1, breadth=VOCABULARY, nodes=VOCABULARY)
 STILL = BaselineRecipe(noise=0.0, unroll=4)
 """Without noise, so that training and drafting can be compared."""

@@ -20,6 +20,8 @@ from drafter.training.processes import NoDevice, choose_device
 from tests.drafter.together import QUESTIONS, STEPS, Toy, schedule
 from tests.serving import REPOSITORY
 
+pytestmark = pytest.mark.training
+
 
 @pytest.fixture(scope="module")
 def alone(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:

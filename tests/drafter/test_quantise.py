@@ -8,11 +8,11 @@ from typing import get_args
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from drafter.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, read_config
 from drafter.memory import dequantise
+from drafter.ort import onnxruntime
 from drafter.quantise import compare, prompt, quantise_graph
 from drafter.runtime import Drafter
 from drafter.search import Pace

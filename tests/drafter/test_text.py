@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from drafter.config import DrafterCorrupt, DrafterMissing
-from drafter.text import ChatText, TemplateFailed
+from drafter.template import TemplateFailed
+from drafter.text import ChatText
 from tests.tiny_text import train_tokenizer
 
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]

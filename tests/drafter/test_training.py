@@ -27,6 +27,8 @@ from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from tests.drafter.distilling import VOCABULARY, features_of, tiny_distiller, tiny_target
 
+pytestmark = pytest.mark.training
+
 EVERY_TOKEN = Pace(depth=1, breadth=VOCABULARY, nodes=VOCABULARY)
 HASTY = Recipe(gaps=(2, 5), tail=0.2, blank=0.3)
 """Gaps that make short conversations meet every case."""

@@ -39,6 +39,7 @@ MEMORY_BYTES = 150
 STREAM_BYTES = 1800
 """Of a stream's body: its first tokens and their memory are through, and most are not."""
 SLEEP_SECONDS = 2.5
+LATE = "did not answer within"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Case:
     """It stays until the line is healed."""
     first: int = 2
     """The first request for tokens that it strikes; 0 opens the session."""
+
+    @property
+    def silent(self) -> bool:
+        """What goes wrong is that nothing comes: only a deadline tells."""
+        return self.alone == LATE
 
 
 def typed(code: str, status: str, *, retry: bool) -> Fault:
@@ -105,10 +111,10 @@ CASES: dict[str, Case] = {
     "another replica": Case((elsewhere,)),
     "replicas in turn": Case((elsewhere,) * 9),
     "cut during a resend": Case((elsewhere, cut_after(VERDICT_BYTES))),
-    "half-open connections": Case((hushed,), "did not answer within"),
-    "a laptop that slept": Case((slept,), "did not answer within"),
-    "silence": stays(silence, "did not answer within"),
-    "slower and slower": stays(slower(0.25), "did not answer within"),
+    "half-open connections": Case((hushed,), LATE),
+    "a laptop that slept": Case((slept,), LATE),
+    "silence": stays(silence, LATE),
+    "slower and slower": stays(slower(0.25), LATE),
     "nobody listens": stays(refused, "nothing listens"),
     "a login page": stays(LOGIN, "login page"),
     "a redirect to a login page": stays(REDIRECT, "redirects to http://login.hotel.example/"),

@@ -60,6 +60,12 @@ def way() -> Verifying:
 
 
 @pytest.fixture
+def name() -> str:
+    """Of the fault, where a test has one."""
+    return ""
+
+
+@pytest.fixture
 async def device(
     drafter: Drafter,
     verifier: VerifierProcess,
@@ -67,13 +73,17 @@ async def device(
     references: References,
     mode: ChosenMode,
     way: Verifying,
+    name: str,
     tmp_path: Path,
 ) -> AsyncIterator[Behind]:
     settings = Settings(mode=mode, max_tokens=TOKENS)
+    patient = not (name in WAYS[way] and WAYS[way][name].silent)
     async with (
         FaultProxy([verifier.port, other.port]) as proxy,
         VerifierClient(verifier.url) as around,
-        assistant(drafter, tmp_path / "outrider.db", proxy.url, settings=settings, modes=(way,)) as opened,
+        assistant(
+            drafter, tmp_path / "outrider.db", proxy.url, settings=settings, modes=(way,), patient=patient
+        ) as opened,
     ):
         await until_connected(opened)
         conversation = opened.store.create_conversation("faults").id

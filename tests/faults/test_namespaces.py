@@ -205,7 +205,7 @@ async def test_the_network_fails_in_the_middle_of_a_reply(device: Device, cable:
         modes = [mode for mode, _ in groupby(heard.modes)]
         # Where memory is still on its way, the next round takes a new connection, which notices at once what is wrong.
         if modes != ["edge"] or name != "another address here":  # From there a new connection is a good one.
-            assert modes == ["edge", "offline", "edge"]
+            assert modes[:2] == ["edge", "offline"] and modes[-1] == "edge"
             assert any(said in whys(heard)[0] for said in ("did not answer within", "no connection to"))
         await device.works_again()
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
 from itertools import groupby
@@ -13,7 +13,7 @@ import pytest
 from app.config import Settings
 from app.events import Drafted, ModeChanged, Verified
 from drafter.runtime import Drafter
-from tests.app.conversing import Heard, ask, assistant, until_mode
+from tests.app.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
 from tests.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=60)
@@ -32,17 +32,18 @@ async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
     async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
         conversation = opened.store.create_conversation("cut").id
-        heard, killed, gap = Heard(), 0.0, None
-        async with aclosing(opened.reply(conversation, "list files")) as events:
+        heard, killed = Heard(), False
+        # The broken connection tells, and no deadline: the assistant is more patient than that.
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS / 2),
+            aclosing(opened.reply(conversation, "list files")) as events,
+        ):
             async for event in events:
                 heard.apply(event)
                 if isinstance(event, Verified) and not killed:
                     mortal.kill()
-                    killed = time.monotonic()
-                elif isinstance(event, Drafted) and heard.reply.mode == "offline" and gap is None:
-                    gap = time.monotonic() - killed
+                    killed = True
         assert heard.modes[-2:] == ["edge", "offline"]
-        assert gap is not None and gap < 3.0  # Well within 1 s on a machine that is not busy.
         assert heard.done is not None and len(heard.done.token_ids) == 60
         assert [verified for verified, _ in groupby(heard.done.provenance)] == [True, False]
         stored = opened.store.message(heard.message)
@@ -86,7 +87,7 @@ async def test_a_verifier_that_hangs_is_not_waited_for(
     mortal: VerifierProcess, tiny_pair: Path, tmp_path: Path
 ) -> None:
     drafter = Drafter.load(tiny_pair / "drafter")
-    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
+    async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS, patient=False) as opened:
         await until_mode(opened, "edge")
         conversation = opened.store.create_conversation("hung").id
         heard = Heard()

@@ -45,6 +45,12 @@ PAYLOADS = {
     "enquiry": "\x05",
     "override": "\u202egnihtyna\u202c",
     "isolate": "\u2067gnihtyna\u2069",
+    "mark": "a\u200eb\u200fc\u061cd",
+    "zero_width": "a\u200bb\u2060c\ufeffd\u00ade",
+    "joiner": "a\u200db\u200cc",
+    "filler": "a\u3164b",
+    "selector": "a\ufe01b\U000e0101c",
+    "tag": "a\U000e0050\U000e0057\U000e007fb",
     "torn": "\x1b]52;c;VE9STg==",
 }
 """Each by what it is. The last has no end, so it comes last: whatever follows may belong to it."""
@@ -72,7 +78,9 @@ OWN = re.compile(
 )
 """The sequences of Textual itself, all of which carry no text. None of the payloads may be one of them."""
 COLOURS = re.compile(rb"\x1b\[[0-9;:]*m")
-CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe01\ufeff\U000e0000-\U000e0fff]"
+)
 
 
 def arrived(raw: bytes) -> list[str]:

@@ -142,8 +142,9 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
         with outrider(environment, "chat", "--conversation", conversation) as terminal:
             for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
                 await asyncio.to_thread(terminal.wait_for, shown)
-            while len(server.asked) < 2:  # The first answer may still be running, for which no other question is sent.
-                terminal.type("and this?\r")
+            terminal.type("and this?")
+            while len(server.asked) < 2:  # While the first answer still runs, the question stays where it was typed.
+                terminal.type("\r")
                 await asyncio.to_thread(terminal.read, 0.2)
             await asyncio.to_thread(terminal.wait_for, f"refused-{END}")
             terminal.type("\x11")

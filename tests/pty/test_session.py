@@ -24,24 +24,45 @@ COMMAND = [sys.executable, "-m", "app.start"]
 SIZE = 36, 120
 QUESTION = "list files"
 TOKENS = 120
-LATE_SECONDS = 0.15
-"""What the line adds each way, so that the verifier is lost in the middle of an answer."""
+PIECE = 256
+"""Bytes that the line lets through at once: a few tokens of an answer."""
 
 
-def slow_line(port: int) -> AbstractAsyncContextManager[int]:
-    """A slow way to `port`; yields its own."""
+class Line:
+    """A way to `port` that lets an answer through piece by piece, so that its verifier is lost in the middle of it."""
 
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._open = True
+        self._pieces = asyncio.Semaphore(0)
+        self._ends: list[asyncio.StreamWriter] = []
+
+    def listening(self) -> AbstractAsyncContextManager[int]:
+        """Yields its own port."""
+        return listening(self._connected)
+
+    def hold(self) -> None:
+        """Let nothing more back but what `let_through` says."""
+        self._open = False
+
+    def let_through(self) -> None:
+        self._pieces.release()
+
+    def cut(self) -> None:
+        for end in self._ends:
+            end.transport.abort()
+
+    async def _connected(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._ends += [writer, back]
+        await asyncio.gather(self._pump(reader, back, free=True), self._pump(there, writer, free=False))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, free: bool) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                await asyncio.sleep(LATE_SECONDS)
+            while data := await reader.read(PIECE):
+                if not free and not self._open:
+                    await self._pieces.acquire()
                 writer.write(data)
-
-    async def connected(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, back), pump(there, writer))
-
-    return listening(connected)
 
 
 @pytest.fixture
@@ -66,16 +87,21 @@ def pair_without_drafts(tiny_pair: Path, tmp_path: Path) -> Path:
 async def test_a_sitting(environment: dict[str, str], pair_without_drafts: Path, tmp_path: Path) -> None:
     database = tmp_path / "home" / "data" / "outrider.db"
     with VerifierProcess(pair_without_drafts) as verifier:
-        async with slow_line(verifier.port) as port:
+        line = Line(verifier.port)
+        async with line.listening() as port:
             environment["OUTRIDER_REMOTE"] = f"http://127.0.0.1:{port}"
             with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
                 await tmux.until(" edge ")
                 tmux.type(QUESTION)
                 await tmux.until(QUESTION)
+                line.hold()
                 tmux.press("Enter")
-                await tmux.until(lambda: len(words(database)) > 1)
+                while len(words(database)) < 2:
+                    line.let_through()
+                    await asyncio.sleep(0.05)
                 await tmux.until(words(database)[0])
                 verifier.kill()
+                line.cut()
                 await tmux.until(" offline")
                 await tmux.until(" drafted")
                 await tmux.until(lambda: stored(database)[-1].status == "done")

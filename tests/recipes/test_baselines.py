@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM
 from drafter.training.baselines import METHODS, load_baseline
 from recipes.shell_guide.baselines import main
 
+pytestmark = pytest.mark.training
+
 
 @pytest.fixture
 def answers(tmp_path):

@@ -22,6 +22,8 @@ from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_
 from recipes.shell_guide.tokenizer import train
 from recipes.shell_guide.train import encode, pack
 
+pytestmark = pytest.mark.training
+
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
 DRAWS = 300
 ROW = 256

@@ -17,6 +17,7 @@ from remote import (
     Refused,
     RemoteError,
     Stranger,
+    Unsent,
     VerifierClient,
     detect,
 )
@@ -253,7 +254,29 @@ FAILURES: dict[str, Failure] = {
         False,
     ),
     "no JSON": (events(b"data: hello\n\n"), Incompatible, "readable", None, False),
-    "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Incompatible, "readable", None, False),
+    "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Broken, "early", None, False),
+    "nothing but the end": (events(b'data: {"choices":[]}\n\n', DONE), Incompatible, "without a word", None, False),
+    "an error that llama.cpp sends amid it": (
+        events(chunk("one"), b'error: {"code":500,"message":"Slot lost.","type":"server_error"}\n\n'),
+        Refused,
+        "Slot lost",
+        "unavailable",
+        True,
+    ),
+    "an end that is an error": (
+        events(b'data: {"choices":[{"delta":{"content":"one"},"finish_reason":"error"}]}\n\n', DONE),
+        Refused,
+        "did not say which",
+        "unavailable",
+        True,
+    ),
+    "a packed answer": (
+        http(b"\x1f\x8b" + b"0" * 99, content_type=SSE, extra="content-encoding: gzip\r\n"),
+        Incompatible,
+        "packs its answers",
+        None,
+        False,
+    ),
     "an endless line": (events(b"data: " + b"x" * (2 << 20)), Incompatible, "more than", None, False),
     "an answer without text": (
         http(b'{"choices":[]}', content_type="application/json"),
@@ -307,7 +330,7 @@ async def test_silence_and_a_line_kept_open_for_nothing_both_end(keeps_alive: bo
         limits = {"silence": PATIENCE, "patience": 0.3} if keeps_alive else {"silence": 0.3, "patience": PATIENCE}
         stream = await begin(client, **limits)
         assert await anext(stream) == "one"
-        with pytest.raises(LinkDown, match="did not answer within 0.3 s"):
+        with pytest.raises(LinkDown, match="nothing more for 0.3 s" if keeps_alive else "was silent for 0.3 s"):
             await anext(stream)
 
 
@@ -319,12 +342,25 @@ async def test_a_server_that_never_begins_is_given_up_at_the_deadline() -> None:
             await client.models(0.2)
 
 
-async def test_a_connection_that_the_server_gave_up_is_made_again() -> None:
-    async with (
-        raw_peer(lambda number: b"" if number == 0 else events(chunk("x", "stop"))) as port,
-        client_of(port) as client,
-    ):
-        assert await answer(client) == "x"
+async def test_a_question_that_costs_nothing_is_asked_again_where_the_connection_broke() -> None:
+    async with raw_peer(lambda number: b"" if number == 0 else LISTED) as port, client_of(port) as client:
+        assert [model.id for model in await client.models(PATIENCE)] == ["a/b"]
+
+
+async def test_a_request_that_may_be_paid_for_is_sent_once() -> None:
+    asked: list[int] = []
+
+    def reply(number: int) -> bytes:
+        asked.append(number)
+        return b"" if number == 0 else events(chunk("x", "stop"))
+
+    async with raw_peer(reply) as port, client_of(port) as client:
+        with pytest.raises(Broken):
+            await answer(client)
+        assert asked == [0]
+    with pytest.raises(Unsent, match="nothing listens"):
+        async with client_of(port) as client:
+            await answer(client)
 
 
 async def test_the_request_says_no_more_than_every_server_knows() -> None:

@@ -155,6 +155,8 @@ class Answering(OpenConversation):
                     rounds.add(event)
                 elif isinstance(event, Done):
                     running.stats = event.stats
+                    if event.cut:
+                        self.tell_cut(event.cut)
         except Exception as error:  # The window must outlive whatever a reply dies of; the person gets to read it.
             self.log.error(error)
             turn.apply(Failed(sanitise(f"The answer failed: {error}. Send the question again."), "internal"))
@@ -168,6 +170,11 @@ class Answering(OpenConversation):
             self.show_figures(running)
             await self.settle(running)
             self.list_conversations()
+
+    def tell_cut(self, cut: str) -> None:
+        """Says that an answer is not whole, and how to go on with it."""
+        keys = f"{key_of(self, 'message.previous')}, then {key_of(self.query_one(Transcript), 'message.go_on')}"
+        self.notify(sanitise(f"The answer is not whole: {cut}. To go on with it: {keys}."), markup=False)
 
     def show_figures(self, running: Running) -> None:
         """Says what has come of an answer since it was said last."""
@@ -183,7 +190,11 @@ class Answering(OpenConversation):
         turn, prompt = running.turn, self.query_one(Prompt)
         here = self.conversation == running.conversation
         if not running.verifies and not running.queued:
-            if turn.outcome == "failed" and not prompt.text and here:
+            if turn.queued:
+                self.notify(turn.error, severity="warning", markup=False)
+                if here and not turn.text:  # The question is a prompt that waits, below everything that was said.
+                    await self.open_conversation(self.conversation)
+            elif turn.outcome == "failed" and not prompt.text and here:
                 prompt.write(turn.question)
         elif turn.error:
             self.notify(turn.error, severity="warning", markup=False)

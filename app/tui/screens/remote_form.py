@@ -167,7 +167,10 @@ class RemoteForm(ModalScreen[str | None]):
         """Raises `ConfigError`."""
         fields = {field.name: self._text(field.name) for field in FIRST + REST if field.name not in ("name", "token")}
         remote = typed({**fields, "kind": str(self.query_one(Select).value)})
-        return remote if self._before is None else msgspec.structs.replace(remote, token=self._before.token)
+        before = self._before
+        if before is None:
+            return remote
+        return msgspec.structs.replace(remote, token=before.token, first_words_timeout=before.first_words_timeout)
 
     def _text(self, field: str) -> str:
         return self.query_one(f"#{field}", Input).value.strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -10,6 +12,7 @@ from textual.widgets import Static
 from app.events import Event, ModeChanged
 from app.sanitise import sanitise
 from app.tui.figures import Acceptance, Figures, Totals, bar, bytes_text, sparkline
+from app.tui.widgets.status_bar import UNREACHABLE
 
 WIDTH = 40
 """Columns, with padding and scroll bar."""
@@ -27,6 +30,8 @@ class Panel(VerticalScroll, can_focus=False):
         super().__init__()
         self.figures = Figures()
         self._mode: ModeChanged | None = None
+        self._down_since: str | None = None
+        """The time of day, while no server answers."""
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False)
@@ -36,6 +41,10 @@ class Panel(VerticalScroll, can_focus=False):
         self.draw()
 
     def show_mode(self, mode: ModeChanged) -> None:
+        if mode.mode not in UNREACHABLE:
+            self._down_since = None
+        elif self._down_since is None:
+            self._down_since = time.strftime("%H:%M")
         self._mode = mode
         self.draw()
 
@@ -45,24 +54,49 @@ class Panel(VerticalScroll, can_focus=False):
 
     def draw(self) -> None:
         if self.display:
-            self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode)))
+            self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode, self._down_since)))
 
 
-def lines(figures: Figures, mode: ModeChanged | None) -> list[Content]:
-    """The panel's text."""
+def lines(figures: Figures, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
+    """The panel's text. `down_since`: the time of day since when no server answers."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
         shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
-    shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures), Content("")]
+    shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
     shown.append(_columns("", "answer", "session", HEAD))
+    hidden = _hidden(session)
     for name, one, all_of_them in zip(ROWS, _cells(answer), _cells(session)):
-        shown.append(_columns(name, one, all_of_them))
+        if name not in hidden:
+            shown.append(_columns(name, one, all_of_them))
+    if hidden is VERIFYING:
+        return shown
     shown += [Content(""), _columns("Accepted by depth", "answer", "session", HEAD)]
     return shown + _depths(answer.acceptance, session.acceptance)
 
 
-ROWS = ("tokens/s", "τ, tokens per round", "verified", "drafted only", "rounds", "passes saved", "sent", "received")
+ROWS = (
+    "tokens/s",
+    "τ, tokens per round",
+    "verified",
+    "drafted only",
+    "dimmed, taken back",
+    "streamed",
+    "rounds",
+    "passes saved",
+    "sent",
+    "received",
+)
+VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken back", "rounds", "passes saved")
+"""Rows that say nothing where a server verifies nothing."""
+STREAMED = ("streamed",)
+
+
+def _hidden(session: Totals) -> tuple[str, ...]:
+    """The rows that say nothing of this session's answers."""
+    if not session.streamed:
+        return STREAMED
+    return () if session.rounds or session.drafted else VERIFYING
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
@@ -72,6 +106,8 @@ def _cells(totals: Totals) -> tuple[str, ...]:
         _known(totals.tau, ".2f"),
         str(totals.verified),
         str(totals.drafted),
+        _known(totals.dimmed.share, ".1%"),
+        str(totals.streamed),
         str(totals.rounds),
         _known(totals.passes_saved, "d"),
         bytes_text(totals.bytes_up),
@@ -87,16 +123,16 @@ def _columns(name: str, one: str, other: str, style: str = "") -> Content:
     return Content.assemble((name.ljust(TEXT - 17), style or QUIET), (one.rjust(8), style), (other.rjust(9), style))
 
 
-def _line(figures: Figures) -> list[Content]:
+def _line(figures: Figures, down_since: str | None) -> list[Content]:
     """The round trips as bars, and what the line carries."""
     trips, stats = figures.round_trips, figures.stats
     if not trips:
         return [Content.styled("none yet", QUIET)]
     now, least, most = (f"{1000 * seconds:.0f}" for seconds in (trips[-1], min(trips), max(trips)))
-    shown = [
-        Content.styled(sparkline(trips, TEXT), "$text-accent"),
-        Content.assemble((now, ""), (f" ms now, {least} to {most} ms", QUIET)),
-    ]
+    bars = Content.styled(sparkline(trips, TEXT), "$text-accent")
+    if down_since is not None:
+        return [bars, Content.styled(f"down since {down_since}; {least} to {most} ms before", QUIET)]
+    shown = [bars, Content.assemble((now, ""), (f" ms now, {least} to {most} ms", QUIET))]
     if stats.line is not None:
         rates = [
             f"{arrow} {bytes_text(rate)}/s"

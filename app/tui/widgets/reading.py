@@ -94,11 +94,14 @@ class Reading(VerticalScroll):
         if not changed or self._reading is None or self._follows:
             return None
         widget, distance = self._reading
-        if not isinstance(widget, Answer) or widget.turn.dropped:
-            return None  # Above the text of such an answer are other rows.
+        if not isinstance(widget, Answer):
+            return None
         return widget.prose.place_at(-distance)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        if not self._held:
+            # Asking where messages are may arrange them, and that would put the view back to what was read before.
+            self._reading = None
         super().watch_scroll_y(old_value, new_value)
         if not self._held:
             self._reading = None if self._follows else self._at_top()
@@ -119,6 +122,14 @@ class Reading(VerticalScroll):
 
     def on_resize(self) -> None:
         self.watch_virtual_size(self.virtual_size)
+
+    def scroll_page_up(self, **options: Any) -> None:
+        """Scrolls up by a page, at once: two presses before the next frame are two pages."""
+        self._scroll_to(y=self.scroll_y - self.scrollable_content_region.height)
+
+    def scroll_page_down(self, **options: Any) -> None:
+        """Scrolls down by a page, at once."""
+        self._scroll_to(y=self.scroll_y + self.scrollable_content_region.height)
 
     def _scroll_to(self, *args: Any, **options: Any) -> bool:
         self._held = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
     from app.context import Context
 
 LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
+UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
+"""Modes without a server that answers now."""
 QUIET = "$foreground 60%"
 WIDE = 90
 """Columns from which the context meter shows both of its numbers."""
 PADDING = 6
 """Columns between and around its parts."""
-LEAST = (" verified", "rtt  ms", "τ ")
+LEAST = (" verified", " tokens", "rtt  ms", "τ ")
 """Figures that a narrow bar goes without, first to last."""
 NEAR, FULL = 0.8, 0.95
 """Shares of the context from which the meter warns."""
@@ -59,13 +62,19 @@ class StatusBar(Horizontal):
         for name in LABELS:
             self.set_class(name == mode.mode, f"-{name}")
         self._mode = mode.mode
+        self.show_stats(self._stats)
         self.query_one("#badge", Static).update(LABELS[mode.mode])
         self.query_one("#why", Static).update(Content(mode.why))
+        self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
-        """None: no reply yet."""
+        """None: no reply yet. A round trip of a line that is down is forgotten: the next answer measures it anew."""
+        if stats is not None and self._mode in UNREACHABLE:
+            stats = replace(stats, rtt_ms=None)
         self._stats = stats
         room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
+        if stats and self._mode in ("offline", "warming"):
+            stats = replace(stats, rtt_ms=None)  # It is that of a server that is not there.
         for line in self.query("#figures").results(Static):
             line.update(figures(stats, room) if stats else "")
 
@@ -80,7 +89,11 @@ def figures(stats: Stats, room: int) -> Content:
         parts.append(("τ ", f"{stats.tau:.2f}", ""))
     if stats.tokens_per_second:
         parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
-    parts.append(("", f"{stats.verified}", " verified"))
+    if stats.streamed is not None:  # By a server that verifies nothing.
+        about = "" if stats.counted else "~"
+        parts.append(("", f"{about}{stats.streamed}", " tokens"))
+    if stats.streamed is None or stats.verified:
+        parts.append(("", f"{stats.verified}", " verified"))
     if stats.drafted:
         parts.append(("", f"{stats.drafted}", " drafted"))
     spans = {name + unit: Content.assemble((name, QUIET), number, (unit, QUIET)) for name, number, unit in parts}

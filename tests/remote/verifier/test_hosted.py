@@ -33,8 +33,9 @@ from remote.protocol import (
 from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
+from remote.verifier.refusals import Busy, Diverged, Dropped, OutOfOrder, TooLong
 from remote.verifier.serve import card, load_target
-from remote.verifier.sessions import Diverged, Dropped, OutOfOrder, Sessions, TooLong
+from remote.verifier.sessions import Sessions
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
 
@@ -59,7 +60,7 @@ def prompt(drafter) -> list[int]:
 
 def table(engine: Engine, drafter: Drafter | None, stops: frozenset[int] = frozenset(), **changed) -> Sessions:
     own = None if drafter is None else OwnDrafter(drafter, engine)
-    limits = {"max_sessions": 4, "max_cached_tokens": 10_000, **changed}
+    limits = {"max_sessions": 4, "max_bytes": 1 << 30, **changed}
     return Sessions(engine, LIMITS, stops, own=own, **limits)
 
 
@@ -167,10 +168,10 @@ def test_a_round_goes_on_where_a_stream_was_left_and_ends_it(engine, drafter, pr
         append=b"",
         tree=Tree.pack(DraftTree.chain(text[here : here + 2])),
     )
-    verdict = sessions.round(round).verdict
+    (verdict,) = sessions.round(round)
     assert verdict.accepted == (0, 1) and verdict.bonus == text[here + 2]
     assert told(stream) == []
-    assert sessions.round(round).verdict == verdict, "a repetition gets the same again"
+    assert list(sessions.round(round)) == [verdict], "a repetition gets the same again"
     known += text[here : here + 3]
     assert tokens_of(sessions.stream(ask(known, [], 3, most=5))) == text[here + 3 : here + 8]
 
@@ -184,26 +185,76 @@ def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
         told(stream)
 
 
-def test_streams_that_grow_keep_to_the_bound_and_are_not_dropped_for_idle_sessions(engine, drafter, prompt):
-    sessions = table(engine, drafter, max_sessions=3, max_cached_tokens=LIMITS.max_tokens + LIMITS.max_nodes)
+def size(engine, drafter, tokens: int) -> int:
+    """Bytes of a session of so many tokens that is drafted for here."""
+    sessions = table(engine, drafter)
+    (*_,) = sessions.stream(ask([], [5, 6], most=1, session="s"))
+    return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
+
+
+def fits(sessions: Sessions, tokens: int, most: int) -> bool:
+    sessions.table.max_bytes = most
+    return sessions.table.largest(sessions.table.get("s"), tokens) == tokens
+
+
+def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafter, prompt):
+    each = size(engine, drafter, len(prompt) + 150 + 128)
+    sessions = table(engine, drafter, max_sessions=9, max_bytes=each * 2 + each // 2)
     streams = {name: sessions.stream(ask([], prompt, most=150, session=name)) for name in "ab"}
-    ended = set()
-    for turn in range(400):
-        for name, stream in streams.items():
-            if name in ended:
-                continue
+    told = {name: [next(stream)] for name, stream in streams.items()}
+    for name in "cd":  # Others come; the idle one of them has to go, not a stream.
+        (*_,) = sessions.stream(ask([], [5, 6], most=1, session=name, draft=False))
+    with pytest.raises(Busy):
+        next(sessions.stream(ask([], prompt, most=150, session="e")))
+    assert {"a", "b"} <= set(sessions.table)
+    while streams:
+        for name, stream in list(streams.items()):
+            frame = next(stream, "end")
+            told[name].append(frame)
+            assert sessions.table.bytes <= sessions.table.max_bytes
+            if frame == "end":
+                del streams[name]
+    text = generated(engine.model, prompt, 150)
+    assert tokens_of(told["a"]) == tokens_of(told["b"]) == text
+    assert tokens_of(sessions.stream(ask([], prompt, most=150, session="e"))) == text
+
+
+def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter, prompt, monkeypatch):
+    monkeypatch.setattr("remote.verifier.sessions.STREAM_ROWS", 8)
+    small = size(engine, drafter, len(prompt) + 8 + 128)
+    large = size(engine, drafter, len(prompt) + 250 + 129)
+    sessions = table(engine, drafter, max_bytes=max(small * 2, large))
+    streams = {name: sessions.stream(ask([], prompt, most=250, session=name)) for name in "ab"}
+    told, dropped = {"a": [], "b": []}, set()
+    while streams:
+        for name, stream in list(streams.items()):
             try:
-                if next(stream, "end") == "end":
-                    ended.add(name)
+                frame = next(stream, "end")
             except Dropped:
-                ended.add(name)
-            assert sessions.cached_tokens <= sessions.max_cached_tokens
-        if turn == 3:  # Two others come, and the idle one of them has to go, not a stream.
-            for name in "cd":
-                next(sessions.stream(ask([], [5, 6], most=1, session=name, draft=False)))
-                next(streams["a"]), next(streams["b"])
-            assert {"a", "b", "d"} == set(sessions._table)
-    assert ended == {"a", "b"}
+                dropped.add(name)
+                frame = "end"
+            told[name].append(frame)
+            assert sessions.table.bytes <= sessions.table.max_bytes
+            if frame == "end":
+                del streams[name]
+    assert len(dropped) == 1
+    text = generated(engine.model, prompt, 250)
+    (lost,) = dropped
+    (whole,) = {"a", "b"} - dropped
+    assert tokens_of(told[whole]) == text
+    given = tokens_of(told[lost])
+    assert given == text[: len(given)] != []
+    assert tokens_of(sessions.stream(ask([], prompt + given, 2, most=5, session=lost))) == text[len(given) :][:5]
+
+
+def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine, drafter, prompt, monkeypatch):
+    monkeypatch.setattr("drafter.context.CHUNK", 32)
+    monkeypatch.setattr(engine, "chunk", 32)
+    long = (prompt * 20)[: LIMITS.max_tokens - 60]
+    frames = list(table(engine, drafter).stream(ask([], long)))
+    turns = next(index for index, frame in enumerate(frames) if frame is not None)
+    assert turns >= 2 * (len(long) // 32 - 1)
+    assert tokens_of(frames) == generated(engine.model, long, 40)
 
 
 def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, prompt, monkeypatch):
@@ -221,7 +272,7 @@ def test_a_newer_round_that_fails_half_way_ends_a_stream_too(engine, drafter, pr
     with monkeypatch.context() as patched:
         patched.setattr(engine.model, "forward", lambda **_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            sessions.round(swapped)
+            list(sessions.round(swapped))
     assert told(stream) == []
 
 

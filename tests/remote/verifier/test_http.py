@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 
 from drafter.tree import DraftTree
@@ -32,6 +31,7 @@ from remote.protocol import (
     pack_tokens,
     read_frames,
 )
+from remote.verifier.connections import Server, config
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
 from tests.remote.verifier.tiny import VOCABULARY, generated
@@ -70,14 +70,14 @@ def frames_of(body: bytes) -> list[Frame]:
 @contextlib.asynccontextmanager
 async def connected(app: Starlette, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://verifier", headers=headers) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
         yield client
 
 
 @contextlib.contextmanager
 def running(app: Starlette) -> Iterator[str]:
     """The app behind a real socket on loopback; yields its URL."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", lifespan="off"))
+    server = Server(config(app, port=0), lambda: None)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

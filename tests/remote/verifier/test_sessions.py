@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -10,13 +11,27 @@ from hypothesis import strategies as st
 
 from drafter.memory import unpack_memory
 from drafter.tree import Candidates, DraftTree
-from remote.protocol import Memory, Round, Sampling, Tree, digest_of, pack_tokens
+from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.engine import Engine
-from remote.verifier.sessions import BadRound, Diverged, OutOfOrder, Reply, Sessions, TooLong
+from remote.verifier.refusals import BadRound, Busy, Diverged, OutOfOrder, Superseded, TooLong
+from remote.verifier.sessions import Sessions
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
 
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
+
+
+class Reply(NamedTuple):
+    """All of a round."""
+
+    verdict: Verdict
+    memory: list[Memory]
+
+
+def answered(sessions: Sessions, message: Round) -> Reply:
+    verdict, *memory = [frame for frame in sessions.round(message) if frame is not None]
+    assert isinstance(verdict, Verdict) and all(isinstance(frame, Memory) for frame in memory)
+    return Reply(verdict, memory)  # type: ignore[arg-type]
 
 
 class Device:
@@ -56,7 +71,7 @@ class Device:
         memory_from: int | None = None,
     ) -> Reply:
         tree = tree or DraftTree.empty()
-        reply = self.sessions.round(self.message(append, tree, sampling=sampling, memory_from=memory_from))
+        reply = answered(self.sessions, self.message(append, tree, sampling=sampling, memory_from=memory_from))
         verdict = reply.verdict
         self.tokens += append + [int(tree.tokens[node]) for node in verdict.accepted]
         self.tokens += [] if verdict.bonus is None else [verdict.bonus]
@@ -64,16 +79,9 @@ class Device:
         return reply
 
 
-def table(target: Engine, stop: int | None = None, max_sessions: int = 4, cached: int = 10_000) -> Sessions:
+def table(target: Engine, stop: int | None = None, max_sessions: int = 4, max_bytes: int = 1 << 30) -> Sessions:
     stops = frozenset() if stop is None else frozenset({stop})
-    return Sessions(target, LIMITS, stops, max_sessions=max_sessions, max_cached_tokens=cached)
-
-
-def frames(sessions: Sessions, reply: Reply) -> list[Memory]:
-    found = []
-    while (frame := sessions.memory(reply, len(found))) is not None:
-        found.append(frame)
-    return found
+    return Sessions(target, LIMITS, stops, max_sessions=max_sessions, max_bytes=max_bytes)
 
 
 def test_rounds_with_any_trees_give_what_generate_gives(target: Engine) -> None:
@@ -105,11 +113,9 @@ def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
     device = Device(sessions)
     device.play(PROMPT)
     message = device.message([], DraftTree.chain([1, 2]), memory_from=0)
-    first = sessions.round(message)
-    memory = frames(sessions, first)
-    again = sessions.round(message)
-    assert again.verdict == first.verdict
-    assert frames(sessions, again) == memory != []
+    first = answered(sessions, message)
+    assert answered(sessions, message) == first
+    assert first.memory != []
     assert (sessions.counters.rounds, sessions.counters.replays) == (2, 1)
 
 
@@ -129,11 +135,11 @@ def test_a_sampled_tree_gets_the_same_verdict_again(target: Engine) -> None:
     device.play(PROMPT, sampling=sampling)
     for _ in range(6):
         message = device.message([], sampled(random_tree(rng, 12)), sampling=sampling)
-        verdict = sessions.round(message).verdict
-        assert sessions.round(message).verdict == verdict
+        verdict = answered(sessions, message).verdict
+        assert answered(sessions, message).verdict == verdict
         # A verifier that lost the session, and takes the round from the first token on, tosses the same coins.
         restart = msgspec.structs.replace(message, base=0, digest=digest_of([]), append=pack_tokens(device.tokens))
-        again = fresh.round(restart).verdict
+        again = answered(fresh, restart).verdict
         assert (again.accepted, again.bonus) == (verdict.accepted, verdict.bonus)
         tree = message.tree.unpack(LIMITS)
         device.tokens += [*(int(tree.tokens[node]) for node in verdict.accepted), verdict.bonus]
@@ -164,11 +170,11 @@ def test_an_older_round_is_out_of_order(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
     old = device.message(PROMPT)
-    sessions.round(old)
+    answered(sessions, old)
     device.tokens = PROMPT[:]
     device.play([8, 8])
     with pytest.raises(OutOfOrder, match="round 1 comes after round 2"):
-        sessions.round(old)
+        answered(sessions, old)
 
 
 def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) -> None:
@@ -176,9 +182,9 @@ def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) 
     device = Device(sessions)
     device.tokens = PROMPT[:]
     with pytest.raises(Diverged) as caught:
-        sessions.round(device.message([4]))
+        answered(sessions, device.message([4]))
     assert caught.value.conflict.have == ((0, digest_of([])),)
-    assert len(sessions) == 0
+    assert len(sessions.table) == 0
 
 
 def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
@@ -188,7 +194,7 @@ def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
     held = device.tokens[:]
     device.tokens = [*held[:6], 0, 0, 0, 0]
     with pytest.raises(Diverged) as caught:
-        sessions.round(device.message([4]))
+        answered(sessions, device.message([4]))
     have = caught.value.conflict.have
     lengths = [length for length, _ in have]
     assert lengths == sorted(set(lengths), reverse=True)
@@ -219,32 +225,36 @@ def test_memory_covers_what_was_asked_newest_first(target: Engine) -> None:
     device = Device(sessions)
     prompt = [token % VOCABULARY for token in range(2, 202)]
     reply = device.play(prompt, memory_from=10)
-    found = frames(sessions, reply)
+    found = reply.memory
     spans = [(frame.start, frame.start + frame.count) for frame in found]
     assert spans == [(136, 200), (72, 136), (10, 72)]
     assert target.encoder is not None
     for frame in found:
         assert frame.digest == target.encoder.digest
         unpack_memory(frame.data, frame.count, target.encoder.layers)
-    assert frames(sessions, device.play([], memory_from=None)) == []
-    latest = frames(sessions, device.play([], memory_from=200))
+    assert device.play([], memory_from=None).memory == []
+    latest = device.play([], memory_from=200).memory
     assert [(frame.start, frame.count) for frame in latest] == [(200, 2)]
-    assert frames(sessions, device.play([], memory_from=299)) == []
+    assert device.play([], memory_from=299).memory == []
 
 
 def test_memory_ends_early_once_its_tokens_are_gone(target: Engine) -> None:
     sessions = table(target)
     device = Device(sessions)
-    reply = device.play([2] * 150, memory_from=0)
-    assert sessions.memory(reply, 0) is not None
+    first = device.message([2] * 150, memory_from=0)
+    frames = (frame for frame in sessions.round(first) if frame is not None)
+    verdict = next(frames)
+    assert isinstance(verdict, Verdict) and isinstance(next(frames), Memory)
+    device.tokens = [2] * 150 + [verdict.bonus or 0]
     device.play([])
-    assert sessions.memory(reply, 1) is not None
+    assert isinstance(next(frames), Memory)
     device.tokens = device.tokens[:100]
     device.play([3, 3])
-    assert sessions.memory(reply, 2) is None
-    later = device.play([], memory_from=0)
+    assert next(frames, None) is None
+    later = (frame for frame in sessions.round(device.message([], memory_from=0)) if frame is not None)
+    assert isinstance(next(later), Verdict)
     sessions.drop("a")
-    assert sessions.memory(later, 0) is None
+    assert next(later, None) is None
 
 
 def test_a_stop_token_finishes(target: Engine) -> None:
@@ -272,10 +282,10 @@ def test_a_full_session_finishes(target: Engine) -> None:
     assert (verdict.accepted, verdict.bonus, verdict.finished) == ((0, 1, 2), expected[3], True)
     assert verdict.length == LIMITS.max_tokens
     with pytest.raises(TooLong, match="300"):
-        device.sessions.round(device.message([]))
+        answered(device.sessions, device.message([]))
     other = Device(device.sessions, "b")
     with pytest.raises(TooLong):
-        other.sessions.round(other.message([2] * 301))
+        answered(other.sessions, other.message([2] * 301))
 
 
 def test_indices_in_a_verdict_are_those_of_the_tree_that_was_sent(target: Engine) -> None:
@@ -294,21 +304,85 @@ def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
     second.play(PROMPT)
     first.play([])
     third.play(PROMPT)
-    assert (len(sessions), sessions.counters.evictions) == (2, 1)
+    assert (len(sessions.table), sessions.table.evictions) == (2, 1)
     first.play([])
     with pytest.raises(Diverged):
-        sessions.round(second.message([]))
+        answered(sessions, second.message([]))
 
 
-def test_cached_tokens_stay_within_their_bound(target: Engine) -> None:
-    sessions = table(target, max_sessions=99, cached=330)
-    devices = [Device(sessions, str(index)) for index in range(8)]
+def allocated(sessions: Sessions) -> int:
+    """Bytes of all slabs, as PyTorch has them."""
+    held = [sessions.table.get(name) for name in sessions.table]
+    slabs = [slab for session in held if session is not None for slab in session.context.slabs if slab.is_initialized]
+    return sum(rows.untyped_storage().nbytes() for slab in slabs for rows in (slab.keys, slab.values))
+
+
+def test_what_is_allocated_stays_within_its_bound(target: Engine) -> None:
+    bound = 500 * target.bytes_per_token
+    sessions = table(target, max_sessions=99, max_bytes=bound)
+    devices = [Device(sessions, str(index)) for index in range(12)]
     for device in devices:
-        device.play([2] * 100)
-        assert sessions.cached_tokens <= 330
-    assert len(sessions) == 3
-    devices[-1].play([3] * 150, DraftTree.chain([1, 2, 3]))
-    assert len(sessions) == 1
+        device.play([2] * 10)
+        assert 0 < allocated(sessions) <= sessions.table.bytes <= bound
+    # A session of 10 tokens holds 64 rows, and counts as them: not 12 of them fit, though their tokens would.
+    assert 1 < len(sessions.table) < 8
+    devices[-1].play([3] * 200, DraftTree.chain([1, 2, 3]))
+    assert allocated(sessions) <= sessions.table.bytes <= bound
+    with pytest.raises(TooLong, match="MB"):
+        answered(table(target, max_bytes=bound // 10), Device(sessions, "z").message([2] * 200))
+
+
+def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> None:
+    sessions = table(target, max_sessions=2)
+    running, idle, other = (Device(sessions, name) for name in "abc")
+    long = [2 + token % 40 for token in range(200)]
+    frames = sessions.round(running.message(long, memory_from=0))
+    assert next(frames) is None, "a chunk of the prompt"
+    idle.play(PROMPT)
+    other.play(PROMPT)
+    assert set(sessions.table) == {"a", "c"}
+    others = sessions.round(other.message([], memory_from=0))
+    assert isinstance(next(others), Verdict)
+    newcomer = Device(sessions, "d")
+    message = newcomer.message(PROMPT)
+    with pytest.raises(Busy, match="Try again"):
+        answered(sessions, message)
+    assert set(sessions.table) == {"a", "c"}, "who is refused has driven nobody out"
+    verdict = next(frame for frame in frames if frame is not None)
+    assert isinstance(verdict, Verdict) and verdict.bonus == generated(target.model, long, 1)[0]
+    others.close()
+    assert answered(sessions, message).verdict.bonus == generated(target.model, PROMPT, 1)[0]
+    assert set(sessions.table) == {"a", "d"}
+    assert sum(frame.count for frame in frames if isinstance(frame, Memory)) == 200
+
+
+def test_a_long_prompt_is_read_in_turns_and_a_break_keeps_what_was_read(target: Engine) -> None:
+    sessions = table(target)
+    device, other = Device(sessions), Device(sessions, "b")
+    long = [2 + token % 40 for token in range(280)]
+    first = sessions.round(device.message(long))
+    assert next(first) is None
+    assert other.play(PROMPT).verdict.bonus == generated(target.model, PROMPT, 1)[0]
+    assert next(first) is None
+    first.close()
+    computed = sessions.table.get("a").context.computed
+    assert computed >= 256
+    again = sessions.round(device.message(long))
+    verdict = next(again)
+    assert isinstance(verdict, Verdict) and verdict.bonus == generated(target.model, long, 1)[0]
+
+
+def test_a_newer_round_takes_the_place_of_one_that_is_read(target: Engine) -> None:
+    sessions = table(target)
+    device = Device(sessions)
+    long = [2 + token % 40 for token in range(280)]
+    first = sessions.round(device.message(long))
+    assert next(first) is None
+    device.tokens = []
+    assert device.play([7, *long[1:]]).verdict.bonus == generated(target.model, [7, *long[1:]], 1)[0]
+    with pytest.raises(Superseded):
+        next(first)
+    assert sessions.table.running == 0
 
 
 @pytest.mark.parametrize(
@@ -334,6 +408,6 @@ def test_a_bad_round_is_refused_and_changes_nothing(target: Engine, fields: dict
     sessions = table(target, stop=STOP)
     device = Device(sessions)
     with pytest.raises(BadRound):
-        sessions.round(msgspec.structs.replace(device.message(PROMPT), **fields))
-    assert len(sessions) == 0
+        answered(sessions, msgspec.structs.replace(device.message(PROMPT), **fields))
+    assert len(sessions.table) == 0
     device.play(PROMPT)

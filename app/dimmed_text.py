@@ -1,0 +1,76 @@
+"""How much of the text that was shown dimmed was taken back: one definition for the panel and for the benchmarks.
+
+Drafted text is dimmed until a verdict decides. It is *confirmed* where the verified text says the same characters in
+the same place, and *withdrawn* where they leave the screen. What nobody decides, as in an answer that was written
+offline, is neither. Characters are counted, because a reader sees those, and because the events of every mode tell
+them; drafted tokens that are never shown, in the other branches of a tree, do not count.
+
+The events of one answer decide it: `Retracted` alone does not say what goes, since the text that follows it may begin
+with the same words, and then they never left the screen.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from app.events import Done, Drafted, Event, Failed, Retracted, Started, Verified
+
+
+@dataclass
+class DimmedText:
+    """Counts characters over the events of one answer, or of several in turn.
+
+    >>> dimmed = DimmedText()
+    >>> for event in (Drafted("ls -la", 3), Retracted(3), Verified("ls -l", 3, 2)): dimmed.apply(event)
+    >>> dimmed.confirmed, dimmed.withdrawn
+    (5, 1)
+    """
+
+    shown: int = 0
+    confirmed: int = 0
+    withdrawn: int = 0
+    _dimmed: str = ""
+    _retracted: str = ""
+    """Taken back by the last event; the next one says whether it was only replaced by the same text."""
+
+    @property
+    def share(self) -> float | None:
+        """Of the decided characters, those that were withdrawn; None before any is decided."""
+        decided = self.confirmed + self.withdrawn
+        return self.withdrawn / decided if decided else None
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, Drafted):
+            stays = _same(self._retracted, event.text)
+            self.withdrawn += len(self._retracted) - stays
+            self.shown += len(event.text) - stays
+            self._dimmed, self._retracted = self._dimmed + event.text, ""
+        elif isinstance(event, Verified):
+            self._confirm(event.text)
+        elif isinstance(event, Retracted):
+            self.withdrawn += len(self._retracted)
+            self._dimmed, self._retracted = "", self._dimmed
+        elif isinstance(event, Started | Done | Failed):
+            self.withdrawn += len(self._retracted)
+            if isinstance(event, Done) and all(event.provenance):
+                self.withdrawn += len(self._dimmed)  # Guesses of a round that was never answered.
+            self._dimmed = self._retracted = ""
+
+    def _confirm(self, text: str) -> None:
+        before = self._retracted or self._dimmed
+        same = _same(before, text)
+        self.confirmed += same
+        rest = before[same:]
+        if same < len(text):
+            self.withdrawn += len(rest)
+            rest = ""
+        if self._retracted:
+            self._retracted = rest
+        else:
+            self._dimmed = rest
+
+
+def _same(one: str, other: str) -> int:
+    """Characters that both begin with."""
+    return len(os.path.commonprefix((one, other)))

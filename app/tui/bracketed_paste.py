@@ -1,0 +1,89 @@
+"""Keeps a paste whole, whatever it holds: what stands between the two marks of a bracketed paste is text, never keys.
+
+Textual's parser reads escape sequences inside a paste too. The first that it does not know ends up as keys, and so does
+what follows: a newline sends half a message, and BEL (Ctrl+G) opens the editor. Here the text never reaches it.
+
+This is the only module that relies on private names of Textual: `textual.drivers.linux_driver.XTermParser`, which the
+driver looks up when its input thread starts, and that class's `feed`. `tests/app/tui/test_bracketed_paste.py` fails by
+name when a new Textual moves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import events
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.driver import Driver
+from textual.drivers import linux_driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+from app.sanitise import sanitise
+
+
+class PasteParser(XTermParser):
+    """Hands keys, mouse and reports to Textual's parser, and turns each bracketed paste into one `events.Paste`."""
+
+    def __init__(self, debug: bool = False) -> None:
+        self._matched = 0
+        """Characters of the start mark that have come."""
+        self._pasted: list[str] | None = None
+        """Pieces of the paste that is coming; None outside of one."""
+        super().__init__(debug)
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:  # The end of the input.
+            yield from super().feed(data)
+        while data:
+            if self._pasted is None:
+                keys, data = self._until_paste(data)
+                yield from super().feed(keys)
+            else:
+                text, data = self._until_end(data)
+                if text is not None:
+                    # Textual's parser has seen the mark at the start, and sees the one at the end: an empty paste.
+                    yield from (m for m in super().feed(BRACKETED_PASTE_END) if not isinstance(m, events.Paste))
+                    yield events.Paste(clean(text))
+
+    def _until_paste(self, data: str) -> tuple[str, str]:
+        """Splits behind a start mark, which may have begun in an earlier read; without one all is keys."""
+        for at, char in enumerate(data):
+            if char == BRACKETED_PASTE_START[self._matched]:
+                self._matched += 1
+            else:
+                self._matched = int(char == BRACKETED_PASTE_START[0])
+            if self._matched == len(BRACKETED_PASTE_START):
+                self._matched, self._pasted = 0, [""]
+                return data[: at + 1], data[at + 1 :]
+        return data, ""
+
+    def _until_end(self, data: str) -> tuple[str | None, str]:
+        """The whole text of a paste that ends here, or None, and what follows it."""
+        assert self._pasted is not None
+        data = self._pasted.pop() + data  # The last piece may hold the beginning of the mark at the end.
+        text, mark, rest = data.partition(BRACKETED_PASTE_END)
+        if mark:
+            text, self._pasted = "".join([*self._pasted, text]), None
+            return text, rest
+        split = max(0, len(data) - len(BRACKETED_PASTE_END) + 1)
+        self._pasted += [data[:split], data[split:]]
+        return None, ""
+
+
+def clean(text: str) -> str:
+    """What of a paste may be drawn, with the newlines that a terminal sends as carriage returns."""
+    return sanitise(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class PasteDriver(LinuxDriver):
+    """Reads the terminal with a `PasteParser`."""
+
+    def run_input_thread(self) -> None:
+        vars(linux_driver)["XTermParser"] = PasteParser
+        super().run_input_thread()
+
+
+def with_whole_pastes(driver: type[Driver]) -> type[Driver]:
+    """The same driver, but for a terminal's own: its pastes stay whole."""
+    return PasteDriver if driver is LinuxDriver else driver

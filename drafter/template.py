@@ -1,0 +1,142 @@
+"""Chat templates as transformers renders them, in Jinja's sandbox and without transformers.
+
+The dialect is Jinja with `break` and `continue`, the functions `raise_exception` and `strftime_now`, a `tojson` that
+escapes nothing for HTML, and the block `generation`. Its variables are the messages, whether an answer begins, `tools`
+and `documents` (none), and the texts of the tokenizer's special tokens, such as `bos_token`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from jinja2 import TemplateError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.runtime import Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from drafter.config import TEMPLATE, DrafterCorrupt, DrafterError
+
+_CUT = "\ufdd1CUT"
+"""Behind the last word of an answer that is to go on, while it is rendered. The first is a Unicode noncharacter."""
+
+
+ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
+
+
+class TemplateFailed(DrafterError):
+    """The chat template cannot render this conversation; the message says why."""
+
+
+class ChatTemplate:
+    """A compiled template. `special_tokens`: name -> text, as `special_tokens_map.json` has them.
+
+    Raises `DrafterCorrupt` where it cannot be read.
+    """
+
+    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
+        self._special_tokens = dict(special_tokens)
+        try:
+            self._template = _environment().from_string(source)
+        except Exception as error:  # Jinja compiles it to Python, whose own errors come through, too.
+            raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({_said(error)}). {ADVICE}") from None
+
+    def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
+        """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.
+
+        With `begun` the last message is that answer's beginning, and the text ends with it. Raises `TemplateFailed`.
+        """
+        spoken = [{"role": role, "content": content} for role, content in messages]
+        if begun:
+            # A space behind it tells whether the template strips answers.
+            spoken[-1]["content"] += f"{_CUT} "
+        variables = {"messages": spoken, "tools": None, "documents": None, "add_generation_prompt": not begun}
+        try:
+            text = self._template.render({**self._special_tokens, **variables})
+        except Exception as error:  # A template is a program, and may fail as any program does.
+            raise TemplateFailed(f"The chat template cannot render this conversation: {_said(error)}.") from None
+        return _up_to_the_cut(text, messages[-1][1]) if begun else text
+
+
+def _up_to_the_cut(text: str, answer: str) -> str:
+    before, cut, after = text.rpartition(_CUT)
+    if not cut or answer.strip() not in before:
+        raise TemplateFailed("The chat template changes an answer that should go on, so ask the question again.")
+    return before if after.startswith(" ") else before.rstrip()
+
+
+class _Generation(Extension):
+    """The block `generation`: what the assistant says. Only training looks at it; elsewhere it is its content."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_content"), [], [], body).set_lineno(line)
+
+    def _content(self, caller: Macro) -> str:
+        return str(caller())
+
+
+class _Dict:
+    """`dict(...)` of the dialect: the type itself would lead a template out of the sandbox."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> dict[Any, Any]:
+        return dict(*arguments, **named)
+
+    def fromkeys(self, *arguments: Any) -> dict[Any, Any]:
+        return dict.fromkeys(*arguments)
+
+
+class _Namespace(Namespace):
+    """`namespace(...)` without names that begin with an underscore, which Python keeps for itself."""
+
+    def __init__(*arguments: Any, **named: Any) -> None:  # A template may give an argument `self`.
+        self, *rest = arguments
+        given = dict(*rest, **named)
+        for name in given:
+            _check_name(name)
+        Namespace.__init__(self, given)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _check_name(name)
+        super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise SecurityError(f"a namespace takes no name that begins with an underscore, such as {name!r}")
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals.update(raise_exception=_refuse, strftime_now=_strftime_now, dict=_Dict(), namespace=_Namespace)
+    return environment
+
+
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _refuse(message: str) -> None:
+    raise TemplateError(message)
+
+
+def _strftime_now(format: str) -> str:
+    """The time on this device. Most templates that ask for it take the day."""
+    return datetime.now().strftime(format)
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__

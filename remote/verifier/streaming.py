@@ -1,0 +1,38 @@
+"""Answers that are streamed, and how one ends that cannot be completed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import anyio
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+"""A proxy that buffers would hold the verdict back until the memory is there."""
+
+
+class Cut(Exception):
+    """An answer that ends half-way; the message says why. Its body is cut off, so that nobody takes it for whole."""
+
+
+class Streamed(StreamingResponse):
+    """A stream whose source is closed when it ends, and at once where the client hangs up, even before it began."""
+
+    def __init__(
+        self,
+        body: AsyncIterator[bytes],
+        close: Callable[[], Awaitable[None]],
+        *,
+        headers: Mapping[str, str],
+        media_type: str,
+    ) -> None:
+        super().__init__(body, headers=headers, media_type=media_type)
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close()

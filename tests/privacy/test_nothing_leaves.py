@@ -1,0 +1,159 @@
+"""The promise of SECURITY.md, on real programs: no connection but to the chosen server, no file but Outrider's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from drafter.config import GRAPH, SPECIAL_TOKENS
+from storage import Message, Store
+from tests.privacy.tracing import Namespace, Tracer, tracers
+from tests.pty.tmux import Tmux
+from tests.serving import REPOSITORY
+
+OUTRIDER = [sys.executable, "-m", "app.start"]
+QUESTION = "list files"
+PATIENCE_SECONDS = 300
+
+
+@pytest.fixture
+def tracer() -> Tracer:
+    """strace where it can be used, else a network namespace; a Linux machine without either is told to get one."""
+    if sys.platform != "linux":
+        pytest.skip("what a program connects to is seen on Linux only")
+    found = tracers()
+    assert found, "install strace, or allow user namespaces"
+    return found[0]
+
+
+class Person:
+    """Somebody who uses Outrider for the first time, on a machine that is no build server."""
+
+    def __init__(self, folder: Path, pair: Path) -> None:
+        self.home, self.temporary, self.made = folder / "home", folder / "tmp", folder / "made"
+        for place in (self.home, self.temporary, self.made):
+            place.mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python's own files lie where Outrider is installed.
+            "OMP_NUM_THREADS": "1",
+            "OUTRIDER_TARGET": str(pair / "target"),
+            "OUTRIDER_DRAFTER": str(pair / "drafter"),
+            "OUTRIDER_MAX_TOKENS": "40",
+        }
+
+    @property
+    def database(self) -> Path:
+        return self.home / ".local" / "share" / "outrider" / "outrider.db"
+
+    def messages(self) -> list[Message]:
+        """Of the newest conversation."""
+        if not self.database.exists():
+            return []
+        store = Store.open(self.database)
+        try:
+            return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
+        finally:
+            store.close()
+
+    def strange(self, files: Iterable[Path]) -> set[str]:
+        """Those of `files`, and of what lies in this person's folders, that are there and are not Outrider's own."""
+        found = {
+            Path(folder, name)
+            for place in (self.home, self.temporary)
+            for folder, _, names in os.walk(place)
+            for name in names
+        }
+        return {str(file) for file in found | set(files) if file.is_file() and not self._own(file)}
+
+    def _own(self, file: Path) -> bool:
+        if file.is_relative_to(self.made):
+            return True
+        return file.is_relative_to(self.home) and "outrider" in file.relative_to(self.home).parts
+
+
+@pytest.fixture
+def person(tmp_path: Path, tiny_pair: Path) -> Person:
+    return Person(tmp_path, tiny_pair)
+
+
+@pytest.mark.pty
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
+    """With the verifier that it starts on this device."""
+    trace = tracer(tmp_path / "trace")
+    given = [f"{name}={value}" for name, value in person.environment.items()]
+    command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]
+    with Tmux(tmp_path / "tmux", command, {}, REPOSITORY, (30, 100)) as tmux:
+        await tmux.until(" edge ")
+        tmux.type(QUESTION)
+        await tmux.until(QUESTION)
+        tmux.press("Enter")
+        await tmux.until(lambda: [message.status for message in person.messages()[1:]] == ["done"])
+        tmux.press("C-q")
+        await tmux.until(lambda: tmux.code is not None)
+        assert tmux.code == 0, tmux.screen
+    answer = person.messages()[-1]
+    assert answer.tokens and all(answer.provenance), "the verifier had no part in it"
+    seen = trace.seen()
+    assert not seen.connections
+    assert not person.strange(seen.files)
+
+
+def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+    """Both sides: `outrider serve` of a local folder, and `outrider ask`."""
+    serving = tracer(tmp_path / "serving")
+    command = [*serving.prefix, *OUTRIDER, "serve", "--port", "0", "--watch-stdin"]
+    command += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, env=person.environment, cwd=REPOSITORY
+    ) as server:
+        assert server.stdout is not None and server.stdin is not None
+        line = server.stdout.readline()
+        found = re.search(r"https?://\S+", line)
+        assert found is not None, f"the verifier did not start: {line!r}"
+        asking = tracer(tmp_path / "asking")
+        remote = [] if tracer is Namespace else ["--remote", found.group()]  # Nobody comes out of a namespace.
+        command = [*asking.prefix, *OUTRIDER, "ask", "--json", *remote, QUESTION]
+        asked = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
+            timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+        server.stdin.close()
+    assert asked.returncode == 0, asked.stderr
+    assert json.loads(asked.stdout)
+    for side in (serving.seen(), asking.seen()):
+        assert not side.connections
+        assert not person.strange(side.files)
+
+
+@pytest.mark.training
+def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
+    trace = tracer(tmp_path / "trace")
+    questions = person.made / "questions.jsonl"
+    questions.write_text("".join(json.dumps({"prompt": question}) + "\n" for question in (QUESTION, "show disk usage")))
+    command = [*trace.prefix, *OUTRIDER, "drafter", "train", "--target", str(tiny_pair / "target"), "--device", "cpu"]
+    command += ["--prompts", str(questions), "--out", str(person.made / "mine"), "--steps", "1", "--max-tokens", "8"]
+    trained = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    assert all((person.made / "mine" / name).exists() for name in (GRAPH, SPECIAL_TOKENS))
+    seen = trace.seen()
+    assert not seen.connections
+    assert not person.strange(seen.files)

@@ -1,0 +1,69 @@
+"""A paste into the prompt on a real terminal: whatever it holds, it is text, in its order, and nothing is sent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.tui.bracketed_paste import clean
+from benchmarks.terminal import Terminal
+from storage import Store
+from tests.serving import REPOSITORY
+
+COLOURED = "".join(f"\x1b[3{n % 8}mline {n}\x1b[0m \x1b[1;38;5;{n}mbold\x1b[m\r" for n in range(8))
+PASTES = {
+    "colours": COLOURED,
+    "bell": "one\x07two\x1b]0;title\x07three\r",
+    "keys": "a\x1b[A\x1bOP\x1b[15~\x1b\rb\x03\x11c\x1b",
+    "newlines": "one\rtwo\r\nthree\nfour\r\r",
+    "nested": "a\x1b[200~b\x1b[200~c",
+    "long": (COLOURED + "x" * 300 + "\r") * 160,
+}
+READ = 700
+"""Bytes that are written at once; the program takes them as they come."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
+    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
+    return {**os.environ, **own, "VISUAL": "false"}
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str) -> None:
+    pasted = PASTES[name]
+    sent = f"first \x1b[200~{pasted}\x1b[201~ last"
+    with Terminal([sys.executable, "-m", "app.start"], environment=environment, folder=REPOSITORY) as terminal:
+        terminal.wait_for("How do I")
+        for at in range(0, len(sent), READ):
+            terminal.type(sent[at : at + READ])
+            terminal.read(0.01)
+        terminal.type("\x0c")  # Ctrl+L: the whole prompt is queued.
+        terminal.wait_for(lambda: bool(queued(tmp_path)))
+        terminal.type("\x11")
+        assert terminal.end() == 0
+    assert queued(tmp_path) == [f"first {clean(pasted)} last"]
+    assert questions(tmp_path) == []
+
+
+def queued(home: Path) -> list[str]:
+    database = home / "data" / "outrider.db"
+    if not database.exists():
+        return []
+    store = Store.open(database)
+    try:
+        return [one.text for one in store.queued()]
+    finally:
+        store.close()
+
+
+def questions(home: Path) -> list[str]:
+    """What was sent as it is."""
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        return [message.text for one in store.conversations() for message in store.thread(one.id)]
+    finally:
+        store.close()

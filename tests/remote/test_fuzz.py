@@ -1,0 +1,133 @@
+"""Frames that chance has damaged: a session raises one of its own errors, or commits tokens that add up.
+
+The damage is drawn by hypothesis, with the same seed each time, so what fails fails again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+
+import httpx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drafter.tree import DraftTree
+from remote import RemoteError, VerifierClient
+from remote.bounds import Bounds
+from remote.protocol import (
+    CONTENT_TYPE,
+    Memory,
+    Progress,
+    Round,
+    Sampling,
+    Stream,
+    Verdict,
+    decode,
+    digest_of,
+    encode_frame,
+    pack_tokens,
+)
+
+VOCABULARY = 50
+PROMPT = [1, 2, 3]
+BOUNDS = Bounds(VOCABULARY, token_bytes=4)
+SECONDS = 5.0
+
+damages = st.lists(
+    st.one_of(
+        st.tuples(st.just("flip"), st.integers(0, 1 << 16), st.integers(1, 255)),
+        st.tuples(st.just("cut"), st.integers(0, 1 << 16), st.just(0)),
+        st.tuples(st.just("drop"), st.integers(0, 1 << 16), st.integers(1, 8)),
+        st.tuples(st.just("double"), st.integers(0, 1 << 16), st.integers(1, 40)),
+        st.tuples(st.just("insert"), st.integers(0, 1 << 16), st.integers(0, 255)),
+        st.tuples(st.just("length"), st.integers(0, 4), st.integers(0, (1 << 32) - 1)),
+    ),
+    max_size=4,
+)
+
+
+def damaged(frames: list[bytes], how: list[tuple[str, int, int]]) -> bytes:
+    """The frames as one stream, with each damage done to it in turn."""
+    for kind, at, value in how:
+        if kind == "length" and frames:
+            at %= len(frames)
+            frames[at] = struct.pack("<I", value) + frames[at][4:]
+    data = bytearray(b"".join(frames))
+    for kind, at, value in how:
+        at = at % len(data) if data else 0
+        if kind == "flip" and data:
+            data[at] ^= value
+        elif kind == "cut":
+            del data[at:]
+        elif kind == "drop":
+            del data[at : at + value]
+        elif kind == "double":
+            data[at:at] = data[at : at + value]
+        elif kind == "insert":
+            data.insert(at, value)
+    return bytes(data)
+
+
+class Pieces(httpx.AsyncByteStream):
+    """A body in pieces of a few bytes."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._data, self._size = data, size
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self._data), self._size):
+            yield self._data[at : at + self._size]
+
+
+def replying(how: list[tuple[str, int, int]], size: int) -> httpx.MockTransport:
+    """Answers each request rightly but for the damage."""
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        hosted = request.url.path == "/v1/streams"
+        message: Round | Stream = decode(request.content, Stream if hosted else Round)
+        tokens, frames = list(PROMPT), []
+        for token in (7, 8, 9) if hosted else (7,):
+            tokens.append(token)
+            known = {"length": len(tokens), "digest": digest_of(tokens), "finished": False, "server_seconds": 0.01}
+            if hosted:
+                frames.append(encode_frame(Progress(tokens=pack_tokens([token]), drafted=0, **known)))  # type: ignore[arg-type]
+            else:
+                frames.append(encode_frame(Verdict(round=message.round, accepted=(), bonus=token, **known)))  # type: ignore[arg-type]
+            frames.append(encode_frame(Memory(digest=bytes(16), start=len(tokens) - 2, count=1, data=b"abcd")))
+        body = Pieces(damaged(frames, how), size)
+        return httpx.Response(200, headers={"content-type": CONTENT_TYPE}, stream=body)
+
+    return httpx.MockTransport(handle)
+
+
+@given(damages, st.integers(1, 64), st.booleans())
+def test_damaged_frames_end_in_a_typed_error_or_in_tokens_that_add_up(
+    how: list[tuple[str, int, int]], size: int, hosted: bool
+) -> None:
+    asyncio.run(_exchange(how, size, hosted))
+
+
+async def _exchange(how: list[tuple[str, int, int]], size: int, hosted: bool) -> None:
+    async with VerifierClient("http://127.0.0.1:9", transport=replying(how, size)) as client:
+        session = client.session(BOUNDS)
+        held = 0
+        try:
+            if hosted:
+                stream = await session.stream(
+                    PROMPT, Sampling(), most=3, memory_from=2, deadline=SECONDS, silence=SECONDS
+                )
+                async for frame in stream:
+                    held += len(frame.data) if isinstance(frame, Memory) else 0
+            else:
+                reply = await session.round(PROMPT, DraftTree.empty(), Sampling(), memory_from=2, deadline=SECONDS)
+                async for memory in reply.memory:
+                    held += len(memory.data)
+        except RemoteError as error:
+            assert str(error).isprintable()
+        assert all(0 <= token < VOCABULARY for token in session._tokens)
+        assert session._tokens[: len(PROMPT)] == PROMPT and session._digests.at(len(session._tokens))
+        assert held <= BOUNDS.token_bytes * len(session._tokens)
+        if not how:
+            assert session._tokens == PROMPT + ([7, 8, 9] if hosted else [7])

@@ -1,0 +1,159 @@
+"""Whatever a verifier does, an answer ends in bounded time, by a typed event, with what was shown stored.
+
+The peer greets rightly each time, so that nothing but its answers can tell. Deadlines go by a clock that runs 40 times
+as fast, and the property needs no exact times: only that there is an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from app.assistant import Assistant
+from app.config import Settings
+from app.connection import Fixed
+from app.events import ModeChanged, Stats
+from drafter.runtime import Drafter
+from remote.protocol import VERSION, Card, Limits, MemoryFormat
+from storage import Store
+from tests.app.conversing import Heard, ask
+from tests.clock import FastClock
+from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
+
+TIMES = 40.0
+PATIENCE = 60.0
+"""Real seconds for one answer on a busy machine; by the clock of the test that is 40 minutes."""
+MOST_BYTES = 256 << 20
+"""That the process may grow by: a peer that is believed takes gigabytes."""
+ENDED = ("unavailable", "incompatible")
+NAMES = sorted(ways(1, bytes(16)))
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+def card_of(drafter: Drafter) -> Card:
+    return Card(
+        version=VERSION,
+        target="hostile",
+        vocabulary=drafter.config.vocabulary,
+        tokenizer=drafter.text.digest,
+        chat_template="",
+        stop_tokens=(),
+        limits=Limits(max_nodes=64, max_depth=16, max_tokens=4096, max_body_bytes=1 << 20),
+        memory=MemoryFormat(digest=drafter.memory_digest, layers=drafter.memory_layers),
+        drafts=True,
+    )
+
+
+async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str) -> Heard:
+    """One answer, which ends, and is stored as it was shown."""
+    settings = Settings(max_tokens=24).replaced({"mode": mode}, "the test")
+    store, clock = Store.open(database), FastClock()
+    try:
+        async with peer.serving() as url:
+            source = Fixed(url, clock=clock)
+            async with Assistant(drafter, store, source, settings, clock=clock) as opened:
+                conversation = store.create_conversation("test").id
+                await opened.settled()
+                clock.hurry(TIMES)
+                async with asyncio.timeout(PATIENCE):
+                    heard = await ask(opened, "list files", conversation)
+            message = store.message(heard.message)
+    finally:
+        store.close()
+    last = heard.events[-1]
+    assert last is heard.done or last is heard.failed
+    assert message.status in ("done", "failed") and message.text == heard.reply.solid + (
+        "" if all(message.provenance) else heard.reply.ghost
+    )
+    return heard
+
+
+@pytest.mark.parametrize("mode", ["auto", "edge", "hosted"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_answer_ends_whatever_the_verifier_does(
+    drafter: Drafter, tmp_path: Path, name: str, mode: str
+) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peer = HostilePeer(card_of(drafter), ways(drafter.config.vocabulary, drafter.memory_digest)[name])
+    heard = await heard_from(peer, drafter, tmp_path / "outrider.db", mode)
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert grown < MOST_BYTES
+    assert 0 < peer.asked < 60, "each try is work, and with some servers money"
+    if heard.failed is not None:
+        assert heard.failed.code in ENDED and heard.failed.message.endswith(".")
+    elif mode != "auto":
+        assert heard.done is not None and all(heard.done.provenance), "nobody but the target wrote it"
+
+
+async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Drafter, tmp_path: Path) -> None:
+    """Right answers, each of which took a day if one believes it: what was measured here is no more than was waited."""
+    deadlines = []
+
+    def right(asked: Asked) -> bytes:
+        data = asked.frame([5], server_seconds=DAY)
+        asked.session.append(5)
+        return data
+
+    store = Store.open(tmp_path / "outrider.db")
+    try:
+        async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
+            settings = Settings(mode="edge", max_tokens=8)
+            async with Assistant(drafter, store, Fixed(url), settings) as opened:
+                begun = time.monotonic()
+                heard = await ask(opened, "list files")
+                took = time.monotonic() - begun
+                connection = opened._connection
+                assert connection is not None and connection.server_seconds is not None
+                deadlines.append(connection.link.deadline(connection.server_seconds))
+    finally:
+        store.close()
+    assert heard.done is not None and heard.done.reason == "length", heard.failed
+    assert connection.server_seconds <= took
+    assert deadlines[0] < 60 + 2 * took
+
+
+async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(drafter: Drafter, tmp_path: Path) -> None:
+    peer = HostilePeer(card_of(drafter), silent, good=2)
+    heard = await heard_from(peer, drafter, tmp_path / "outrider.db", "auto")
+    trips: dict[str, set[bool]] = {}
+    mode = ""
+    for event in heard.events:
+        mode = event.mode if isinstance(event, ModeChanged) else mode
+        if isinstance(event, Stats):
+            trips.setdefault(mode, set()).add(event.rtt_ms is not None)
+    assert trips["edge"] == {True} and False in trips["offline"]
+
+
+async def test_a_stream_that_sends_only_memory_ends_the_wait_for_text(drafter: Drafter, tmp_path: Path) -> None:
+    """Memory that was asked for, a token at a time, and never a word: its sum is bounded, and so is the wait."""
+
+    async def way(asked: Asked) -> None:
+        await asked.head()
+        for at in range(len(asked.session)):
+            await asked.write(asked.memory(at, 1, 64, drafter.memory_digest))
+            await asyncio.sleep(0.2)
+
+    peer = HostilePeer(card_of(drafter), way)
+    heard = await heard_from(peer, drafter, tmp_path / "outrider.db", "hosted")
+    assert heard.failed is not None and heard.failed.code in ENDED
+
+
+async def test_a_token_outside_the_vocabulary_costs_nothing_that_was_there(drafter: Drafter, tmp_path: Path) -> None:
+    beyond = drafter.config.vocabulary
+    for mode in ("edge", "hosted", "auto"):
+        peer = HostilePeer(card_of(drafter), sends(lambda asked: asked.frame([beyond])), good=1)
+        heard = await heard_from(peer, drafter, tmp_path / f"{mode}.db", mode)
+        if mode == "auto":
+            assert heard.done is not None and heard.done.token_ids[0] == 5 and not heard.done.provenance[-1]
+        else:
+            assert heard.failed is not None and heard.failed.code == "incompatible", heard.failed
+            assert f"token {beyond} of a vocabulary of {beyond}" in heard.failed.message
+            assert heard.reply.solid == drafter.text.decode([5])
