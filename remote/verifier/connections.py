@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -71,6 +72,10 @@ class Connection(H11Protocol):
         self._received += len(data)
         super().data_received(data)
         self.phase()
+
+    def resume_writing(self) -> None:
+        self._unread = sys.maxsize  # It has taken some, though as much may be waiting at the next look.
+        super().resume_writing()
 
     def phase(self) -> Phase:
         """What the connection waits for now."""

@@ -1,0 +1,247 @@
+"""A verifier in a process of its own, with short deadlines and a log to look at, and what hostile clients send it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from drafter.tree import DraftTree
+from remote import LinkDown, Refused, VerifierClient
+from remote.protocol import (
+    Progress,
+    Round,
+    Sampling,
+    Stream,
+    Tree,
+    digest_of,
+    encode,
+    pack_tokens,
+    unpack_tokens,
+)
+from tests.serving import REPOSITORY
+
+PATIENT = 300.0
+"""Seconds: a test machine may be busy."""
+MOST_SESSIONS, MOST_CONNECTIONS, CACHE_BYTES = 12, 48, 24 << 20
+LAUNCH = """
+import sys
+from pathlib import Path
+from remote.verifier import connections
+from remote.verifier.serve import serve
+connections.Connection.head_seconds = 1.0
+connections.Connection.body_seconds = 1.0
+connections.Connection.stall_seconds = 2.0
+target, drafter, sessions, cache, most = sys.argv[1:]
+serve(target, drafter=Path(drafter), watch_stdin=True, max_sessions=int(sessions), max_cached_bytes=int(cache),
+      max_connections=int(most))
+"""
+
+
+class LoggedVerifier:
+    """Such a process. `log`: the file that takes its stderr."""
+
+    def __init__(self, pair: Path, log: Path) -> None:
+        self._command = [sys.executable, "-c", LAUNCH, str(pair / "target"), str(pair / "drafter")]
+        self._command += [str(MOST_SESSIONS), str(CACHE_BYTES), str(MOST_CONNECTIONS)]
+        self._log = log
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        pipe = subprocess.PIPE
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=log, cwd=REPOSITORY)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode()
+        found = re.search(r":(\d+)$", line.strip())
+        assert found is not None, self.log()
+        self.port = int(found[1])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) << 10
+
+    def open_files(self) -> int:
+        return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
+
+
+# ---- the healthy client ----------------------------------------------------------------------------------------------
+
+
+async def answered(url: str, prompt: list[int], count: int) -> list[int]:
+    """The tokens of a stream, asked for again where the verifier is busy, or had to forget the session."""
+    tokens: list[int] = []
+    async with VerifierClient(url) as client:
+        while len(tokens) < count:
+            try:
+                stream = await client.session().stream(
+                    prompt + tokens, Sampling(), most=count - len(tokens), memory_from=None, deadline=PATIENT,
+                    silence=PATIENT,
+                )  # fmt: skip
+                async for frame in stream:
+                    tokens += unpack_tokens(frame.tokens) if isinstance(frame, Progress) else []
+            except Refused as refused:
+                if not refused.retry:
+                    raise
+                await asyncio.sleep(0.05)
+            except LinkDown:  # Its connection made room for others.
+                await asyncio.sleep(0.05)
+    return tokens
+
+
+# ---- what is sent ----------------------------------------------------------------------------------------------------
+
+
+def post(path: str, body: bytes, length: int | None = None, **headers: str) -> bytes:
+    head = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body) if length is None else length}"]
+    head += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(head) + "\r\n\r\n").encode("latin-1") + body
+
+
+def opening(name: str, tokens: list[int], number: int = 1, **fields: object) -> bytes:
+    return encode(
+        Round(
+            **{
+                "session": name,
+                "round": number,
+                "base": 0,
+                "digest": digest_of([]),
+                "append": pack_tokens(tokens),
+                "tree": Tree.pack(DraftTree.empty()),
+            }
+            | fields  # type: ignore[arg-type]
+        )
+    )
+
+
+def streaming(name: str, tokens: list[int], **fields: object) -> bytes:
+    return encode(
+        Stream(
+            **{
+                "session": name,
+                "round": 1,
+                "base": 0,
+                "digest": digest_of([]),
+                "append": pack_tokens(tokens),
+                "most": 400,
+                "memory_from": 0,
+            }
+            | fields  # type: ignore[arg-type]
+        )
+    )
+
+
+ROUND = opening("fuzz", [5, 9, 2, 30])
+BOMBS = [
+    b"\x91" * 200_000,  # Arrays in arrays.
+    b"\x81\xa1a" * 60_000,
+    b"\xdd\xff\xff\xff\xff",  # An array of four milliards.
+    b"\xdf\xff\xff\xff\xff",
+    b"\xc6\xff\xff\xff\xff",  # Bytes of four gigabytes.
+    b"\x81\xa7session\xa2\xff\xfe",  # No UTF-8.
+    b"\xc9\xff\xff\xff\xff\x01",
+    b"",
+    b"\xc1" * 100,
+    ROUND[:-1],
+    ROUND + b"\x00",
+    msgspec.msgpack.encode({"session": "a" * 65, "round": -1}),
+]
+JSON_BOMBS = [
+    b"[" * 100_000,
+    b'{"messages":' * 20_000,
+    b"\xff\xfe{}",
+    b'{"messages":[{"role":"user","content":"\xc3"}]}',
+]
+HEADS = [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),  # TLS to a port that speaks none.
+    b"\x00" * 500,
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /%ff%fe%00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    b"GET /v1/card HTTP/1.1\r\n\r\n",
+    b"GET /v1/card HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n",
+    b"GET /v1/card HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"GET /v1/card HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+    b"GET /v1/card HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    b"DELETE /v1/sessions/" + b"%00" * 500 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    b"GET /v1/models/" + b"../" * 300 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -5\r\n\r\n",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999999\r\n\r\n",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\nabc\r\n",
+    b"POST /v1/rounds HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 200,  # Pipelined.
+    post("/v1/rounds", ROUND) + b"\x00garbage after a request",
+    b"HEAD /v1/card HTTP/1.0\r\n\r\n",
+]
+
+
+@asynccontextmanager
+async def connections(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+    """As many as the verifier takes of `count`, closed at the end."""
+    made = await asyncio.gather(
+        *(asyncio.open_connection("127.0.0.1", port) for _ in range(count)), return_exceptions=True
+    )
+    opened = [one for one in made if not isinstance(one, BaseException)]
+    try:
+        yield opened
+    finally:
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+async def sent(port: int, data: bytes, *, read: bool = True) -> bytes:
+    """What comes back for these bytes, until the verifier closes the connection or has answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(data)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(1 << 16), PATIENT) if read else b""
+    except OSError:
+        return b""
+    finally:
+        writer.transport.abort()
+
+
+def mutated(rng: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        at = rng.randrange(len(changed) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 and changed:
+            changed[at % len(changed)] = rng.randrange(256)
+        elif kind == 1:
+            changed[at:at] = rng.randbytes(rng.choice([1, 4, 64]))
+        elif kind == 2:
+            del changed[at : at + rng.choice([1, 3, 40])]
+        else:
+            changed[at:at] = rng.choice(
+                [b"\xff\xff\xff\xff", b"\r\n\r\n", b"\xdd\xff\xff\xff\xff", b"\x00", b"\xcb" + b"\x7f\xf8" + bytes(6)]
+            )
+    return bytes(changed)
