@@ -143,6 +143,8 @@ class Judged:
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the word on where the target went another way; empty where it only went on."""
+    midway: bool = False
+    """That text begins within a sentence."""
 
     def __str__(self) -> str:
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"

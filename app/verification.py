@@ -9,6 +9,8 @@ from app.events import Judged
 from app.sanitise import sanitise
 from storage import Message
 
+SENTENCE_ENDS = (".", "!", "?", ":", "\n", "。", "！", "？")
+
 
 def unverified(answer: Message) -> bool:
     """Whether the target has anything to say to it: it did not verify all of it, or it was cut off."""
@@ -35,7 +37,7 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
     if start == len(answer.tokens):
         return None
     kept = sum(takewhile(bool, (a == b for a, b in zip(answer.tokens[start:], tokens[start:]))))
-    return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text))
+    return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text), midway(answer.text, text))
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
@@ -43,14 +45,25 @@ def stored_judgement(verified: Message, answer: Message) -> Judged | None:
     kept, of = verified.stats.get("kept"), verified.stats.get("of")
     if not isinstance(kept, int) or not isinstance(of, int):
         return None
-    return Judged(answer.id, kept, of, dropped(answer.text, verified.text))
+    return Judged(answer.id, kept, of, dropped(answer.text, verified.text), midway(answer.text, verified.text))
 
 
 def dropped(drafted: str, verified: str) -> str:
     """The end of a drafted text from the word on where it differs from the verified one."""
+    return sanitise(drafted[_parting(drafted, verified) :])
+
+
+def midway(drafted: str, verified: str) -> bool:
+    """Whether that end begins within a sentence, or a line of code."""
+    parting = _parting(drafted, verified)
+    before = drafted[:parting].rstrip(" \t")
+    return bool(before) and parting < len(drafted) and not before.endswith(SENTENCE_ENDS)
+
+
+def _parting(drafted: str, verified: str) -> int:
+    """Where the word begins in which two texts part; the first one's length where it is the beginning of the other."""
     same = sum(takewhile(bool, (a == b for a, b in zip(drafted, verified))))
-    if same == len(drafted):
-        return ""
-    while same and not drafted[same - 1].isspace():
-        same -= 1
-    return sanitise(drafted[same:])
+    if same < len(drafted):
+        while same and not drafted[same - 1].isspace():
+            same -= 1
+    return same

@@ -45,6 +45,8 @@ class Turn:
     """Of the answer, likewise."""
     shaded: tuple[tuple[int, int], ...] = ()
     """Characters of the finished answer to be shaded, because nobody verified them."""
+    unfolded: bool = False
+    """What was withdrawn on checking is shown, and not only that something was."""
     revision: int = 0
 
     @property
@@ -67,9 +69,16 @@ class Turn:
 
     @property
     def dropped(self) -> str:
-        """What the answer in whose place it stands had said instead, as Markdown that stands by itself."""
-        said = "" if self.judged is None or self.drafted else self.judged.dropped
-        return f"```\n{said}" if _begins_in_code(said) else said
+        """What the draft in whose place it stands had said instead, as it was written."""
+        return "" if self.judged is None or self.drafted else self.judged.dropped
+
+    @property
+    def withdrawn(self) -> str:
+        """The same, as Markdown that stands by itself: an ellipsis says that it begins within a sentence."""
+        if not self.dropped:
+            return ""
+        said = f"… {self.dropped}" if self.judged is not None and self.judged.midway else self.dropped
+        return f"```\n{said}" if _begins_in_code(self.dropped) else said
 
     @property
     def note(self) -> str:

@@ -79,6 +79,11 @@ class Pointing(Queueing):
             _, turn, part = chosen
             self.app.copy_to_clipboard(turn.text if part == "answer" else turn.question)
 
+    def action_show_withdrawn(self) -> None:
+        chosen = self.chosen()
+        if chosen is not None and not self.query_one(Transcript).toggle_withdrawn(chosen[1]):
+            self.notify("Nothing of that answer was withdrawn.")
+
     def action_copy_block(self, number: int) -> None:
         if (chosen := self.chosen()) is not None:
             codes = chosen[1].codes

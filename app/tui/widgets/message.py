@@ -13,9 +13,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.markdown import leaves, parse
+from app.tui.markdown import leaves
 from app.tui.turn import Turn
 from app.tui.widgets.prose import WAITING, Prose
+from app.tui.widgets.withdrawn import Withdrawn
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
@@ -71,6 +72,7 @@ class Answer(Vertical):
         self.prose = Prose("" if turn.running else turn.text)
         self._said: dict[str, Static] = {}
         """The lines beside the answer, by their class."""
+        self._withdrawn: Withdrawn | None = None
         if not turn.running:
             self._revision = turn.revision
             self._mark()
@@ -81,8 +83,7 @@ class Answer(Vertical):
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running
-        dropped = self._said.get("dropped")
-        return [*([dropped] if dropped else []), self.prose, *(w for c, w in self._said.items() if c != "dropped")]
+        return [self.prose, *([self._withdrawn] if self._withdrawn else []), *self._said.values()]
 
     async def on_mount(self) -> None:
         if self.turn.running or self.turn.revision != self._revision:
@@ -98,6 +99,12 @@ class Answer(Vertical):
     def drawn(self) -> bool:
         """Nothing has come since the last draw."""
         return self._revision == self.turn.revision and not self._drawing.locked()
+
+    def toggle_withdrawn(self) -> bool:
+        """Shows what was withdrawn of its draft, or puts it away; False where nothing was."""
+        if self._withdrawn is not None:
+            self._withdrawn.toggle()
+        return self._withdrawn is not None
 
     async def _flush_in_time(self) -> None:
         if not self.turn.running or time.monotonic() >= self._rests_until:
@@ -132,12 +139,14 @@ class Answer(Vertical):
         """Says what there is to say of a finished answer."""
         turn = self.turn
         self.prose.shade(turn.shaded)
-        self._say("dropped", "\n".join(leaf.content.plain for leaf in parse(turn.dropped)[0]))
+        if turn.dropped and self._withdrawn is None:
+            self._withdrawn = Withdrawn(turn)
+            if self.is_attached:
+                self.mount(self._withdrawn, after=self.prose)
         self._say("error", turn.error)
         self._say("note", turn.note)
         self.set_class(bool(turn.drafted), "-drafted")
         self.set_class(turn.outcome == "stopped", "-stopped")
-        self.set_class(bool(turn.dropped), "-judged")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
 
@@ -149,4 +158,4 @@ class Answer(Vertical):
         elif text:
             said = self._said[name] = Static(Content(text), classes=name, markup=False)
             if self.is_attached:
-                self.mount(said, before=self.prose if name == "dropped" else None)
+                self.mount(said)

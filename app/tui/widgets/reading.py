@@ -94,8 +94,8 @@ class Reading(VerticalScroll):
         if not changed or self._reading is None or self._follows:
             return None
         widget, distance = self._reading
-        if not isinstance(widget, Answer) or widget.turn.dropped:
-            return None  # Above the text of such an answer are other rows.
+        if not isinstance(widget, Answer):
+            return None
         return widget.prose.place_at(-distance)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

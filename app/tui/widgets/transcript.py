@@ -35,6 +35,7 @@ class Transcript(Mounting, can_focus=True):
         Binding("g", "screen.go_on", "Go on with an answer that was stopped", id="message.go_on"),
         Binding("v", "screen.verify", "Verify the drafted answer, now or later", id="message.verify"),
         Binding("p", "screen.shade", "Shade what nobody verified", id="message.shade"),
+        Binding("w", "screen.show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
         Binding("f", "screen.fork", "A new conversation from here", id="message.fork"),
         Binding("d", "screen.delete_message", "Delete the message and what follows", id="message.delete"),
         Binding("u", "screen.undelete_message", "Take the deletion back", id="message.undelete"),
@@ -152,6 +153,10 @@ class Transcript(Mounting, can_focus=True):
         """No message has the cursor."""
         self.cursor = None
         self._mark()
+
+    def toggle_withdrawn(self, turn: Turn) -> bool:
+        """Shows what was withdrawn of this answer's draft, or puts it away; False where there is nothing to show."""
+        return any(answer.toggle_withdrawn() for answer in self.query_children(Answer) if answer.turn is turn)
 
     def _index(self, turn: Turn) -> int:
         return next(at for at, one in enumerate(self.turns) if one is turn)

@@ -102,7 +102,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
         assert not store.queued()
 
 
-async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_struck(store: Store) -> None:
+async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store: Store) -> None:
     answer = drafted(store)
     app = Window(ScriptedCore(store, [verification(answer)]))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -112,7 +112,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_struck(stor
         await wait_until(pilot, lambda: app.answers == [OWN])
         for _ in range(2):
             await wait_until(pilot, lambda: notes(app) == ["2/2 · the target kept 2 of 4 drafted tokens"])
-            assert app.text("Answer > .dropped") == "xf file"
+            assert app.text(".withdrawn > .label") == "▸ 2 drafted words were not kept when the answer was checked"
             assert not app.screen.query_one(Answer).has_class("-drafted")
             assert "ctrl+t" not in str(app.prompt.border_subtitle)
             await app.chat.open_conversation(answer.conversation_id)  # As it is stored.
@@ -193,8 +193,9 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
         await pilot.press("b", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["b"])
         hold.set()
-        await wait_until(pilot, lambda: app.answers == ["one"])
-        assert app.waiting == ["b"] and app.prompt.text == ""
+        await wait_until(pilot, lambda: app.answers == ["one"] and not app.prompt.answering)
+        await wait_until(pilot, lambda: app.waiting == ["b"] and app.prompt.text == "")
+        assert [queued.text for queued in store.queued()] == ["b"]
 
 
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:

@@ -221,7 +221,7 @@ async def test_one_is_added(folders: Folders, remotes: Remotes, ring: Ring, tmp_
         )
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen) and app.highlighted == "new")
-        assert app.told == ["new: its token: keyring"]
+        await wait_until(pilot, lambda: app.told == ["new: its token: keyring"])
     kept = Remotes(folders).get("new")
     assert kept == Remote(url="http://10.0.0.2:8000", kind="openai", read_timeout=30.0, token="keyring")
     assert Remotes(folders).token("new") == TOKEN
@@ -314,7 +314,7 @@ async def test_a_token_is_asked_for_again_where_the_server_is_another(
         await wait_until(pilot, lambda: placeholder.placeholder == "give it again: it is for another server")
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
-        assert app.told == ["office: its token: OUTRIDER_TOKEN (not set)"]
+        await wait_until(pilot, lambda: app.told == ["office: its token: OUTRIDER_TOKEN (not set)"])
     assert ring.kept == {}
 
 

@@ -173,10 +173,13 @@ def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> N
         if theme == "light":
             await pilot.press("f2")
         await type_question(pilot, "How do I unpack a .tar.gz file?")
-        await wait_until(pilot, lambda: any(not one.turn.running for one in pilot.app.screen.query(Answer)))
+        screen = pilot.app.screen
+        await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(Answer)))
         await pilot.press("f3")
-        meter = pilot.app.screen.query_one("#context", Static)
-        await wait_until(pilot, lambda: "ctx" in str(meter.content))
+        meter, panel = screen.query_one("#context", Static), screen.query_one("Panel Static", Static)
+        await wait_until(pilot, lambda: "ctx" in str(meter.content) and "61 kB" in str(panel.content))
+        await wait_until(pilot, lambda: not screen.query_one(Prompt).answering)
+        await wait_until(pilot, lambda: any(one.disabled for one in screen.query_one(ConversationList).options))
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(width, 36), run_before=play)

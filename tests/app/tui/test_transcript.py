@@ -82,7 +82,7 @@ async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() ->
         seen = []
         while app.questions[0] != "question 0":
             app.transcript.scroll_relative(y=-19, immediate=True)
-            await pilot.pause()
+            await app.transcript._laid_out()  # Before that, places are those of the frame before.
             (question, y), *_ = app.in_view
             frames = [place for _ in range(5) for place in await app.places(pilot, question)]
             await wait_until(pilot, lambda: app.settled)
