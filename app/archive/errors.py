@@ -8,6 +8,12 @@ ArchiveError
 
 from __future__ import annotations
 
+KINDS = (
+    "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, the store.db of oterm, "
+    "or a database of Outrider"
+)
+"""What can be imported, in words."""
+
 
 class ArchiveError(Exception):
     """The text says what failed and what to do next."""

@@ -8,33 +8,36 @@ SQLite    the logs of `llm`, or a database of Outrider: another computer's, or a
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import struct
 import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
 from app.archive import chatgpt, format, llm_logs, oterm, tree
-from app.archive.errors import Unreadable, Unsuitable
+from app.archive.errors import KINDS, Unreadable, Unsuitable
+from app.archive.streaming import elements
 from storage import StorageError, Store, Whole
 
 LARGEST = 1 << 30
-"""Bytes of JSON that are read at once; several times as much memory is needed for it."""
-KINDS = (
-    "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, the store.db of oterm, "
-    "or a database of Outrider"
-)
+"""Bytes of JSON in one file, or in all files of an archive."""
+MOST_MEMBERS = 10_000
+"""Files of an archive that may hold conversations."""
+RATIO = 200
+"""How much smaller an archive makes a file at most. JSON of conversations gets 5 to 30 times smaller."""
+TITLE_LENGTH = 100
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What ChatGPT uses; only these are undone piece by piece, so that no piece is larger than what was asked for."""
 
 
 class Found(NamedTuple):
@@ -117,7 +120,7 @@ def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str,
         return "ChatGPT export", _zipped(stack.enter_context(zipfile.ZipFile(path)), path)
     if path.stat().st_size > LARGEST:
         raise Unreadable(f"{path} is larger than {LARGEST >> 20} MiB; export fewer conversations at once.")
-    return _json(path.read_bytes(), path)
+    return _json(stack.enter_context(path.open("rb")), path)
 
 
 def _read(conversations: Iterator[Found], path: Path) -> Iterator[Found]:
@@ -142,31 +145,41 @@ def _explained(path: Path) -> Iterator[None]:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _json(data: bytes, path: Path) -> tuple[str, Iterator[Found]]:
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    if format.is_ours(data):
-        return "Outrider export", map(_ours, format.decode(data, str(path)))
-    document = _document(data, str(path))
-    if chatgpt.is_chatgpt(document):
-        return "ChatGPT export", _from_chatgpt(document)
-    raise Unreadable(f"{path} is not a file that can be imported: that is {KINDS}.")
+def _json(file: IO[bytes], path: Path) -> tuple[str, Iterator[Found]]:
+    if not file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        file.seek(0)
+        data = file.read().removeprefix(b"\xef\xbb\xbf")
+        if format.is_ours(data):
+            return "Outrider export", map(_ours, format.decode(data, str(path)))
+    file.seek(0)
+    return "ChatGPT export", _from_list(file, path)
 
 
-def _document(data: bytes, name: str) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{name} is not a file that can be imported ({error}): that is {KINDS}.") from None
+def _from_list(file: IO[bytes], path: Path) -> Iterator[Found]:
+    if not (yield from _from_chatgpt(elements(file.read, str(path)))):
+        raise Unreadable(f"{path} is not a file that can be imported: that is {KINDS}.")
 
 
 def _ours(raw: msgspec.Raw) -> Found:
     return Found(format.title(raw), lambda: (format.conversation(raw), Counter()))
 
 
-def _from_chatgpt(document: Any) -> Iterator[Found]:
-    for item in document if isinstance(document, list) else [document]:
+def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Found, None, bool]:
+    """The conversations of one file, and in the end whether it is one of ChatGPT's, which one of them has to show."""
+    known, empty = False, True
+    waiting: list[str] = []
+    for item in items:
+        empty = False
         title = item.get("title") if isinstance(item, dict) else None
-        yield Found(title if isinstance(title, str) else "", partial(_told_by_chatgpt, item))
+        title = title if isinstance(title, str) else ""
+        if not known and not chatgpt.is_chatgpt(item):
+            waiting.append(title[:TITLE_LENGTH])
+            continue
+        known = True
+        while waiting:
+            yield Found(waiting.pop(0), partial(_told_by_chatgpt, None))
+        yield Found(title, partial(_told_by_chatgpt, item))
+    return known or (may_be_empty and empty)
 
 
 def _told_by_chatgpt(item: object) -> tuple[Whole, Counter[str]]:
@@ -181,16 +194,42 @@ def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Found]:
     """Of `conversations.json`, or of the several files that a long history is exported as."""
     members = [info for info in archive.infolist() if PurePosixPath(info.filename).suffix == ".json"]
     named = [info for info in members if PurePosixPath(info.filename).name.startswith("conversations")]
-    known = False
-    for info in named or members:
-        if info.file_size > LARGEST:
-            raise Unreadable(f"{info.filename} in {path} is larger than {LARGEST >> 20} MiB, more than can be read.")
-        document = _document(archive.read(info), f"{info.filename} in {path}")
-        if chatgpt.is_chatgpt(document) or (named and document == []):
-            known = True
-            yield from _from_chatgpt(document)
+    chosen = named or members
+    if len(chosen) > MOST_MEMBERS:
+        raise Unreadable(f"{path} holds more than {MOST_MEMBERS:,} files of conversations, which no export does.")
+    known, left = False, LARGEST
+    for info in chosen:
+        name = f"{info.filename} in {path}"
+        if info.compress_type not in COMPRESSIONS:
+            raise Unreadable(
+                f"{name} is compressed in a way that ChatGPT does not use; unpack it, and import the file."
+            )
+        with archive.open(info) as member:
+            reader = _Bounded(member, name, min(left, RATIO * info.compress_size + (RATIO << 16)), left)
+            known |= yield from _from_chatgpt(elements(reader.read, name), may_be_empty=bool(named))
+        left -= reader.count
     if not known:
         raise Unreadable(f"{path} holds no conversations.json, so it is no export of ChatGPT.")
+
+
+class _Bounded:
+    """A file of an archive, read no further than so many bytes, whatever the archive says of its size."""
+
+    def __init__(self, file: IO[bytes], name: str, most: int, left: int) -> None:
+        self._file = file
+        self._name = name
+        self._most = most
+        self._left = left
+        self.count = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.count += len(data)
+        if self.count > self._left:
+            raise Unreadable(f"{self._name} is larger than {LARGEST >> 20} MiB, more than can be read.")
+        if self.count > self._most:
+            raise Unreadable(f"{self._name} is compressed more than {RATIO} times, which no text is; it is not read.")
+        return data
 
 
 # ---- SQLite ----------------------------------------------------------------------------------------------------------

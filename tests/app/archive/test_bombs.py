@@ -1,0 +1,157 @@
+"""Archives made to fill the memory or to take for ever are refused in a sentence, at little cost."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.archive import reading, streaming
+from app.archive.errors import Unreadable
+from app.archive.reading import import_file
+from storage import Store
+from tests.serving import REPOSITORY
+
+MEBIBYTE = 1 << 20
+MOST_MEMORY = 400 * MEBIBYTE
+"""What an import of a small export takes is a quarter of it."""
+MOST_SECONDS = 30.0
+"""Of the processor, which others do not make longer. The same work took 215 when all was read at once."""
+LIMIT = 4 << 30
+"""Of address space, so that a bomb that goes off hurts nobody beside it."""
+PROGRAM = (
+    f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT})); from app.cli import main; main()"
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+
+
+class Import(NamedTuple):
+    code: int
+    said: str
+    memory: int
+    seconds: float
+
+
+def imported(path: Path, home: Path) -> Import:
+    """`outrider import PATH` in a process of its own, with the memory and the processor's time that it took."""
+    home.mkdir()
+    with (home / "said").open("w+b") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, "import", str(path)],
+            env={**os.environ, "OUTRIDER_HOME": str(home)},
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode()
+    return Import(process.returncode, text, used.ru_maxrss << 10, used.ru_utime + used.ru_stime)
+
+
+def zipped(path: Path, pieces: Iterable[bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive, archive.open("conversations.json", "w") as member:
+        for piece in pieces:
+            member.write(piece)
+    return path
+
+
+def lying(path: Path, size: int) -> Path:
+    """The same archive, whose list says that its member is of another size."""
+    data = bytearray(path.read_bytes())
+    place = data.rindex(b"PK\x01\x02") + 24
+    data[place : place + 4] = struct.pack("<I", size)
+    path.write_bytes(data)
+    return path
+
+
+def held(path: Path, home: Path) -> Import:
+    """The import, which fails with a sentence and within bounds."""
+    ended = imported(path, home)
+    assert ended.code == 1 and ended.said.startswith("outrider: ") and "Traceback" not in ended.said, ended.said
+    assert ended.memory < MOST_MEMORY and ended.seconds < MOST_SECONDS, ended
+    return ended
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bz2", "lzma"])
+def test_a_member_that_lies_about_its_size(tmp_path: Path, method: int) -> None:
+    block = bytes(16 * MEBIBYTE)
+    path = lying(zipped(tmp_path / "bomb.zip", (block for _ in range(24)), method), 1000)
+    ended = held(path, tmp_path / "home")
+    assert "conversations.json" in ended.said and "compressed in a way that ChatGPT does not use" in ended.said
+
+
+def test_a_deflated_member_that_lies_about_its_size(tmp_path: Path) -> None:
+    block = b" " * (16 * MEBIBYTE)
+    held(lying(zipped(tmp_path / "bomb.zip", (block for _ in range(40))), 1000), tmp_path / "home")
+
+
+@pytest.mark.parametrize(
+    ("start", "unit", "end"),
+    [
+        (b"[", b'{"mapping":{}},', b"{}]"),
+        (b'[{"mapping":{"a":[', b"[],", b"[]]}}]"),
+        (b'["', b"a", b'"]'),
+        (b"[", b"[", b""),
+    ],
+    ids=["conversations", "lists", "text", "depth"],
+)
+def test_a_small_file_that_is_large_inside(tmp_path: Path, start: bytes, unit: bytes, end: bytes) -> None:
+    block = unit * (MEBIBYTE // len(unit))
+    path = zipped(tmp_path / "bomb.zip", [start, *(block for _ in range(300)), end])
+    assert path.stat().st_size < 2 * MEBIBYTE
+    assert "bomb.zip" in held(path, tmp_path / "home").said
+
+
+def test_one_conversation_that_is_too_large(tmp_path: Path) -> None:
+    """Not compressed beyond what text is."""
+    noise = random.Random(1).randbytes(MEBIBYTE).hex().encode()
+    path = zipped(tmp_path / "large.zip", [b'[{"title":"', *(noise for _ in range(40)), b'","mapping":{}}]'])
+    ended = held(path, tmp_path / "home")
+    assert "larger than 32 MiB" in ended.said
+
+
+def test_a_file_of_one_large_value_is_no_better_outside_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    path.write_bytes(b'[{"mapping":{"a":[' + b"[]," * (20 * MEBIBYTE) + b"[]]}}]")
+    assert "more parts than can be read" in held(path, tmp_path / "home").said
+
+
+def test_more_conversations_than_anybody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "MOST", 10)
+    path = tmp_path / "conversations.json"
+    path.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
+    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+        import_file(store, path)
+
+
+def test_more_files_than_any_export_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_MEMBERS", 10)
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(11):
+            archive.writestr(f"conversations-{number:03}.json", "[]")
+    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+        import_file(store, path)
+
+
+def test_all_files_of_an_archive_count_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LARGEST", MEBIBYTE)
+    path = tmp_path / "two.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(3):
+            archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
+    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
+        import_file(store, path)
