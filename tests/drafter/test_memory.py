@@ -84,3 +84,11 @@ def test_a_poisoned_scale_is_refused():
     data[8:10] = np.float16(np.nan).tobytes()
     with pytest.raises(MalformedMemory, match="scale"):
         unpack_memory(bytes(data), 2, [(1, 4)])
+
+
+def test_a_negative_scale_is_refused():
+    rows = random_rows(0, 2, [(1, 4)])
+    data = bytearray(pack_memory(rows))
+    data[8:10] = np.float16(-1.0).tobytes()
+    with pytest.raises(MalformedMemory, match="scale"):
+        unpack_memory(bytes(data), 2, [(1, 4)])

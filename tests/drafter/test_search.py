@@ -300,3 +300,21 @@ def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
     assert tree.depths().max() == 12 and tree.tokens[:12].tolist() == [7] * 12
     calls.clear()
     assert grow(sure(1), expand, dear).depths().max() == 1 and not calls
+
+
+def test_a_level_must_pay_for_the_verifying_of_its_nodes_too():
+    """A call costs next to nothing here; what it proposes costs about as much as it brings."""
+    calls = []
+
+    def halves(tokens, parents):
+        calls.append(len(tokens))
+        return np.log(np.full((len(tokens), 2), 0.5, np.float32)), np.tile([7, 8], (len(tokens), 1))
+
+    def grown(node):
+        calls.clear()
+        grow(halves([0], None), halves, Pace(2, 2, 6, deepest=2, cost=Cost(1.0, 0.01, node)))
+        return calls[1:]
+
+    # Of 1 to hope for below each of the root's two children, which make 2 tokens in 1.01 s and what they cost.
+    assert grown(node=0.490) == [2]
+    assert grown(node=0.497) == []

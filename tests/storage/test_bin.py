@@ -167,6 +167,16 @@ def test_the_first_version_makes_way_for_the_second(store: Store, conversation: 
     assert said(store, conversation.id) == ["second", "below"]
 
 
+def test_the_first_of_three_versions_makes_way_for_the_second(store: Store, conversation: Conversation) -> None:
+    first, second, third = (add(store, conversation.id, text, None) for text in ("one", "two", "three"))
+    store.set_tip(conversation.id, first)
+    store.delete_message(first)
+    assert said(store, conversation.id) == ["two"]
+    store.set_tip(conversation.id, third)
+    store.delete_message(third)
+    assert said(store, conversation.id) == ["two"]
+
+
 def test_what_is_not_shown_leaves_the_shown_branch_alone(store: Store, conversation: Conversation) -> None:
     hidden = add(store, conversation.id, "hidden", None)
     add(store, conversation.id, "shown", None)

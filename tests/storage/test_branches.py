@@ -188,3 +188,12 @@ def test_pinned_conversations_come_first(store: Store) -> None:
     assert [one.id for one in store.recent_conversations(2)] == [third, second]
     store.pin(first, False)
     assert [one.id for one in store.conversations()] == [third, second, first]
+
+
+def test_messages_of_different_roles_are_no_versions_of_one_another(store: Store, conversation: Conversation) -> None:
+    """As a file may bring them that was written elsewhere."""
+    asked = store.add_message(conversation.id, "user", "list files", parent_id=None, status="done")
+    ordered = store.add_message(conversation.id, "system", "be brief", parent_id=None, status="done")
+    assert store.versions(conversation.id) == {}
+    for message in (asked, ordered):
+        assert [one.id for one in store.siblings(message.id)] == [message.id]

@@ -106,6 +106,16 @@ def test_an_id_of_another_conversation_is_taken(other: Store, thread: Whole) -> 
     assert [message.text for message in other.messages(elsewhere.id)] == [question.text]
 
 
+def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thread: Whole) -> None:
+    """The same words are not the same answer: one of the two says that the target agreed to all of them."""
+    other.put(thread)
+    question, answer, beside = thread.messages
+    put = other.put(replace(thread, messages=(question, replace(answer, provenance=(True, True)), beside)))
+    assert put.renamed and put.outcome == "new"
+    kept = [message.provenance for one in other.conversations() for message in other.messages(one.id)]
+    assert kept.count((True, False)) == 1 and kept.count((True, True)) == 3
+
+
 def test_another_conversation_of_the_same_id_is_taken(other: Store, thread: Whole) -> None:
     other.put(Whole(replace(thread.conversation, created="2020-01-01T00:00:00.000+00:00", tip_id=None), (), ()))
     assert other.put(thread).renamed
