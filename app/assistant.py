@@ -47,7 +47,7 @@ class Assistant:
     """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
 
     `modes`: what the mode `auto` may choose from while the verifier answers. `seen`: what was at which address before.
-    `clock`: what deadlines and pauses go by.
+    `clock`: what deadlines and pauses go by. `early`: while the verifier starts, the drafter writes what it is sure of.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Assistant:
         modes: tuple[Verifying, ...] = MODES,
         seen: Seen | None = None,
         clock: Clock = CLOCK,
+        early: bool = False,
     ) -> None:
         self.store = store
         self._drafter = drafter
@@ -69,6 +70,7 @@ class Assistant:
         self._modes = modes
         self._seen = seen or Seen()
         self._clock = clock
+        self._early = early
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
@@ -368,4 +370,4 @@ class Assistant:
             clock=self._clock,
         )
         writing.unreadable = unreadable
-        return Reply(writing, self._connection, alone=task.does != "verifies")
+        return Reply(writing, self._connection, alone=task.does != "verifies", early=self._early)

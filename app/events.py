@@ -89,6 +89,7 @@ class Stats:
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
+    """The round trip to whoever is there now; None while nobody is."""
     line: State | None = None
     """How the line to the verifier is; None where there is none."""
     up_bytes_per_second: float | None = None

@@ -35,12 +35,18 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
 
 @asynccontextmanager
 async def assistant_on(
-    store: Store, settings: Settings, folders: Folders, source: Source | None, *, draft: bool = True
+    store: Store,
+    settings: Settings,
+    folders: Folders,
+    source: Source | None,
+    *,
+    draft: bool = True,
+    early: bool = False,
 ) -> AsyncIterator[Assistant]:
     """An assistant on a database that is open, and stays open, with the verifier of `source`. Raises `DrafterError`."""
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     seen = await asyncio.to_thread(Seen, folders.servers)
-    async with Assistant(drafter, store, source, settings, draft=draft, seen=seen) as assistant:
+    async with Assistant(drafter, store, source, settings, draft=draft, seen=seen, early=early) as assistant:
         yield assistant
 
 

@@ -17,6 +17,7 @@ from app.events import ModeChanged, Stats, Verified
 from app.hosted import Hosted
 from app.sanitise import sanitise
 from app.writing import Code, NoAnswer, Reason, Step, Writing
+from drafter.search import Pace
 from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
@@ -27,6 +28,11 @@ FRUITLESS_SECONDS = 60.0
 INCOMPATIBLE_TRIES = 2
 """In a row, after which what does not follow from what was asked is no accident."""
 MAX_LINE = 200
+EARLY_TOKENS = 32
+"""At most, that the drafter writes while the verifier starts: no more than one round then judges."""
+SURE = 0.7
+"""Chance that the target keeps a token and all before it, down to which such tokens are shown. On 60 everyday questions
+at the bundled pair these are 7.5 tokens of 29, of which 7 % are withdrawn; at 0.5 13.7 and 16 %, at 0 28.3 and 46 %."""
 STATS_TOKENS = 16
 """Between two statistics and checkpoints while the drafter writes alone."""
 
@@ -35,12 +41,17 @@ class Reply:
     """Who writes, and who goes on where that one cannot.
 
     `alone`: the drafter may go on alone, where the settings allow it and it was made for the model that is away.
+    `early`: while the verifier starts, the drafter writes what it is sure of.
     """
 
-    def __init__(self, writing: Writing, connection: Connection | None, *, alone: bool = True) -> None:
+    def __init__(
+        self, writing: Writing, connection: Connection | None, *, alone: bool = True, early: bool = False
+    ) -> None:
         self._writing = writing
         self._connection = connection
         self._alone_allowed = alone and writing.draft and writing.settings.mode in ("auto", "offline")
+        # A chain of likeliest tokens: where tokens are drawn it would rarely be kept.
+        self._early = early and writing.sampling.temperature == 0
         self._away = connection is None or connection.verifier is None
         """Nobody was there when it was asked for."""
         self._gained_at = writing.clock.now()
@@ -107,6 +118,9 @@ class Reply:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
                     yield ModeChanged("warming", connection.why)
+                    if self._early and self._can_go_alone:
+                        async for step in self._meanwhile():
+                            yield step
                     while connection.warming and not writing.stopping.is_set():
                         await writing.unless_stopped(connection.changed())
                 while writing.reason is None:
@@ -249,6 +263,24 @@ class Reply:
             said += " The drafter on this device is not known to fit that server's model, so it does not answer in its"
             said += " place (to ask the drafter: --mode offline)."
         return NoAnswer(said, code, passing=passing)
+
+    # ---- alone, early ------------------------------------------------------------------------------------------------
+
+    async def _meanwhile(self) -> AsyncGenerator[Step, None]:
+        """What the target most likely says too, while the verifier starts; it goes up as a draft in the first round."""
+        writing, drafting = self._writing, self._writing.drafting
+        await drafting.quiet()
+        await drafting.follow(writing.tokens)
+        most = min(EARLY_TOKENS, writing.left - 1)
+        tree = await drafting.draft(Pace(depth=most, breadth=1, nodes=most, deepest=most))
+        for node in tree.likeliest_path():
+            token = int(tree.tokens[node])
+            if tree.acceptance is None or tree.acceptance[node] < SURE or token in writing.stop_tokens:
+                break
+            for step in self.answer.draft(token):
+                yield step
+        writing.count_first()
+        yield self.stats
 
     # ---- alone -------------------------------------------------------------------------------------------------------
 

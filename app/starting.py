@@ -92,7 +92,7 @@ class Starting:
         try:
             opening = await asyncio.to_thread(import_module, "app.opening")
             source = opening.usable_source(self._settings, self._folders)
-            async with opening.assistant_on(self.store, self._settings, self._folders, source) as assistant:
+            async with opening.assistant_on(self.store, self._settings, self._folders, source, early=True) as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.

@@ -154,7 +154,8 @@ class Writing:
 
     def stats(self, connection: Connection | None) -> Stats:
         link = None if connection is None else connection.link
-        rtt = None if link is None else link.rtt_seconds
+        # What was measured of a line that is down is not what the line is like now.
+        rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
             verified=max(0, self.answer.verified - self._given),

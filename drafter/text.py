@@ -67,8 +67,9 @@ class ChatText:
         self._contents = {number: content for content, number in self._special.items()}
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
-        if special_tokens is None:
-            special_tokens = _guessed(tokenizer, self._contents, self.stop_tokens)
+        if special_tokens is None:  # Reading a large tokenizer once more takes half a second, so only where it counts.
+            wanted = "bos_token" in template or "eos_token" in template
+            special_tokens = _guessed(tokenizer, self._contents, self.stop_tokens) if wanted else {}
         self._template = ChatTemplate(template, special_tokens)
 
     @classmethod
@@ -179,7 +180,7 @@ def _guessed(tokenizer: bytes, contents: Mapping[int, str], stop_tokens: frozens
     guessed = {}
     processor = json.loads(tokenizer).get("post_processor") or {}
     for step in processor.get("processors", [processor]):
-        first = step.get("single", [{}])[0].get("SpecialToken", {}).get("id")
+        first = (step.get("single") or [{}])[0].get("SpecialToken", {}).get("id")
         if first in contents.values():
             guessed["bos_token"] = first
     ends = [contents[token] for token in stop_tokens if token in contents]

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from drafter.config import SPECIAL_TOKENS, TEMPLATE
+from drafter.config import SPECIAL_TOKENS, TEMPLATE, write_config
 from drafter.text import ChatText
+from drafter.training.answers import generate_answers
 from drafter.training.heldout import ANSWERS
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
+from remote.verifier.serve import load_target
 from tests.app.commands import Outrider, runner
+from tests.drafter.test_template import tiny_config
 
 MODERN = (
     "{{ bos_token }}{% for message in messages %}<|{{ message.role }}|>{% generation %}{{ message.content }}"
@@ -52,19 +55,21 @@ def command(target: Path, questions: Path, out: Path) -> tuple[str, ...]:
     return (*made, "--steps", "1", "--max-tokens", "6")
 
 
-def test_a_drafter_asks_as_its_target_is_asked(outrider: Outrider, target: Path, questions: Path) -> None:
-    from transformers import AutoTokenizer
-
-    out = questions.with_name("mine")
-    trained = outrider(*command(target, questions, out))
-    assert trained.code == 0, trained.err
+def test_a_drafter_asks_as_its_target_is_asked(target: Path, tmp_path: Path) -> None:
+    """What the target answered in training follows the tokens that a device will send it."""
+    side = read_text_side(str(target), "tiny", several_turns=True)
+    out, answers = tmp_path / "mine", tmp_path / ANSWERS
+    out.mkdir()
+    side.write(out)
+    write_config(out, tiny_config(stop_tokens=(1,)))
     assert json.loads((out / SPECIAL_TOKENS).read_text())["bos_token"] == "<|system|>"
-    theirs, ours = AutoTokenizer.from_pretrained(target), ChatText.load(out)
+    ours = ChatText.load(out)
     chat = [{"role": "user", "content": "list files"}]
-    expected = theirs.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
-    assert ours.render([("user", "list files")]) == expected and expected[0] == theirs.bos_token_id
-    learnt = json.loads((out.with_name("mine.work") / ANSWERS).read_text().splitlines()[0])["ids"]
-    assert learnt[: len(expected)] == expected
+    expected = side.tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]
+    assert ours.render([("user", "list files")]) == expected and expected[0] == side.tokenizer.bos_token_id
+    model = load_target(str(target), device="cpu").model
+    generate_answers(model, side.tokenizer, [["list files"]], answers, batch=1, new_tokens=4, half=False)
+    assert json.loads(answers.read_text())["ids"][: len(expected)] == expected
 
 
 REFUSED = {

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from drafter.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
 from tests.privacy.tracing import Namespace, Tracer, tracers
 from tests.pty.tmux import Tmux
@@ -89,6 +90,7 @@ def person(tmp_path: Path, tiny_pair: Path) -> Person:
     return Person(tmp_path, tiny_pair)
 
 
+@pytest.mark.pty
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
     """With the verifier that it starts on this device."""
@@ -139,6 +141,7 @@ def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path,
         assert not person.strange(side.files)
 
 
+@pytest.mark.training
 def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     trace = tracer(tmp_path / "trace")
     questions = person.made / "questions.jsonl"
@@ -150,7 +153,7 @@ def test_a_step_of_training(tracer: Tracer, person: Person, tiny_pair: Path, tmp
         timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     assert trained.returncode == 0, trained.stderr
-    assert (person.made / "mine" / "drafter.onnx").exists()
+    assert all((person.made / "mine" / name).exists() for name in (GRAPH, SPECIAL_TOKENS))
     seen = trace.seen()
     assert not seen.connections
     assert not person.strange(seen.files)

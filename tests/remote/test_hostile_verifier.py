@@ -16,12 +16,13 @@ import pytest
 from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
+from app.events import ModeChanged, Stats
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from storage import Store
 from tests.app.conversing import Heard, ask
 from tests.clock import FastClock
-from tests.remote.hostile import DAY, Asked, HostilePeer, sends, ways
+from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
 
 TIMES = 40.0
 PATIENCE = 60.0
@@ -117,6 +118,18 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
     assert heard.done is not None and heard.done.reason == "length", heard.failed
     assert connection.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took
+
+
+async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(drafter: Drafter, tmp_path: Path) -> None:
+    peer = HostilePeer(card_of(drafter), silent, good=2)
+    heard = await heard_from(peer, drafter, tmp_path / "outrider.db", "auto")
+    trips: dict[str, set[bool]] = {}
+    mode = ""
+    for event in heard.events:
+        mode = event.mode if isinstance(event, ModeChanged) else mode
+        if isinstance(event, Stats):
+            trips.setdefault(mode, set()).add(event.rtt_ms is not None)
+    assert trips["edge"] == {True} and False in trips["offline"]
 
 
 async def test_a_stream_that_sends_only_memory_ends_the_wait_for_text(drafter: Drafter, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ class StatusBar(Horizontal):
         self.show_stats(self._stats)
         self.query_one("#badge", Static).update(LABELS[mode.mode])
         self.query_one("#why", Static).update(Content(mode.why))
+        self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
         """None: no reply yet. A round trip of a line that is down is forgotten: the next answer measures it anew."""
@@ -72,6 +73,8 @@ class StatusBar(Horizontal):
             stats = replace(stats, rtt_ms=None)
         self._stats = stats
         room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
+        if stats and self._mode in ("offline", "warming"):
+            stats = replace(stats, rtt_ms=None)  # It is that of a server that is not there.
         for line in self.query("#figures").results(Static):
             line.update(figures(stats, room) if stats else "")
 
