@@ -63,6 +63,8 @@ class ModeChanged:
     mode: Mode
     why: str
     """One short sentence for the status bar."""
+    alone: bool = True
+    """Offline, the drafter answers. False: it is not known to fit the model that is away."""
 
 
 @dataclass(frozen=True)

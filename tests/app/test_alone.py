@@ -62,6 +62,7 @@ async def test_in_place_of_an_unknown_server_nobody_answers(drafter: Drafter, da
         said = fails(heard)
         assert heard.failed is not None and heard.failed.code == "unavailable" and not heard.failed.queued
         assert "127.0.0.1:9" in said and "--mode offline" in said
+        assert opened.status().mode == "offline" and not opened.status().alone
         thread = opened.store.thread(conversation)
         assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), ("", "failed")]
         assert opened.outbox.queued() == []
@@ -95,6 +96,7 @@ async def test_the_question_waits_and_is_asked_when_the_server_is_there(
 async def test_the_drafter_answers_in_anybodys_place_where_the_person_says_so(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, NOBODY, settings=chosen("drafter")) as opened:
         heard = await ask(opened, QUESTION)
+        assert opened.status().mode == "offline" and opened.status().alone
     assert heard.done is not None and not any(heard.done.provenance)
     assert [mode for mode in heard.modes if mode != "warming"] == ["offline"]
 
