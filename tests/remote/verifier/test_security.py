@@ -48,7 +48,7 @@ TOKEN = "0123456789abcdef-XYZ"
 
 async def status(token: str | None, **headers: str) -> tuple[int, bytes]:
     inner = Starlette(routes=[Route("/v1/card", lambda request: PlainTextResponse("the card"))])
-    transport = httpx.ASGITransport(BearerAuth(inner, token))
+    transport = httpx.ASGITransport(BearerAuth(inner, token, ["Verifier.example"]))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         reply = await client.get("/v1/card", headers=headers)
         return reply.status_code, reply.content
@@ -95,9 +95,20 @@ def test_no_service_is_made_with_a_token_that_guards_nothing(target: Engine, car
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "127.0.0.1:8000", "localhost", "LOCALHOST:1", "localhost.", "[::1]", "[::1]:8000", "127.9.9.9:80"],
+    [
+        "127.0.0.1",
+        "127.0.0.1:8000",
+        "localhost",
+        "LOCALHOST:1",
+        "localhost.",
+        "[::1]",
+        "[::1]:8000",
+        "127.9.9.9:80",
+        "192.168.1.4:8000",
+        "verifier.example:1",
+    ],
 )
-async def test_without_a_token_this_devices_own_names_are_answered(host: str) -> None:
+async def test_without_a_token_addresses_and_allowed_names_are_answered(host: str) -> None:
     assert (await status(None, Host=host))[0] == 200
 
 
@@ -108,9 +119,8 @@ async def test_without_a_token_this_devices_own_names_are_answered(host: str) ->
         "evil.example:8000",
         "localhost.evil.example",
         "127.0.0.1.evil.example:80",
-        "192.168.1.4:8000",
-        "0.0.0.0",
         "",
+        ":80",
         "127.0.0.1@evil.example",
     ],
 )
