@@ -160,7 +160,10 @@ class Assistant:
             chosen = self._settings.mode
             mode: Mode = chosen if chosen in MODES else connection.modes.mode
             return ModeChanged(mode, connection.why)
-        return ModeChanged("warming" if connection.warming else "offline", connection.why)
+        if connection.warming:
+            return ModeChanged("warming", connection.why)
+        alone = not connection.refuses and (connection.fits or self._settings.offline == "drafter")
+        return ModeChanged("offline", connection.why, alone)
 
     @property
     def replying(self) -> bool:

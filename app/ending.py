@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 GO_ON = 'the key g on the answer, in the chat; or outrider ask -c "go on"'
 """How a person goes on with an answer that is not whole."""
+ANEW = "start a new conversation"
+"""Where no more of one can be read."""
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What the system says where output goes to a file that takes no more."""
 

@@ -63,6 +63,8 @@ class ModeChanged:
     mode: Mode
     why: str
     """One short sentence for the status bar."""
+    alone: bool = True
+    """Offline, the drafter answers. False: it is not known to fit the model that is away."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,8 @@ class Done:
     stats: Stats
     cut: str = ""
     """What ended the answer before the model did; empty where it is whole, or was stopped."""
+    full: bool = False
+    """No more of this conversation can be read, so nobody can go on with it."""
 
 
 @dataclass(frozen=True)

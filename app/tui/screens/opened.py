@@ -250,7 +250,7 @@ class OpenConversation(Composing):
     def show_mode(self, mode: ModeChanged) -> None:
         self.query_one(StatusBar).show_mode(mode)
         self.query_one(Panel).show_mode(mode)
-        self.query_one(Prompt).offline = mode.mode == "offline"
+        self.query_one(Prompt).offline = mode.mode == "offline" and mode.alone
 
     def say_busy(self) -> None:
         self.notify(f"An answer is still running; {key_of(self, 'chat.stop')} stops it.", severity="warning")
