@@ -152,6 +152,7 @@ class Telling:
         most, window = self._writing.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if window is not None and used >= window - 1:
+            self._writing.full = True
             return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full"
         if most is not None:
             return f"cut at {most:,} tokens (max_tokens)"

@@ -166,6 +166,8 @@ class Done:
     stats: Stats
     cut: str = ""
     """What ended the answer before the model did; empty where it is whole, or was stopped."""
+    full: bool = False
+    """No more of this conversation can be read, so nobody can go on with it."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def outcome(reply: Reply) -> tuple[FinalStatus, Done]:
     assert reply.reason is not None
     stopped = reply.reason == "stopped"
     tokens, provenance = tuple(reply.answer.tokens), tuple(reply.answer.provenance)
-    done = Done(stopped, reply.reason, tokens, provenance, reply.stats, reply.cut)
+    done = Done(stopped, reply.reason, tokens, provenance, reply.stats, reply.cut, reply.full)
     return "stopped" if stopped else "done", done
 
 

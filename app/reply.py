@@ -76,9 +76,16 @@ class Reply:
         writing = self._writing
         if writing.cut_by or writing.reason != "length":
             return kept_line(writing.cut_by)
-        if len(self.answer.tokens) >= writing.most:
-            return f"cut at {writing.most:,} tokens (max_tokens)"
-        return "the conversation is as long as can be read"
+        if self.full:
+            return "the conversation is as long as can be read"
+        return f"cut at {writing.most:,} tokens (max_tokens)"
+
+    @property
+    def full(self) -> bool:
+        """No more of this conversation can be read."""
+        writing = self._writing
+        short = writing.streamed is None and len(self.answer.tokens) < writing.most
+        return writing.full or (writing.reason == "length" and short)
 
     @property
     def told(self) -> dict[str, str | int | None]:

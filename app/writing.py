@@ -98,6 +98,8 @@ class Writing:
         self.most = most
         self.cut_by = ""
         """What ended the answer before the model did; empty where that is its limit of tokens, or nothing."""
+        self.full = False
+        """No more of this conversation can be read."""
         self.unreadable: NoAnswer | None = None
         """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
         self.unsent = 0

@@ -157,7 +157,7 @@ def other_card(drafter: Drafter) -> Card:
 
 
 async def test_a_chat_server_never_gets_the_drafters_words(drafter: Drafter, database: Path) -> None:
-    """Cut in the middle: what there is stays, and the person is told how to go on."""
+    """Cut in the middle: what there is stays, and the question, which may have been paid for, is not sent again."""
     server = ChatServer([Script(["The capital ", "of France"], cut=True)], leaves=True)
     settings, clock = chosen("queue", max_tokens=200), FastClock()
     async with (
@@ -169,9 +169,10 @@ async def test_a_chat_server_never_gets_the_drafters_words(drafter: Drafter, dat
         conversation = opened.store.create_conversation("test").id
         heard = await ask(opened, QUESTION, conversation)
         assert heard.text == "The capital of France" and heard.done is None and "offline" not in heard.modes
-        assert heard.failed is not None and "go on" in heard.failed.message
+        assert heard.failed is not None and not heard.failed.queued and "is kept" in heard.failed.message
         answer = opened.store.thread(conversation)[-1]
         assert (answer.text, answer.status) == (heard.text, "failed") and all(answer.provenance)
+        assert opened.outbox.queued() == [] and len(server.asked) == 1
 
 
 async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter, database: Path) -> None:

@@ -24,6 +24,9 @@ KEYS = [
     "text",
     "token_ids",
     "provenance",
+    "reason",
+    "cut",
+    "reasoning",
     "mode",
     "rounds",
     "tau",
@@ -64,7 +67,7 @@ def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: Veri
     answer = json.loads(again.out)
     assert list(answer) == ["conversation", *KEYS]
     assert asked.out == answer["text"] + "\n"
-    assert (answer["mode"], answer["provenance"]) == ("edge", {"verified": 12, "drafted": 0})
+    assert (answer["mode"], answer["provenance"]) == ("edge", {"verified": 12, "drafted": 0, "streamed": 0})
     assert len(answer["token_ids"]) == 12 and answer["rounds"] <= 12 and answer["tau"] >= 1.0
     assert answer["bytes_up"] > 0 and answer["bytes_down"] > 0 and answer["first_token_seconds"] <= answer["seconds"]
 
@@ -201,7 +204,7 @@ def test_a_prompt_file_gives_a_line_for_each_question(
     assert asked.code == 0
     assert [line["prompt"] for line in lines] == ["list files", "show disk usage", "of this folder"]
     assert lines[0]["id"] == "one" and all(list(line)[-len(KEYS) :] == KEYS for line in lines)
-    assert all(line["provenance"] == {"verified": 6, "drafted": 0} for line in lines)
+    assert all(line["provenance"] == {"verified": 6, "drafted": 0, "streamed": 0} for line in lines)
 
 
 def test_history_lists_and_searches(outrider: Outrider) -> None:

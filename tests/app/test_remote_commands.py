@@ -204,7 +204,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     outrider("remote", "add", "nobody", NOBODY, "--connect-timeout", "5")
     short = ["--mode", "edge", "--max-tokens", "4", "--json"]
     named = outrider("ask", "list files", "--remote", "here", *short)
-    assert named.code == 0 and json.loads(named.out)["provenance"] == {"verified": 4, "drafted": 0}
+    assert named.code == 0 and json.loads(named.out)["provenance"] == {"verified": 4, "drafted": 0, "streamed": 0}
     outrider("remote", "use", "here")
     assert outrider("ask", "list files", *short).code == 0
     outrider("remote", "use", "nobody")
@@ -257,7 +257,7 @@ def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ri
         locked = outrider("remote", "test", "toy")
         assert locked.code == 1 and "✗ set-up      the keyring does not give the token of toy" in locked.out
         offline = outrider("ask", "a", "--remote", "toy", "--max-tokens", "2")
-        assert offline.code == 0 and "the remote toy cannot be used: the keyring does not give" in offline.err
+        assert offline.code == 3 and "the remote toy cannot be used: the keyring does not give" in offline.err
     assert all(secret not in one.out + one.err for one in (known, wrong, locked) for secret in (TOKEN, "a-wrong-token"))
 
 
@@ -308,7 +308,7 @@ def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest
     outrider("remote", "add", "talker", chat_server, "--model", "other", "--kind", "openai")
     tested = outrider("remote", "test", "talker")
     assert tested.code == 0 and "OpenAI-compatible, with talker, other" in tested.out
-    assert "✓ model       other; an answer that is cut off is asked for anew" in tested.out
+    assert "✓ model       other; an answer that is cut off has to be asked for anew" in tested.out
     assert "✓ mode        hosted, without memory" in tested.out
     outrider("remote", "add", "talker", chat_server, "--model", "third", "--replace")
     tested = outrider("remote", "test", "talker")

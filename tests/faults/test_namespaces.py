@@ -243,7 +243,7 @@ async def test_the_name_is_gone_in_the_middle_of_a_reply(
         assert 0 < cut["provenance"]["verified"] < TOKENS
         names.write_text(known)
         again, says = await ask_inside(cable, tiny_pair, tmp_path, url)
-        assert again["provenance"] == {"verified": TOKENS, "drafted": 0} and "offline" not in says
+        assert again["provenance"] == {"verified": TOKENS, "drafted": 0, "streamed": 0} and "offline" not in says
     store = Store.open(tmp_path / "data" / "outrider.db")
     try:
         threads = [store.thread(conversation.id) for conversation in store.conversations()]

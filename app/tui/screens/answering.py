@@ -156,7 +156,7 @@ class Answering(OpenConversation):
                 elif isinstance(event, Done):
                     running.stats = event.stats
                     if event.cut:
-                        self.tell_cut(event.cut)
+                        self.tell_cut(event)
         except Exception as error:  # The window must outlive whatever a reply dies of; the person gets to read it.
             self.log.error(error)
             turn.apply(Failed(sanitise(f"The answer failed: {error}. Send the question again."), "internal"))
@@ -171,10 +171,11 @@ class Answering(OpenConversation):
             await self.settle(running)
             self.list_conversations()
 
-    def tell_cut(self, cut: str) -> None:
-        """Says that an answer is not whole, and how to go on with it."""
-        keys = f"{key_of(self, 'message.previous')}, then {key_of(self.query_one(Transcript), 'message.go_on')}"
-        self.notify(sanitise(f"The answer is not whole: {cut}. To go on with it: {keys}."), markup=False)
+    def tell_cut(self, done: Done) -> None:
+        """Says that an answer is not whole, and how to go on."""
+        go_on = f"{key_of(self, 'message.previous')}, then {key_of(self.query_one(Transcript), 'message.go_on')}"
+        keys = f"{key_of(self, 'chat.new')} begins a new conversation" if done.full else go_on
+        self.notify(sanitise(f"The answer is not whole: {done.cut}. To go on: {keys}."), markup=False)
 
     def show_figures(self, running: Running) -> None:
         """Says what has come of an answer since it was said last."""
