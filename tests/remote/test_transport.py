@@ -19,10 +19,10 @@ import msgspec
 import pytest
 import trustme
 
-from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient
+from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient, handshake
 from remote.transport import system_trust
 from tests.patience import PATIENCE_SECONDS as PATIENCE
-from tests.remote.toy_verifier import CARD, ToyVerifier, http, listening, serving
+from tests.remote.toy_verifier import CARD, ToyVerifier, http, listening, raw_peer, serving
 
 SHORT = 0.3
 
@@ -393,3 +393,25 @@ async def test_a_proxy_that_says_nothing(port: int) -> None:
     async with listening(silence) as near:
         options = TransportOptions(proxy=f"http://127.0.0.1:{near}", connect_seconds=SHORT)
         assert "did not answer within" in await trouble(f"https://localhost:{port}", options, SHORT)
+
+
+async def test_the_system_watches_a_silent_chat_server_for_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model may think for minutes, so only the system can tell a dead line from a silent server."""
+    watched: list[dict[str, int]] = []
+    before = handshake.probe
+
+    def probe(connection: socket.socket) -> None:
+        before(connection)
+        level = socket.IPPROTO_TCP
+        names = [name for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT") if hasattr(socket, name)]
+        found = {name: connection.getsockopt(level, getattr(socket, name)) for name in names}
+        watched.append({"alive": connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), **found})
+
+    monkeypatch.setattr(handshake, "probe", probe)
+    listed = http(b'{"data":[{"id":"m"}]}', content_type="application/json")
+    async with raw_peer(lambda _: listed) as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        await client.models(60.0)
+    assert len(watched) == 1 and watched[0]["alive"]
+    if "TCP_KEEPIDLE" in watched[0]:
+        idle, every, count = (watched[0][name] for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"))
+        assert idle + every * count <= 30
