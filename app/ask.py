@@ -151,6 +151,8 @@ async def ask(
         _print_json({"conversation": chosen, **answered.as_json()})
     if answered.done is not None and (drafted := answered.done.provenance.count(False)):
         say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
+    if answered.failed is not None and answered.failed.queued:
+        say("the chat sends it while it is open; now: outrider queue send")
     return _exit_code(answered)
 
 

@@ -13,6 +13,7 @@ from app.seen import Seen
 from drafter.runtime import Drafter
 from remote.protocol import Card, encode
 from tests.app.chat_server import ChatServer, Script
+from tests.app.commands import runner
 from tests.app.conversing import Heard, ask, assistant
 from tests.clock import FastClock
 from tests.remote.hostile import HostilePeer, answers
@@ -226,3 +227,24 @@ async def test_what_is_remembered_survives_a_broken_file(file: Path) -> None:
     Seen(file).note(NOBODY, bytes(16))
     kept = json.loads(file.read_text())
     assert len(kept) == 200 and NOBODY in kept and "http://127.0.0.1:1" not in kept
+
+
+@pytest.mark.parametrize("offline", [None, "queue", "drafter"])
+def test_on_the_command_line(
+    tiny_pair: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    offline: str | None,
+) -> None:
+    """By default a sentence and exit code 3, and nothing on stdout."""
+    command = runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
+    if offline is not None:
+        monkeypatch.setenv("OUTRIDER_OFFLINE", offline)
+    asked = command("ask", QUESTION, "--remote", NOBODY, "--max-tokens", "8")
+    waiting = command("queue").out
+    if offline == "drafter":
+        assert asked.code == 0 and asked.out and waiting == ""
+    else:
+        assert asked.code == 3 and asked.out == "" and "does not answer in its place" in " ".join(asked.err.split())
+        assert (QUESTION in waiting) == (offline == "queue") == ("outrider queue send" in asked.err)

@@ -76,7 +76,7 @@ def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider
     nothing = outrider("verify", "--remote", verifier.url)
     assert nothing.code == 1 and "no answer" in nothing.err
     # Hot, so that it is certainly not what the target says.
-    alone = outrider("ask", "list files", "--mode", "offline", "--temperature", "9", "--seed", "3")
+    alone = outrider("ask", "list files", "--mode", "offline", "--temperature", "2", "--seed", "3")
     conversation = outrider("history").out.split()[0]
     answer = own(outrider, verifier, "list files")
     assert alone.out != answer
