@@ -272,6 +272,8 @@ class Reply:
         await drafting.quiet()
         await drafting.follow(writing.tokens)
         most = min(EARLY_TOKENS, writing.left - 1)
+        if most < 1:
+            return
         tree = await drafting.draft(Pace(depth=most, breadth=1, nodes=most, deepest=most))
         for node in tree.likeliest_path():
             token = int(tree.tokens[node])

@@ -15,6 +15,7 @@ from remote.protocol import Card, encode
 from tests.app.chat_server import ChatServer, Script
 from tests.app.conversing import Heard, ask, assistant
 from tests.clock import FastClock
+from tests.remote.hostile import HostilePeer, answers
 from tests.remote.toy_verifier import http, raw_peer
 from tests.serving import VerifierProcess
 
@@ -171,6 +172,36 @@ async def test_a_chat_server_never_gets_the_drafters_words(drafter: Drafter, dat
         answer = opened.store.thread(conversation)[-1]
         assert (answer.text, answer.status) == (heard.text, "failed") and all(answer.provenance)
         assert opened.outbox.queued() == [] and len(server.asked) == 1
+
+
+async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter, database: Path) -> None:
+    """A verifier of another model goes away after three tokens, and comes back."""
+    away = answers(http(b"<html>", status="503 Service Unavailable", content_type="text/html"))
+    peer, clock = HostilePeer(other_card(drafter), away, good=3), FastClock()
+    async with (
+        peer.serving() as url,
+        assistant(drafter, database, url, settings=chosen("queue"), clock=clock) as opened,
+    ):
+        await opened.settled()
+        clock.hurry(20.0)
+        conversation = opened.store.create_conversation("test").id
+        heard = await ask(opened, QUESTION, conversation)
+        said = drafter.text.decode([5, 5, 5])
+        assert heard.text == said and heard.done is None and "offline" not in heard.modes
+        assert heard.failed is not None and heard.failed.queued and "the rest" in heard.failed.message
+        answer = opened.store.thread(conversation)[-1]
+        assert (answer.text, answer.status, answer.tokens) == (said, "failed", (5, 5, 5))
+        assert [queued.message_id for queued in opened.outbox.queued()] == [answer.id]
+        peer.good = 1 << 30
+        sent = Heard()
+        async for due in opened.outbox.due():
+            async for event in opened.outbox.send(due):
+                sent.apply(event)
+            if sent.done is not None:
+                break
+        whole = opened.store.thread(conversation)[-1]
+        assert (whole.tokens, whole.status) == ((5,) * 8, "done") and all(whole.provenance)
+        assert opened.outbox.queued() == []
 
 
 @pytest.mark.parametrize("offline", ["queue", "drafter"])
