@@ -204,7 +204,8 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
     if reasoning:
         say(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
     if done is not None and done.cut:
-        say(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}")
+        longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
+        say(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
     return Answered(reply, done, failed, tuple(trace), judged, "".join(reasoning))
 
 

@@ -175,20 +175,25 @@ def serve(
         str | None, typer.Option("--model", metavar="NAME|DIR", help="Folder, or name on the hub. Default: bundled.")
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Its drafter's folder, for memory.")
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of the drafter made for it.")
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="Where it listens; others than this device need a token.")
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Address to listen on. Others than this device need a token."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8000,
-    quantize: Annotated[Literal["int8", "int4"] | None, typer.Option("--quantize", help="Of the weights.")] = None,
+    quantize: Annotated[Literal["int8", "int4"] | None, typer.Option("--quantize", help="Smaller weights.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="Clients must show the token in it.")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token that clients must send.")
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Its certificate, to be reached by https.")
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate, for https.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of that certificate.")] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Without a token: a name it answers to beside localhost."),
+    ] = None,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
     ] = 256,
@@ -230,6 +235,7 @@ def serve(
             token=None if token_file is None else read_token(token_file),
             tls_cert=tls_cert,
             tls_key=tls_key,
+            hosts=allow_host or (),
             watch_stdin=watch_stdin,
             max_sessions=max_sessions,
             max_tokens=max_tokens,

@@ -64,6 +64,7 @@ def complain(sentence: str) -> None:
 
 def guarded(command: Callable[[], object]) -> None:
     """Run a command: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that is not UTF-8 gets a question mark, nobody a bug.
             stream.reconfigure(errors="replace")
@@ -90,6 +91,18 @@ def guarded(command: Callable[[], object]) -> None:
             raise
         complain(str(error))
         sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Put nothing in the place of a stream that is closed: the database would be opened there, and written into."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # The lowest number that is free.
+        if getattr(sys, name) is None:
+            stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 def _give_up_stdout() -> None:

@@ -236,7 +236,10 @@ def _handover(documents: Documents) -> tuple[str, str]:
 def _exactness(documents: Documents) -> tuple[str, str]:
     document = documents["exactness"]
     counts = ", ".join(f"{row['equal']} of {row['of']}" for row in document["rows"])
-    return "Greedy answers with drafts that equal those without, and transformers' `generate`; sampled ones", counts
+    return (
+        "In float32: greedy answers with drafts that equal those without, and transformers' `generate`; sampled ones",
+        counts,
+    )
 
 
 def _interval(row: Mapping[str, Any], key: str) -> str:

@@ -190,6 +190,7 @@ async def record() -> Recording:
                 turn = await ask(QUESTION)
                 await until(lambda: bool(turn.reply.ghost or turn.reply.solid))
                 await screen.query(Answer).last().flush()
+                await pilot.pause(EVERY_SECONDS / 2)
                 picture()
                 recording.hold(DIMMED_SECONDS)
                 await until(lambda: len(turn.reply.solid) > CUT_AFTER)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -65,6 +66,8 @@ class ChatText:
         added = self._tokenizer.get_added_tokens_decoder()
         self._special = {token.content: number for number, token in added.items() if token.special}
         self._contents = {number: content for content, number in self._special.items()}
+        self._strip_behind = {token.content for token in added.values() if token.special and token.rstrip}
+        self._strip_before = {token.content for token in added.values() if token.special and token.lstrip}
         longest_first = sorted(self._special, key=len, reverse=True)
         self._split = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
         if special_tokens is None:  # Reading a large tokenizer once more takes half a second, so only where it counts.
@@ -101,7 +104,8 @@ class ChatText:
         if before is not None and before.kept and before.spelt_out == spelt_out and text.startswith(before.text):
             rest = self._encode_rendered(text[before.characters :], spelt_out)
             # Else what was a special token is none any more, and the text is not split there.
-            if rest.tokens[:1] == before.tokens[before.kept : before.kept + 1]:
+            same = rest.tokens[:1] == before.tokens[before.kept : before.kept + 1]
+            if same and rest.spelt_out == spelt_out:
                 tokens = before.tokens[: before.kept] + rest.tokens
                 return Rendered(tokens, text, spelt_out, before.characters + rest.characters, before.kept + rest.kept)
         return self._encode_rendered(text, spelt_out)
@@ -122,7 +126,13 @@ class ChatText:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text; special tokens in it are letters."""
-        return list(self._literal.encode(text, add_special_tokens=False).ids)
+        encoding = self._literal.encode(text, add_special_tokens=False)
+        found = () if self._contents.keys().isdisjoint(encoding.ids) else zip(encoding.ids, encoding.offsets)
+        # Some vocabularies hold special tokens among the words, and find them in plain text: cut these in two.
+        cuts = [start + 1 for token, (start, end) in found if end - start > 1 and self._spells(token, text[start:end])]
+        if cuts:
+            return [token for at, to in pairwise([0, *cuts, len(text)]) for token in self.encode(text[at:to])]
+        return list(encoding.ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens; bytes that do not yet make a character come out as U+FFFD."""
@@ -140,22 +150,43 @@ class ChatText:
         if self._split is not None and spelt_out:
             tokens: list[int] = []
             characters = kept = at = 0
-            for part in self._split.split(text):
+            parts = self._split.split(text)
+            for place, part in enumerate(parts):
                 if part in self._special:
                     characters, kept = at, len(tokens)
                     tokens.append(self._special[part])
                 else:
-                    tokens += self.encode(self._put_back(part))
+                    plain = part.lstrip() if place and parts[place - 1] in self._strip_behind else part
+                    if place + 1 < len(parts) and parts[place + 1] in self._strip_before:
+                        plain = plain.rstrip()
+                    tokens += self.encode(self._put_back(plain))
                 at += len(part)
             return Rendered(tokens, text, spelt_out, characters, kept)
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         tokens, places = list(encoding.ids), encoding.offsets
+        if self._split is not None and any(
+            token in self._contents and self._disguised(token, text[slice(*place)])
+            for token, place in zip(tokens, places)
+        ):
+            return self._encode_rendered(text, True)
         for last in reversed(range(len(tokens))):
             start, end = places[last]
             # A token that stands for what is not in the vocabulary is special, too, and splits nothing.
             if self._contents.get(tokens[last]) == text[start:end]:
                 return Rendered(tokens, text, spelt_out, start, last)
         return Rendered(tokens, text, spelt_out)
+
+    def _spells(self, token: int, text: str) -> bool:
+        """Whether this is a special token that stands for its own name; one may also stand for unknown letters."""
+        return token in self._contents and self._contents[token] in self._normalise(text)
+
+    def _disguised(self, token: int, text: str) -> bool:
+        """Whether letters that only look like a special token became one: no template writes it so."""
+        return text.strip() != self._contents[token].strip() and self._spells(token, text)
+
+    def _normalise(self, text: str) -> str:
+        normalizer = self._tokenizer.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def _spell_out(self, content: str) -> str:
         return self._split.sub(lambda found: found[0][0] + _BREAK + found[0][1:], content) if self._split else content

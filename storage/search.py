@@ -95,7 +95,7 @@ class Search(Database):
                 ), {SNIPPETS}
                 SELECT {CONVERSATION_COLUMNS}, coalesce(snippet, title) AS snippet, message_id
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
-                ORDER BY score, conversations.updated DESC
+                ORDER BY score, conversations.updated DESC, conversations.key DESC
                 """,
                 asked,
             )

@@ -38,7 +38,7 @@ class VerifierProcess:
     def start(self) -> Self:
         """Returns when it answers."""
         command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
-        command += ["--host", self._host, "--port", str(self.port)]
+        command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
         command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
         command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
         pipe = subprocess.PIPE

@@ -112,6 +112,8 @@ def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Found]]]:
 
 
 def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Found]]:
+    if path.exists() and not path.is_file():  # A device may have no end, and a pipe cannot be read twice.
+        raise Unreadable(f"{path} is not a file. Save what it gives into one, and import that.")
     with path.open("rb") as file:
         start = file.read(16)
     if start.startswith(b"SQLite format 3\0"):

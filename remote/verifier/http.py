@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import msgspec
 from starlette.applications import Starlette
@@ -75,6 +75,7 @@ def create_app(
     card: Card,
     *,
     token: str | None = None,
+    hosts: Collection[str] = (),
     max_sessions: int = MAX_SESSIONS,
     max_cached_bytes: int = MAX_CACHED_BYTES,
     max_waiting: int = MAX_WAITING,
@@ -83,6 +84,7 @@ def create_app(
 ) -> Starlette:
     """The service as an ASGI app.
 
+    `hosts`: names that it answers to beside localhost, where there is no token.
     At most `max_sessions`, which hold at most `max_cached_bytes` of keys and values together. At most `max_waiting`
     answers may wait for their first frame; others get `busy`.
     `own` drafts in streams; without it they yield a token a round. `text` serves chat completions to other clients.
@@ -110,7 +112,7 @@ def create_app(
             Route("/healthz", service.health),
             Route("/metrics", service.metrics),
         ],
-        middleware=[Middleware(BearerAuth, token=token)],
+        middleware=[Middleware(BearerAuth, token=token, hosts=hosts)],
         exception_handlers={
             HTTPException: _http_error,
             RoundRefused: service.refuse,

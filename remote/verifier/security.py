@@ -1,15 +1,15 @@
 """Who may talk to the verifier: whoever shows the bearer token, or, without a token, this machine alone.
 
 A verifier without a token also turns away browsers, or any web page could drive it: they mark every request that a
-page can send with a body by an `Origin` header, which no client of ours sends. And it answers to this device's own
-names only: a page whose name is made to point at this device (DNS rebinding) is told apart by the `Host` that its
-browser sends.
+page can send with a body by an `Origin` header, which no client of ours sends. And it answers to no names but its own:
+a page whose name is made to point at this device (DNS rebinding) is told apart by the `Host` that its browser sends.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+from collections.abc import Collection
 from pathlib import Path
 
 from starlette.datastructures import Headers
@@ -76,27 +76,39 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _of_this_device(host: str | None) -> bool:
-    """Whether a `Host` header names this device; programs that send none are no browsers."""
-    if host is None:
-        return True
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    return is_loopback(name.strip().rstrip(".").lower())
+def _host_name(host: str) -> str:
+    """The name in a `Host` header, without its port."""
+    name, _, port = host.rpartition(":")
+    return (name if name and port.isdecimal() else host).strip().rstrip(".").lower()
+
+
+def _is_number(name: str) -> bool:
+    """Whether it is an address itself, which no name server can point elsewhere."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 class BearerAuth:
     """ASGI middleware: 401 for a request that does not show the token, 421 for another's name without a token."""
 
-    def __init__(self, app: ASGIApp, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, hosts: Collection[str] = ()) -> None:
+        """`hosts`: names that a verifier without a token answers to, beside localhost."""
         self.app = app
+        self.hosts = {"localhost", *(host.lower() for host in hosts)}
         self.token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         guarded = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
         headers = Headers(scope=scope)
         refusal, status = self._refusal(headers) if guarded else None, 401
-        if refusal is None and guarded and self.token is None and not _of_this_device(headers.get("host")):
-            refusal, status = "A verifier without a token answers to localhost and 127.0.0.1 only.", 421
+        if refusal is None and guarded and not self._is_known(headers.get("host")):
+            refusal, status = (
+                "Without a token this verifier answers to localhost only; allow others by --allow-host.",
+                421,
+            )
         if refusal is None:
             await self.app(scope, receive, send)
             return
@@ -105,6 +117,10 @@ class BearerAuth:
         body, kind = (error_body(error), JSON) if chat else (encode(error), CONTENT_TYPE)
         response = Response(body, status, {"WWW-Authenticate": "Bearer"} if status == 401 else None, kind)
         await response(scope, receive, send)
+
+    def _is_known(self, host: str | None) -> bool:
+        """Whether the request names this verifier; programs that send no `Host` are no browsers."""
+        return self.token is not None or host is None or _is_number(name := _host_name(host)) or name in self.hosts
 
     def _refusal(self, headers: Headers) -> str | None:
         if self.token is None:

@@ -13,6 +13,7 @@ import os
 import socket
 import ssl
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -216,6 +217,7 @@ def serve(
     port: int = 0,
     quantize: Literal["int8", "int4"] | None = None,
     token: str | None = None,
+    hosts: Collection[str] = (),
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     watch_stdin: bool = False,
@@ -229,7 +231,7 @@ def serve(
 
     `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: answers that wait
     for their first frame; see `create_app`. With `watch_stdin` the process also ends when its stdin does: an app that
-    started it and is killed leaves no orphan. Raises what `START_ERRORS` names.
+    started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
     """
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
@@ -257,6 +259,7 @@ def serve(
             engine,
             served,
             token=token,
+            hosts=hosts,
             max_sessions=max_sessions,
             max_cached_bytes=budget,
             max_waiting=max_waiting,

@@ -18,9 +18,7 @@ from drafter.runtime import Drafter
 from remote import TransportOptions
 from remote.timing import CLOCK, Clock
 from storage import Store
-
-PATIENCE_SECONDS = 90.0
-"""For a verifier to be noticed, and for an answer to come, on a machine that is busy."""
+from tests.patience import PATIENCE_SECONDS
 
 
 @dataclass

@@ -122,3 +122,8 @@ def test_bytes_that_are_no_text(folders: Folders) -> None:
 def test_an_empty_variable_is_one_that_is_not_set(folders: Folders, name: str) -> None:
     write(folders, 'remote = "http://file"\nseed = 3\n')
     assert load_settings(folders, {f"OUTRIDER_{name}": ""}) == load_settings(folders, {})
+
+
+def test_a_wrong_seed_is_told_in_words(folders: Folders) -> None:
+    with pytest.raises(ConfigError, match="seed: expected a whole number, got 'text'|seed: expected a whole number$"):
+        load_settings(folders, {"OUTRIDER_SEED": "x"})

@@ -17,9 +17,9 @@ from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import DIGEST_BYTES, Memory, Progress, Sampling, digest_of, encode_frame, pack_tokens
 from storage import Store
+from tests.patience import PATIENCE_SECONDS
 from tests.remote.toy_verifier import http, raw_peer
 
-PATIENCE = 60.0
 TOKENS = [5, 9, 12, 7]
 NEW = [8, 6]
 
@@ -58,11 +58,11 @@ async def test_so_it_is_where_a_stream_brings_it(drafter: Drafter, drafting: Dra
     body = http(encode_frame(progress) + encode_frame(frame))
     async with raw_peer(lambda _: body) as port, VerifierClient(f"http://127.0.0.1:{port}") as client:
         stream = await client.session().stream(
-            TOKENS, Sampling(), most=len(NEW), memory_from=0, deadline=PATIENCE, silence=PATIENCE
+            TOKENS, Sampling(), most=len(NEW), memory_from=0, deadline=PATIENCE_SECONDS, silence=PATIENCE_SECONDS
         )
         async with contextlib.aclosing(stream):
             assert await anext(stream) == progress
             await drafting.follow([*TOKENS, *NEW])
             drafting.listen(stream)
-            assert await drafting.hear(PATIENCE)
+            assert await drafting.hear(PATIENCE_SECONDS)
     assert drafting.memory_from == (len(TOKENS) if own else 0)

@@ -15,6 +15,7 @@ from app.events import Done, Paced, Verified
 from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from tests.app.conversing import ask, assistant
+from tests.patience import PATIENCE_SECONDS
 from tests.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=48, pace="fixed", depth=4, nodes=24)
@@ -80,7 +81,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
             heard = await ask(opened, "list files", conversation)
             assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
             drafting, _ = opened._conversations._open[conversation]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 assert await drafting.hear(30.0)
             held = len(drafting._context.tokens)
             assert drafting.memory_from >= held - 2, "nothing is missing"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import random
 import time
@@ -25,14 +26,31 @@ from benchmarks.emulator import (
     Share,
     read_profiles,
 )
+from tests.patience import PATIENCE_SECONDS
 
 FREE = {"rtt_ms": 0.0, "up_mbps": 10_000, "down_mbps": 10_000}
 SLACK = 0.15
-"""Seconds that a busy machine may be late by."""
+"""Seconds that a machine may be late by in one of the tries."""
+TRIES = 20
 
 
 def line(**changed) -> LinkProfile:
     return LinkProfile(**{"name": "test", **FREE, **changed})
+
+
+def once(play):
+    """The claim holds in one of a few tries: a busy machine may be late in most, a wrong line is wrong in all."""
+
+    @functools.wraps(play)
+    async def tried():
+        for left in reversed(range(TRIES)):
+            try:
+                return await play()
+            except AssertionError:
+                if not left:
+                    raise
+
+    return tried
 
 
 @contextlib.asynccontextmanager
@@ -67,15 +85,17 @@ async def said(reader, writer, data: bytes) -> float:
     """Seconds until all of it has come back."""
     begun = time.perf_counter()
     writer.write(data)
-    assert await asyncio.wait_for(reader.readexactly(len(data)), 20) == data
+    assert await asyncio.wait_for(reader.readexactly(len(data)), PATIENCE_SECONDS) == data
     return time.perf_counter() - begun
 
 
+@once
 async def test_a_short_line_is_not_stretched_to_the_clocks_ticks():
     async with connected(line(rtt_ms=0.5)) as (_, *ends):
         assert min([await said(*ends, b"hello") for _ in range(50)]) < 0.002
 
 
+@once
 async def test_a_round_trip_takes_its_time_and_the_first_one_twice():
     async with connected(line(rtt_ms=120)) as (emulator, *ends):
         first, second = await said(*ends, b"hello"), await said(*ends, b"again")
@@ -83,6 +103,7 @@ async def test_a_round_trip_takes_its_time_and_the_first_one_twice():
     assert (emulator.bytes_up, emulator.bytes_down, emulator.connections) == (10, 10, 1)
 
 
+@once
 async def test_bandwidth_is_shared_by_all_connections():
     profile, data = line(up_mbps=4, down_mbps=8), bytes(100_000)
     async with echo() as port, Emulator(profile, "127.0.0.1", port) as emulator:
@@ -100,9 +121,10 @@ async def test_bytes_come_whole_and_in_order_however_rough_the_line():
     async with connected(line(rtt_ms=4, jitter_ms=3, up_mbps=20, down_mbps=20, loss=0.01)) as (_, reader, writer):
         await said(reader, writer, data)
         writer.write_eof()
-        assert await asyncio.wait_for(reader.read(), 5) == b"", "the end of the stream comes too"
+        assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b"", "the end of the stream comes too"
 
 
+@once
 async def test_in_an_outage_nothing_comes_and_afterwards_everything():
     async with connected(line(outages=((0.2, 0.5),))) as (_, *ends):
         assert await said(*ends, b"before") < 0.2
@@ -116,7 +138,7 @@ async def test_who_is_not_there_ends_the_connection():
         pass
     async with Emulator(line(), "127.0.0.1", port) as emulator:
         reader, writer = await asyncio.open_connection("127.0.0.1", emulator.port)
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), PATIENCE_SECONDS) == b""
         writer.close()
 
 

@@ -135,6 +135,15 @@ def test_what_is_spelt_out_is_text(pair: tuple[ChatText, Any]) -> None:
         assert [one for one in tokens if one in special] == [one for one in expected if one in special], token
 
 
+def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, Any]) -> None:
+    """Which has a switch for it, and another way to do it."""
+    ours, theirs = pair
+    for token in theirs.all_special_tokens:
+        spoken = [("user", f" list {token} all"), ("assistant", "ls"), ("user", f"{token}\n")]
+        tokens = theirs.apply_chat_template(chat_of(spoken), add_generation_prompt=True, sanitize_control_tokens=True)
+        assert ours.render(spoken) == tokens["input_ids"], token
+
+
 def test_a_prompt_after_another_is_as_if_it_was_made_anew(pair: tuple[ChatText, Any]) -> None:
     ours, _ = pair
     messages, before = [*CONVERSATIONS["several turns"], ("assistant", "</s> a"), ("user", "b")], None

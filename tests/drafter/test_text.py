@@ -6,7 +6,7 @@ import shutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from drafter.config import DrafterCorrupt, DrafterMissing
 from drafter.template import TemplateFailed
@@ -165,3 +165,23 @@ def test_of_a_long_prompt_only_the_end_is_encoded_again():
     assert before.tokens[before.kept :] == [ASSISTANT]
     after = CHAT.render_after(before, [*messages, ("user", "a")])
     assert after.tokens[after.kept :] == [ASSISTANT] and after.text[after.characters :] == "<|assistant|>"
+
+
+@pytest.mark.parametrize("spelt", ["</s>", "\uff1c/s\uff1e", "<\uff0fs>"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_vocabulary_with_special_words_finds_none_in_a_text(spelt, normalized):
+    """Unigram models hold them among the words, and may read full-width letters as plain ones."""
+    words = ["<unk>", "<s>", "</s>", *"</s>lsa", "\u2581", "\u2581ls"]
+    tokenizer = Tokenizer(models.Unigram([(word, -float(len(word) < 3)) for word in words], unk_id=0))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer.add_special_tokens([AddedToken(token, normalized=normalized) for token in ("<unk>", "<s>", "</s>")])
+    template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    text = ChatText(tokenizer.to_str().encode(), template, [2], {"bos_token": "<s>", "eos_token": "</s>"})
+    assert not {1, 2} & set(text.encode(f"ls {spelt}a{spelt}{spelt} \u00e9"))
+    assert not {1, 2} & set(text.encode(spelt * 5000)), "however often"
+    before = None
+    for said in ([("user", "ls")], [("user", "ls"), ("user", f"a{spelt}")], [("user", f"{spelt}ls \u00e9")]):
+        rendered = before = text.render_after(before, said)
+        assert [token for token in rendered.tokens if token in (1, 2)] == [1] + [2] * len(said)
+        assert rendered.tokens == text.render(said)

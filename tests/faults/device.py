@@ -15,11 +15,10 @@ from drafter.text import ChatText
 from remote import VerifierClient
 from remote.protocol import Sampling
 from tests.app.conversing import Heard, until_connected
+from tests.patience import PATIENCE_SECONDS
 
 TOKENS = 48
 """Of an answer: some 12 rounds."""
-BOUND_SECONDS = 60.0
-"""For one reply; on a machine that is not busy it takes 1 to 4."""
 ALONE = 6
 """Tokens that the device writes alone before the line is healed."""
 
@@ -46,7 +45,7 @@ class Device:
         """
         heard, alone = Heard(), 0
         async with (
-            asyncio.timeout(BOUND_SECONDS),
+            asyncio.timeout(PATIENCE_SECONDS),
             aclosing(self.opened.reply(self.conversation, question)) as events,
         ):
             async for event in events:

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PATIENCE_SECONDS = 60.0
+from tests.patience import PATIENCE_SECONDS
+
 LOOK_SECONDS = 0.05
 
 

@@ -23,10 +23,9 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
+from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import continuation, http, listening, raw_peer
 
-PATIENCE = 60.0
-"""Seconds; only a hang reaches them."""
 PROMPT = [5, 9, 1]
 
 

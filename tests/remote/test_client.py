@@ -40,6 +40,7 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.transport import TransportOptions
+from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -54,8 +55,6 @@ from tests.remote.toy_verifier import (
     verify,
 )
 
-PATIENCE = 20.0
-"""Seconds; only a hang reaches them."""
 PROMPT = [5, 9, 1]
 
 

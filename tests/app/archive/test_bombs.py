@@ -155,3 +155,8 @@ def test_all_files_of_an_archive_count_together(tmp_path: Path, monkeypatch: pyt
             archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
     with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
         import_file(store, path)
+
+
+def test_a_device_without_an_end_is_not_read(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="is not a file"):
+        import_file(store, Path("/dev/zero"))

@@ -2,9 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
-from remote.verifier.security import BadToken, Unprotected, check_binding, is_loopback, read_token
+from remote.protocol import Card, Error, decode
+from remote.verifier.engine import Engine
+from remote.verifier.http import create_app
+from remote.verifier.security import BadToken, BearerAuth, Unprotected, check_binding, is_loopback, read_token
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "[::1]", "localhost"])
@@ -34,3 +41,90 @@ def test_weak_tokens_are_refused(tmp_path: Path, text: str) -> None:
         read_token(file)
     with pytest.raises(BadToken, match="cannot be read"):
         read_token(tmp_path / "none")
+
+
+TOKEN = "0123456789abcdef-XYZ"
+
+
+async def status(token: str | None, **headers: str) -> tuple[int, bytes]:
+    inner = Starlette(routes=[Route("/v1/card", lambda request: PlainTextResponse("the card"))])
+    transport = httpx.ASGITransport(BearerAuth(inner, token, ["Verifier.example"]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        reply = await client.get("/v1/card", headers=headers)
+        return reply.status_code, reply.content
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN[:16]}",
+        f"Bearer {TOKEN[:1]}",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN}{TOKEN}",
+        f"Bearer {TOKEN[1:]}",
+        f"Bearer {TOKEN.lower()}",
+        f"Bearer {TOKEN} {TOKEN}",
+        f"Bearer {TOKEN[:-1]}\x00",
+        f"Bearer {'a' * len(TOKEN)}",
+        f"Basic {TOKEN}",
+        TOKEN,
+    ],
+)
+async def test_only_the_whole_token_opens(shown: str) -> None:
+    code, body = await status(TOKEN, Authorization=shown)
+    assert code == 401 and decode(body, Error).code == "unauthorised"
+
+
+async def test_the_whole_token_opens() -> None:
+    assert await status(TOKEN, Authorization=f"Bearer {TOKEN}") == (200, b"the card")
+    assert (await status(TOKEN))[0] == 401
+
+
+@pytest.mark.parametrize("token", ["", " ", "short", "0123456789abcde", "0123456789 abcdef", "\n" * 20])
+def test_no_service_is_made_with_a_token_that_guards_nothing(target: Engine, card: Card, token: str) -> None:
+    with pytest.raises(BadToken):
+        create_app(target, card, token=token)
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with pytest.raises(BadToken):
+            check_binding(host, token)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:8000",
+        "localhost",
+        "LOCALHOST:1",
+        "localhost.",
+        "[::1]",
+        "[::1]:8000",
+        "127.9.9.9:80",
+        "192.168.1.4:8000",
+        "verifier.example:1",
+    ],
+)
+async def test_without_a_token_addresses_and_allowed_names_are_answered(host: str) -> None:
+    assert (await status(None, Host=host))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "",
+        ":80",
+        "127.0.0.1@evil.example",
+    ],
+)
+async def test_without_a_token_other_names_are_not(host: str) -> None:
+    code, body = await status(None, Host=host)
+    assert code == 421 and "localhost" in decode(body, Error).message
+    assert (await status(TOKEN, Host=host, Authorization=f"Bearer {TOKEN}"))[0] == 200

@@ -1,0 +1,150 @@
+"""What is shown is stored: text on a terminal against the database, while it is written and after `kill -9`."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Self
+
+from app.sanitise import sanitise
+from storage import Message, Store
+from tests.serving import REPOSITORY, VerifierProcess
+
+PATIENCE_SECONDS = 60.0
+"""For a machine with busy neighbours; a store that keeps up takes milliseconds."""
+
+
+class Screen:
+    """`outrider ask` on a terminal of its own, and what that shows."""
+
+    def __init__(self, home: Path, pair: Path, remote: str | None, *arguments: str) -> None:
+        self._database = home / "data" / "outrider.db"
+        self._far, near = pty.openpty()
+        quiet = termios.tcgetattr(near)
+        quiet[1] &= ~termios.OPOST  # Line ends stay as they are written.
+        termios.tcsetattr(near, termios.TCSANOW, quiet)
+        environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(pair / "drafter")}
+        if remote is not None:
+            environment["OUTRIDER_REMOTE"] = remote
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "ask", "list files", *arguments],
+            cwd=REPOSITORY,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=near,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(near)
+        self._bytes = b""
+        self._store: Store | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._far)
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def shown(self) -> str:
+        """All that is on the terminal by now."""
+        while select.select([self._far], [], [], 0)[0]:
+            try:
+                piece = os.read(self._far, 1 << 16)
+            except OSError:  # The program has ended.
+                break
+            if not piece:
+                break
+            self._bytes += piece
+        return self._bytes.decode(errors="ignore")
+
+    @property
+    def stored(self) -> str:
+        """The answer's text as another process finds it."""
+        if self._store is None:
+            self._store = Store.open(self._database) if self._database.exists() else None
+        threads = [] if self._store is None else [self._store.thread(one.id) for one in self._store.conversations()]
+        return next((sanitise(thread[-1].text) for thread in threads if len(thread) > 1), "")
+
+    def polls(self) -> Iterator[None]:
+        """Again and again, while the answer is being written."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            yield
+            assert self.process.poll() is None, f"the answer ended; stored: {self.stored!r}, shown: {self.shown!r}"
+            time.sleep(0.01)
+        raise AssertionError(f"stored: {self.stored!r}, shown: {self.shown!r}")
+
+    def shows_more_than(self, text: str) -> str:
+        """What is shown as soon as it is some tokens more."""
+        for _ in self.polls():
+            if len(self.shown) >= len(text) + 24:
+                break
+        return self.shown
+
+
+@contextmanager
+def killed(screen: Screen, home: Path) -> Iterator[Message]:
+    """The answer, as the next process to open the database has it after a `kill -9`."""
+    os.kill(screen.process.pid, signal.SIGKILL)
+    screen.process.wait()
+    with closing(Store.open(home / "data" / "outrider.db")) as store:
+        (conversation,) = store.conversations()
+        question, answer = store.thread(conversation.id)
+        assert (question.text, question.status, answer.status) == ("list files", "done", "stopped")
+        yield answer
+
+
+def test_each_round_is_stored_before_the_next(verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path) -> None:
+    """A round is one token here; the verifier stands still, so that none is in flight that could be waited for."""
+    options = ("--no-draft", "--max-tokens", "900", "--temperature", "1", "--seed", "5")
+    with Screen(tmp_path, tiny_pair, verifier.url, *options) as screen:
+        seen = ""
+        for _ in range(5):
+            screen.shows_more_than(seen)
+            verifier.pause()
+            try:
+                for _ in screen.polls():
+                    seen = screen.shown
+                    if seen and screen.stored == seen:
+                        break
+            finally:
+                verifier.resume()
+        verifier.pause()
+        try:
+            for _ in screen.polls():
+                if screen.stored == screen.shown:
+                    break
+            with killed(screen, tmp_path) as answer:
+                assert sanitise(answer.text) == screen.shown and len(screen.shown) >= len(seen)
+                assert all(answer.provenance)
+        finally:
+            verifier.resume()
+
+
+def test_what_the_drafter_writes_alone_is_stored_while_it_writes(tiny_pair: Path, tmp_path: Path) -> None:
+    options = ("--mode", "offline", "--max-tokens", "100000", "--temperature", "1", "--seed", "5")
+    with Screen(tmp_path, tiny_pair, None, *options) as screen:
+        seen = ""
+        for _ in range(3):
+            seen = screen.shows_more_than(seen)
+            for _ in screen.polls():
+                if screen.stored.startswith(seen):
+                    break
+        with killed(screen, tmp_path) as answer:
+            shown = screen.shown
+            assert sanitise(answer.text).startswith(seen) and seen
+            assert shown.startswith(sanitise(answer.text)) or sanitise(answer.text).startswith(shown)
+            assert not any(answer.provenance)

@@ -1,0 +1,163 @@
+"""More users than sessions: what runs is not cut, turns are fair, and who finds no room is told to come again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import anyio
+import httpx
+import pytest
+
+from remote.protocol import Card, Error, Verdict, decode, encode
+from remote.verifier.engine import Engine
+from remote.verifier.http import create_app
+from remote.verifier.turns import Turns
+from tests.remote.verifier.test_hosted import ask, tokens_of
+from tests.remote.verifier.test_http import PATIENT, connected, frames_of, gate, message, running
+from tests.remote.verifier.tiny import generated
+
+PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
+
+
+async def device(client: httpx.AsyncClient, name: str, rounds: int, text: list[int]) -> None:
+    """A device that asks round by round, and sends all it has where its session was dropped meanwhile."""
+    tokens, base = list(PROMPT), 0
+    for number in range(1, rounds + 1):
+        while True:
+            body = message(number, tokens[:base], tokens[base:], session=name)
+            reply = await client.post("/v1/rounds", content=body)
+            if reply.status_code == 200:
+                break
+            assert reply.status_code in (409, 503)
+            if reply.status_code == 503:
+                assert decode(reply.content, Error).retry and reply.headers["retry-after"] == "1"
+                await asyncio.sleep(0.01)
+            base = 0
+        verdict = frames_of(reply.content)[0]
+        assert isinstance(verdict, Verdict) and verdict.bonus is not None
+        tokens, base = [*tokens, verdict.bonus], len(tokens) + 1
+    assert tokens == PROMPT + text[:rounds]
+
+
+async def test_chats_are_finished_beside_more_devices_than_there_are_sessions(target: Engine, card: Card) -> None:
+    text = generated(target.model, PROMPT, 100)
+    app = create_app(target, card, max_sessions=32)
+    async with connected(app) as client:
+
+        async def chat(name: str) -> list[int]:
+            reply = await client.post("/v1/streams", content=encode(ask([], PROMPT, most=100, session=name)))
+            assert reply.status_code == 200
+            return tokens_of(frames_of(reply.content))
+
+        chats, _ = await asyncio.gather(
+            asyncio.gather(*(chat(f"chat{index}") for index in range(8))),
+            asyncio.gather(*(device(client, f"device{index}", 6, text) for index in range(44))),
+        )
+        assert chats == [text] * 8
+        lines = (await client.get("/metrics")).text.splitlines()
+    assert "outrider_sessions 32" in lines and "outrider_running_sessions 0" in lines
+    assert "outrider_max_sessions 32" in lines
+
+
+async def test_a_full_verifier_says_so_and_cuts_nobody(target: Engine, card: Card) -> None:
+    with running(create_app(target, card, max_sessions=1)) as url, gate(target.encoder) as held:
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENT, trust_env=False) as client:
+            first = message(1, [], PROMPT, memory_from=0)
+            async with client.stream("POST", "/v1/rounds", content=first) as response:
+                while not held.came:
+                    await asyncio.sleep(0.01)
+                waiting = asyncio.create_task(
+                    client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+                )
+                while "outrider_waiting_rounds 1" not in (await client.get("/metrics")).text:
+                    await asyncio.sleep(0.01)
+                held.open.set()
+                body = await response.aread()
+            assert len(frames_of(body)) == 2, "verdict and memory"
+            refused = await waiting
+            error = decode(refused.content, Error)
+            assert (refused.status_code, error.code, error.retry) == (503, "busy", True)
+            assert refused.headers["retry-after"] == "1"
+            again = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="other"))
+            assert again.status_code == 200
+            lines = (await client.get("/metrics")).text.splitlines()
+            assert "outrider_refusals_total 1" in lines and "outrider_evictions_total 1" in lines
+
+
+async def test_a_round_waits_for_a_chunk_of_a_long_prompt_and_not_for_all_of_it(
+    target: Engine, card: Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "chunk", 16)
+    order: list[int] = []
+    hook = target.model.register_forward_pre_hook(
+        lambda module, given, options: order.append(options["input_ids"].shape[1]), with_kwargs=True
+    )
+    long = [2 + token % 40 for token in range(280)]
+    try:
+        async with connected(create_app(target, card)) as client:
+            slow = asyncio.create_task(client.post("/v1/rounds", content=message(1, [], long, session="long")))
+            while not order:
+                await asyncio.sleep(0)
+            before = len(order)
+            quick = await client.post("/v1/rounds", content=message(1, [], PROMPT, session="quick"))
+            after = len(order)
+            assert quick.status_code == (await slow).status_code == 200
+    finally:
+        hook.remove()
+    assert after - before <= 4 < 280 // 16
+    assert frames_of(slow.result().content)[0].bonus == generated(target.model, long, 1)[0]
+
+
+async def test_turns_go_round_the_sessions_however_many_calls_each_has() -> None:
+    turns, served = Turns(8), list[str]()
+    go = anyio.Event()
+
+    async def call(name: str) -> None:
+        await turns.take(name, lambda: served.append(name))
+
+    async with anyio.create_task_group() as group:
+
+        async def first() -> None:
+            await turns.take("first", lambda: anyio.from_thread.run(go.wait))
+
+        group.start_soon(first)
+        await anyio.wait_all_tasks_blocked()
+        for name in ("greedy", "greedy", "greedy", "greedy", "a", "b"):
+            group.start_soon(call, name)
+            await anyio.wait_all_tasks_blocked()
+        given_up = anyio.CancelScope()
+
+        async def leaves() -> None:
+            with given_up:
+                await call("left")
+
+        group.start_soon(leaves)
+        await anyio.wait_all_tasks_blocked()
+        given_up.cancel()
+        await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert served == ["greedy", "a", "b", "greedy", "greedy", "greedy"]
+    await call("later")
+    assert served[-1] == "later"
+
+
+async def test_turns_are_passed_on_whoever_gives_up_and_when() -> None:
+    turns, rng = Turns(8), random.Random(3)
+    for _ in range(200):
+        async with anyio.create_task_group() as group:
+            for index in range(6):
+
+                async def call(name: str) -> None:
+                    with anyio.move_on_after(rng.choice([0, 0.0001, 10])):
+                        await turns.take(name, lambda: None)
+
+                group.start_soon(call, str(index % 3))
+    with anyio.fail_after(PATIENT):
+        assert await turns.take("last", lambda: 7) == 7
+
+
+async def test_a_prompt_that_never_fits_is_too_long_and_not_busy(target: Engine, card: Card) -> None:
+    async with connected(create_app(target, card, max_cached_bytes=target.bytes_per_token * 20)) as client:
+        reply = await client.post("/v1/rounds", content=message(1, [], [2] * 100))
+    assert (reply.status_code, decode(reply.content, Error).code) == (422, "too_long")

@@ -1,0 +1,65 @@
+"""What `outrider serve` says while it starts, and the limits that it takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from remote.protocol import Card, decode
+from remote.verifier.serve import NoMemory, serve
+from tests.serving import REPOSITORY
+
+
+def started(pair: Path, *options: str) -> tuple[Card, str, str]:
+    """The card of `outrider serve` with these options, its metrics, and what it said on stderr."""
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin", *options]
+    command += ["--model", str(pair / "target"), "--drafter", str(pair / "drafter")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("outrider verifier ready at http://"), process.stderr.read()
+        url = "http://127.0.0.1:" + line.strip().rpartition(":")[2]
+        token = {"Authorization": "Bearer 0123456789abcdef"}
+        shown = decode(httpx.get(f"{url}/v1/card", timeout=300, headers=token, trust_env=False).content, Card)
+        metrics = httpx.get(f"{url}/metrics", timeout=300, headers=token, trust_env=False).text
+        process.stdin.close()
+        assert process.stdout.read() == "", "stdout has one line"
+        return shown, metrics, process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_it_tells_what_it_loads_and_takes_its_limits(tiny_pair: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    shown, metrics, said = started(
+        tiny_pair, "--max-sessions", "7", "--cache-mb", "40", "--max-tokens", "300", "--host", "0.0.0.0",
+        "--token-file", str(token),
+    )  # fmt: skip
+    assert shown.limits.max_tokens == 300
+    assert {"outrider_max_sessions 7", f"outrider_max_cached_bytes {40 << 20}"} <= set(metrics.splitlines())
+    for what in ("loading PyTorch", f"loading {tiny_pair / 'target'}", "million parameters", "loading the drafter"):
+        assert what in said
+    assert "done in" in said and "sessions hold 300 tokens each, and 40 MB together" in said
+    assert "warning: on 0.0.0.0 the token and all text cross the network unencrypted" in said
+
+
+def test_on_loopback_there_is_nothing_to_warn_of_and_sessions_fit_into_memory(tiny_pair: Path) -> None:
+    shown, _, said = started(tiny_pair, "--cache-mb", "2")
+    assert "warning" not in said
+    assert 0 < shown.limits.max_tokens < 1024
+    assert f"sessions hold {shown.limits.max_tokens} tokens, not 1024" in said
+
+
+def test_memory_for_less_than_one_session_is_told(tiny_pair: Path) -> None:
+    with pytest.raises(NoMemory, match="--cache-mb"):
+        serve(str(tiny_pair / "target"), drafter=tiny_pair / "drafter", max_cached_bytes=1 << 10)
