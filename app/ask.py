@@ -33,6 +33,8 @@ from app.sanitise import escape_json
 from storage import Store
 
 TITLE_LENGTH = 60
+UNANSWERED = ("unavailable", "incompatible", "refused")
+"""Codes of failures that are the server's: out of reach, of another kind, or saying no."""
 say = complain
 
 
@@ -240,7 +242,7 @@ def new_conversation(store: Store, question: str) -> str:
 def _exit_code(answered: Answered) -> int:
     if answered.done is not None:
         return OK
-    unreachable = answered.failed is not None and answered.failed.code in ("unavailable", "incompatible")
+    unreachable = answered.failed is not None and answered.failed.code in UNANSWERED
     return UNREACHABLE if unreachable else FAILED
 
 

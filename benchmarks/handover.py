@@ -2,10 +2,10 @@
 
     python -m benchmarks.handover [--fault kill|silence] [--profile NAME] [--repeats 5] [--json OUT]
 
-`kill`: the verifier is killed (SIGKILL) after three rounds of an answer, so its connection ends and says so. `silence`:
-from then on every connection swallows everything, as a dead radio link does, and only a deadline can tell. `--profile`
-puts an emulated line of benchmarks/profiles.json in between; without it the line is this machine's loopback. After the
-answer the line heals, and the next answer must be verified throughout.
+`kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends and says
+so. `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can
+tell; `--profile` puts an emulated line of benchmarks/profiles.json in between, else that line is loopback too. After
+the answer the line heals, and the next answer must be verified throughout.
 
 Rows are added to OUT, which may hold those of another fault or line.
 """
@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+import signal
 import statistics
 import tempfile
 import time
@@ -27,6 +29,7 @@ from app.assistant import Assistant
 from app.config import Settings
 from app.connection import Fixed
 from app.events import Done, Drafted, Failed, ModeChanged, Stats
+from app.loopback import Loopback
 from app.machine import machine
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
 from benchmarks.fault_proxy import FaultProxy
@@ -41,30 +44,40 @@ ROUNDS = 3
 """Of the answer, before the line ends."""
 
 
-class Line:
-    """A verifier process behind a line that can end suddenly."""
+class Killed:
+    """The app's own verifier on this device, which is killed, and which the app starts again."""
 
-    def __init__(self, replica: Replica, proxy: FaultProxy, fault: str) -> None:
-        self._replica, self._proxy, self._fault = replica, proxy, fault
+    def __init__(self, source: Loopback) -> None:
+        self.source = source
 
     def end(self) -> None:
-        if self._fault == "kill":
-            self._replica.kill()
-        else:
-            self._proxy.line = silence
-            self._proxy.hush()
+        assert self.source.process_id is not None
+        os.kill(self.source.process_id, signal.SIGKILL)
 
     async def heal(self) -> None:
-        if self._fault == "kill":
-            await self._replica.end()
-            await self._replica.start()
-            self._proxy.verifiers = [self._replica.port]
+        """The app does."""
+
+
+class Silenced:
+    """A verifier behind a line that swallows everything until it heals."""
+
+    def __init__(self, url: str, proxy: FaultProxy) -> None:
+        self.source, self._proxy = Fixed(url), proxy
+
+    def end(self) -> None:
+        self._proxy.line = silence
+        self._proxy.hush()
+
+    async def heal(self) -> None:
         await self._proxy.heal()
 
 
 @asynccontextmanager
-async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[tuple[Line, str]]:
-    """The line, and the verifier's address at this end of it."""
+async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[Killed | Silenced]:
+    """The verifier, and how its line ends."""
+    if fault == "kill":
+        yield Killed(Loopback(settings.target, settings.drafter))
+        return
     async with AsyncExitStack() as stack:
         replica = Replica(settings.target, settings.drafter)
         stack.push_async_callback(replica.end)
@@ -74,15 +87,15 @@ async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIt
         if profile is not None:
             emulator = Emulator(read_profiles(PROFILES)[profile], "127.0.0.1", proxy.port)
             url = (await stack.enter_async_context(emulator)).url
-        yield Line(replica, proxy, fault), url
+        yield Silenced(url, proxy)
 
 
 async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, profile: str | None) -> dict[str, Any]:
     """One end and one return."""
     row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
     async with (
-        opened(settings, fault, profile) as (line, url),
-        Assistant(drafter, store, Fixed(url), settings) as assistant,
+        opened(settings, fault, profile) as line,
+        Assistant(drafter, store, line.source, settings) as assistant,
     ):
         ended, alone = 0.0, False
         async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
@@ -125,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--drafter", default=Settings().drafter, metavar="DIR")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
+    if arguments.fault == "kill" and arguments.profile:
+        parser.error("--profile: the verifier that is killed is on loopback")
     settings = Settings(target=arguments.target, drafter=arguments.drafter)
     rows = asyncio.run(run(settings, arguments.fault, arguments.profile, arguments.repeats))
     print(f"median {statistics.median(row['seconds'] for row in rows):.3f} s to the next word")

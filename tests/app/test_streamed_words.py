@@ -79,7 +79,7 @@ async def test_ask_fails_where_the_server_refuses(outrider: Run, server: tuple[C
     code, out, talk = await outrider("ask", "what is the capital of France")
     assert (code, out) == (1, "Paris, of\n") and "is kept" in talk
     code, out, talk = await outrider("ask", "what?", OUTRIDER_REMOTE_MODEL="third")
-    assert code != 0 and out == "" and "serves no model third" in talk and len(server[0].asked) == 1
+    assert code == 3 and out == "" and "serves no model third" in talk and len(server[0].asked) == 1
 
 
 async def test_history_log_exports_and_verify_claim_nothing(outrider: Run, tmp_path: Path) -> None:
