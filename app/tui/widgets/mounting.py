@@ -123,8 +123,12 @@ class Mounting(Reading):
     @property
     def _whole(self) -> bool:
         """Whether all is there: where the window closes, messages go before what mounts others is called off."""
-        ends = len(self.query_children(More)) == 2
-        return self.is_attached and ends and len(self._messages()) == 2 * (self._last - self._first)
+        return self._alive and len(self._messages()) == 2 * (self._last - self._first)
+
+    @property
+    def _alive(self) -> bool:
+        """Whether the window is: where it closes, the two ends go before what waits for a thread is called off."""
+        return self.is_attached and len(self.query_children(More)) == 2
 
     def _far(self, top: float, bottom: float) -> tuple[int, int] | None:
         """The mounted turns at either end that lie outside of these lines wholly, but for the last one."""
@@ -199,6 +203,8 @@ class Mounting(Reading):
         """Mounts `turns[first:last]` at either end of the others."""
         turns = self.turns[first:last]
         await self._prepare(turns)
+        if not self._alive:
+            return
         self._keep_reading()
         widgets = _widgets(turns)
         self._first, self._last = min(first, self._first), max(last, self._last)
@@ -232,6 +238,8 @@ class Mounting(Reading):
         self._read_nothing()
         with self.app.batch_update():
             await self._remove(self._messages())
+            if not self._alive:
+                return
             self._first, self._last = first, last
             self._count()
             await self.mount_all(_widgets(turns), before=self.query_one(Newer))

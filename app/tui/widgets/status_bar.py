@@ -62,7 +62,6 @@ class StatusBar(Horizontal):
         for name in LABELS:
             self.set_class(name == mode.mode, f"-{name}")
         self._mode = mode.mode
-        self.show_stats(self._stats)
         self.query_one("#badge", Static).update(LABELS[mode.mode])
         self.query_one("#why", Static).update(Content(mode.why))
         self.show_stats(self._stats)
@@ -73,8 +72,6 @@ class StatusBar(Horizontal):
             stats = replace(stats, rtt_ms=None)
         self._stats = stats
         room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
-        if stats and self._mode in ("offline", "warming"):
-            stats = replace(stats, rtt_ms=None)  # It is that of a server that is not there.
         for line in self.query("#figures").results(Static):
             line.update(figures(stats, room) if stats else "")
 

@@ -143,7 +143,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     keys = {
         "app.help": "f9", "prompt.send": "f10", "prompt.keep": "alt+escape,f12", "chat.stop": "f5",
-        "message.edit": "w", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
+        "message.edit": "j", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
     }  # fmt: skip
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
     async with app.run_test(size=(100, 40)) as pilot:
@@ -157,7 +157,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
         await app.chat.open_conversation(conversation)
         await pilot.press("alt+up")
         await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · w reword"))
-        await pilot.press("w")
+        await pilot.press("j")
         await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f5 gives up"))
         await pilot.press("f5")
         await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))

@@ -32,4 +32,6 @@ async def test_a_line_that_is_down_has_no_round_trip() -> None:
         bar.show_stats(STATS)
         assert "rtt" not in figures(host)
         bar.show_mode(ModeChanged("edge", "verified by target"))
+        assert "rtt" not in figures(host), "it is measured anew"
+        bar.show_stats(STATS)
         assert "rtt 84 ms" in figures(host)
