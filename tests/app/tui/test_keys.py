@@ -156,7 +156,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
         await pilot.resize_terminal(100, 40)
         await app.chat.open_conversation(conversation)
         await pilot.press("alt+up")
-        await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · w reword"))
+        await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · j reword"))
         await pilot.press("j")
         await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f5 gives up"))
         await pilot.press("f5")
