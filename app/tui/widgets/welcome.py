@@ -21,7 +21,7 @@ HINT = "shift+tab or a click picks one · ↑ recalls what you asked"
 INTRODUCTION = (
     "Ask how to do something on the command line.\n\n"
     "A small drafter on this device writes ahead, dimmed. A larger model "
-    "far away verifies, and the text turns solid. Offline, the drafter goes on alone."
+    "checks it, and the text turns solid. Nothing is lost when the line drops."
 )
 
 
