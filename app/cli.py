@@ -26,6 +26,7 @@ from app.key_commands import keys
 from app.log_commands import log
 from app.queue_commands import queue_commands, verify
 from app.remote_commands import remote_commands
+from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
 
 MOST_PIPED_BYTES = 4 << 20
@@ -222,7 +223,7 @@ def serve(
         from remote.verifier.serve import START_ERRORS
         from remote.verifier.serve import serve as run
     except ImportError as error:
-        _fail(f"The verifier needs PyTorch and more ({error.name} is missing): pip install 'outrider[server]'", FAILED)
+        _fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
     if model is None and drafter is None:
         drafter = Path(settings.drafter)
     try:

@@ -19,6 +19,7 @@ from app.ending import FAILED, OK
 from app.opening import source_of
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
+from drafter.extras import how_to_install
 from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.tree import DraftTree
@@ -126,7 +127,7 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
 
 def _torch() -> Finding:
     if importlib.util.find_spec("torch") is None:
-        advice = "no PyTorch, so no verifier on this device: pip install 'outrider[server]', or set a remote"
+        advice = f"no PyTorch, so no verifier on this device: {how_to_install('server')}, or set a remote"
         return Finding("warning", "torch", advice)
     from importlib.metadata import version
 

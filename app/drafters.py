@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from app.machine import machine
 from drafter.config import Scheme, read_config
+from drafter.extras import Extra, how_to_install
 from drafter.memory import Bits, memory_bytes
 from storage import Store
 
@@ -264,5 +265,5 @@ def quantise(folder: Path, scheme: Scheme | None) -> None:
     print(f"{folder}: {requantise(folder, scheme)}")
 
 
-def _lacking(error: ImportError, extra: str) -> DrafterFailed:
-    return DrafterFailed(f"This needs PyTorch and more ({error.name} is missing): pip install 'outrider[{extra}]'")
+def _lacking(error: ImportError, extra: Extra) -> DrafterFailed:
+    return DrafterFailed(f"This needs PyTorch and more ({error.name} is missing): {how_to_install(extra)}")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
 from app.connection import SourceFailed
+from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
 
 PACKAGES = Path(__file__).resolve().parent.parent
@@ -27,7 +28,7 @@ READY = re.compile(rb"https?://\S+")
 START_SECONDS = 180.0
 PAUSE_SECONDS = (1.0, 300.0)
 END_SECONDS = 2.0
-ADVICE = "pip install 'outrider[server]'"
+ADVICE = how_to_install("server")
 
 
 class Loopback:

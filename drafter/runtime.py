@@ -8,6 +8,7 @@ from typing import Literal
 from drafter.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_config
 from drafter.context import DraftContext
 from drafter.datastore import load_datastore
+from drafter.extras import how_to_install
 from drafter.ngram import NGramIndex
 from drafter.second_stage import SecondStage
 from drafter.step import DraftStep, StepGraph
@@ -83,5 +84,5 @@ def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) ->
 
         return TorchStep.load(folder, device, bits)
     except ModuleNotFoundError as error:
-        advice = "pip install 'outrider[server]', or use the runtime onnx"
+        advice = f"{how_to_install('server')}, or use the runtime onnx"
         raise DrafterError(f"The drafter's runtime torch needs {error.name}, which is missing: {advice}.") from None
