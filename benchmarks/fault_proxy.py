@@ -87,7 +87,7 @@ class Exchange:
     async def forget(self) -> None:
         """Have the verifier drop the session."""
         path = b"/v1/sessions/" + self.session.encode("ascii")
-        await self.ask(b"DELETE " + path + b" HTTP/1.1\r\nhost: verifier\r\nconnection: close\r\n\r\n")
+        await self.ask(b"DELETE " + path + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
 
     def cut(self) -> None:
         """End the device's connection, as a proxy that restarts does."""

@@ -163,7 +163,7 @@ def test_two_at_once_give_what_one_after_another_does(options, common, tmp_path)
     main([*options, *only, f"--json={outs[0]}"])
     main([*options, *only, f"--work={tmp_path / 'other'}", "--jobs=2", f"--json={outs[1]}"])
     (one,), (two,) = map(rows, outs)
-    assert one.keys() == two.keys() and two["cpu_seconds"] > 0
+    assert one.keys() == two.keys()
     for name in ("variant", "steps", "trained_parameters"):
         assert one[name] == two[name]
     assert two["divergence"] == pytest.approx(one["divergence"], rel=0.05)  # Threads may add up in another order.

@@ -33,9 +33,11 @@ from tests.serving import VerifierProcess
 async def counted(verifier: VerifierProcess) -> dict[str, int]:
     """The verifier's counters."""
     reader, writer = await asyncio.open_connection("127.0.0.1", verifier.port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: verifier\r\nconnection: close\r\n\r\n")
-    text = (await reader.read()).decode()
-    writer.close()
+    writer.write(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+    try:
+        text = (await reader.read()).decode()
+    finally:
+        writer.close()
     return {name: int(value) for name, value in re.findall(r"^outrider_(\w+)_total (\d+)$", text, re.MULTILINE)}
 
 
