@@ -15,6 +15,8 @@ from remote.chat_stream import MAX_TEXT
 from remote.protocol import Sampling
 from tests.remote.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole
 
+pytestmark = pytest.mark.faults
+
 LIMITS = {"deadline": 1.0, "silence": 1.0, "patience": 1.0}
 PATIENCE = 60.0
 """For everything on a machine that is busy; no outcome needs a third of it."""

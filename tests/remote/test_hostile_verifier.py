@@ -24,6 +24,8 @@ from tests.app.conversing import Heard, ask
 from tests.clock import FastClock
 from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
 
+pytestmark = pytest.mark.faults
+
 TIMES = 40.0
 PATIENCE = 60.0
 """Real seconds for one answer on a busy machine; by the clock of the test that is 40 minutes."""

@@ -40,7 +40,10 @@ main()
 """Keeps what the system says of the process at its end. The peak that `wait4` tells would not do: it counts the memory
 of this process, too, of which the new one is a copy before it begins."""
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it"),
+]
 
 
 class Import(NamedTuple):

@@ -36,6 +36,8 @@ from tests.remote.verifier.hostile import (
 )
 from tests.remote.verifier.tiny import generated
 
+pytestmark = pytest.mark.faults
+
 GROWTH = 256 << 20
 """Bytes that the process may grow by under attack: the cache, all bodies that may be open, and what Python keeps."""
 COUNT = 24
