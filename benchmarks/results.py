@@ -45,7 +45,7 @@ COMMANDS = {
         "everyday": "everyday",
         "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
         "network": "network",
-        "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 40",
+        "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
         "exactness": "exactness --limit 100",
         "handover": "handover",
         "chaos": "chaos",
