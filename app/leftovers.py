@@ -7,6 +7,7 @@ Outrider deletes none of it, and says where it is.
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
     if moved := environment.get("XDG_CACHE_HOME"):
         caches.insert(0, Path(moved))
     for folder in dict.fromkeys(cache / FOLDER for cache in caches):
-        if folder.is_dir():
+        if os.path.isdir(folder):  # False, too, where it may not be read.
             queued, ours = _queued(folder / QUEUE)
             left = "left by an older Outrider" if ours else "left by a program that uses it, perhaps an older Outrider"
             text = f"{folder} has a device id and {queued} unsent reports of ONNX Runtime, {left}; Outrider sends none"
@@ -36,7 +37,7 @@ def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
 
 def _queued(path: Path) -> tuple[int, bool]:
     """How many reports wait there, and whether one of them names a drafter's graph. 0 where it cannot be read."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return 0, False
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:

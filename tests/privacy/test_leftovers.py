@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from app.leftovers import FOLDER, QUEUE, reports
+from tests.permissions import as_somebody
 from tests.serving import REPOSITORY
 
 
@@ -64,3 +67,15 @@ def test_doctor_tells(tmp_path: Path, tiny_pair: Path) -> None:
     )
     assert f"! reports    {folder} has a device id and 1 unsent reports" in told.stdout, told.stdout + told.stderr
     assert folder.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_may_not_be_read_is_no_finding() -> None:
+    with as_somebody():
+        home = Path(tempfile.mkdtemp(prefix="outrider-leftovers-"))
+        (home / ".cache" / FOLDER).mkdir(parents=True)
+        (home / ".cache").chmod(0o000)
+        found = list(reports({}, home))
+        (home / ".cache").chmod(0o700)
+    shutil.rmtree(home)
+    assert found == []
