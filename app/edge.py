@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from app.answer import Shown
 from app.connection import Connection, Verifier
 from app.events import Paced
-from app.writing import MEMORY_LIMIT_SECONDS, Step, Writing
+from app.writing import MEMORY_LIMIT_SECONDS, Step, Writing, sure_path
 from drafter.cost import Cost
 from drafter.search import Pace
 from drafter.tree import DraftTree
@@ -129,10 +129,8 @@ class Edge:
         return tree
 
     def guesses(self, tree: DraftTree) -> list[int]:
-        """The likeliest path, as far as an answer may go. Tokens written alone are shown already."""
-        if self._writing.answer.suffix:
-            return []
-        return self._writing.cut([int(tree.tokens[node]) for node in tree.likeliest_path()])
+        """What is shown of a draft, as far as an answer may go. Tokens written alone are shown already."""
+        return [] if self._writing.answer.suffix else self._writing.cut(sure_path(tree))
 
     def _pace(self, left: int, cost: Cost | None) -> Pace:
         """Of a draft where the answer may have so many more tokens."""

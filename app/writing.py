@@ -20,6 +20,7 @@ from app.lookahead import Lookahead
 from app.pace import Verifying
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
+from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
 from remote.bounds import Bounds
 from remote.openai import Usage
@@ -38,6 +39,10 @@ TOKEN_BYTES = 4
 """Of a token on its way up."""
 MEMORY_LIMIT_SECONDS = 1.0
 """Longest wait for memory before a request, which needs the line for itself."""
+SURE = 0.7
+"""Chance that the target keeps a token and all before it, down to which drafted tokens are shown. On 60 everyday
+questions, before the first round, these are 7.5 tokens of 29, of which 7 % are withdrawn; at 0.5 13.7 and 16 %, at 0
+28.3 and 46 %."""
 
 
 class NoAnswer(Exception):
@@ -47,6 +52,19 @@ class NoAnswer(Exception):
         super().__init__(message)
         self.event = Failed(message, code)
         self.passing = passing
+
+
+def sure_path(tree: DraftTree) -> list[int]:
+    """The tokens of a draft that may be read before they are checked: the likeliest path, as far as it is sure.
+
+    Nothing of a tree of which no chances are known.
+    """
+    path: list[int] = []
+    for node in tree.likeliest_path():
+        if tree.acceptance is None or tree.acceptance[node] < SURE:
+            break
+        path.append(int(tree.tokens[node]))
+    return path
 
 
 @dataclass

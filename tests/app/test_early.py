@@ -76,7 +76,7 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     monkeypatch: pytest.MonkeyPatch,
     early: bool,
 ) -> None:
-    monkeypatch.setattr("app.reply.SURE", 0.0)  # Of random weights nothing is sure.
+    monkeypatch.setattr("app.writing.SURE", 0.0)  # Of random weights nothing is sure.
     settings, source = Settings(max_tokens=40), Starts(verifier.url)
     async with Assistant(drafter, store, source, settings, modes=("edge",), early=early) as opened:
         heard, shown = await asked(source, opened, store, early=early)
@@ -91,7 +91,7 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
 async def test_what_it_is_not_sure_of_is_not_shown(
     verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.reply.SURE", 1.1)
+    monkeypatch.setattr("app.writing.SURE", 1.1)
     source = Starts(verifier.url)
     async with Assistant(drafter, store, source, Settings(max_tokens=8), modes=("edge",), early=True) as opened:
         asyncio.get_running_loop().call_later(0.3, source.up.set)
@@ -106,7 +106,7 @@ async def test_what_it_is_not_sure_of_is_not_shown(
 async def test_only_auto_mode_at_temperature_0_writes_early(
     verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    monkeypatch.setattr("app.reply.SURE", 0.0)
+    monkeypatch.setattr("app.writing.SURE", 0.0)
     chosen = {"temperature": 0.8, "seed": 1} if case == "sampled" else {"mode": case}
     source = Starts(verifier.url)
     settings = Settings(max_tokens=8).replaced(chosen, "the test")
@@ -123,7 +123,7 @@ async def test_only_auto_mode_at_temperature_0_writes_early(
 async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
     drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.reply.SURE", 0.0)
+    monkeypatch.setattr("app.writing.SURE", 0.0)
     source = Starts("http://127.0.0.1:9")
     source.fails = True
     async with Assistant(drafter, store, source, Settings(max_tokens=40), early=True) as opened:
