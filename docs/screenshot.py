@@ -31,7 +31,7 @@ EARLIER = (
 FIRST = "how do I unpack a .tar.gz file?"
 QUESTION = "examples of ffmpeg"
 SIZE = (112, 34)
-SOLID, GHOST = 230, 40
+SOLID, GHOST = 60, 12
 """Least characters of each kind."""
 
 
