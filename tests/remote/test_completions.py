@@ -100,10 +100,13 @@ async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_it
     for limit in [*range(0, size - 400, 997), 60, size - 400]:
         got = ""
         async with cutting_relay(verifier.port, [limit, limit]) as port, client_of(port) as client:
-            with pytest.raises(LinkDown):
+            try:
                 async for piece in await begin(client):
                     got += piece
-            assert text.startswith(got)
+            except LinkDown:
+                assert text.startswith(got)
+            else:  # In fewer and longer pieces the same text takes fewer bytes, so the line was cut behind its end.
+                assert got == text and limit > size // 2
     async with cutting_relay(verifier.port, []) as port, client_of(port) as client:
         assert await answer(client) == text
 
