@@ -13,7 +13,8 @@ from tests.pty.tmux import Tmux
 from tests.serving import REPOSITORY
 
 EDITOR = """
-import pathlib, sys, termios
+import pathlib, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's own handler may miss a signal that comes just before it reads.
 path = pathlib.Path(sys.argv[1])
 flags = termios.tcgetattr(0)[3]
 line_by_line = bool(flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG)
