@@ -68,8 +68,6 @@ def test_a_line_that_goes_away_and_a_paced_target(options, tmp_path):
     assert set(rows) == {Key("tunnel", "plain", 20.0), Key("tunnel", "auto", 20.0)}
     plain = rows[Key("tunnel", "plain", 20.0)]
     assert plain["tokens"] == plain["prompts"] * TOKENS and plain["failed"] == 0
-    # 0.3 s of line, in which the slowest machine has connected, and 2 s of none.
-    assert plain["tokens"] / plain["tokens_per_second"] > 0.5
     assert plain["tokens_per_second"] < 50, "a token takes 20 ms at least"
 
 
