@@ -28,6 +28,7 @@ FRUITLESS_SECONDS = 60.0
 INCOMPATIBLE_TRIES = 2
 """In a row, after which what does not follow from what was asked is no accident."""
 MAX_LINE = 200
+"""Characters of what a server says that statistics keep."""
 EARLY_TOKENS = 32
 """At most, that the drafter writes while the verifier starts: no more than one round then judges."""
 STATS_TOKENS = 16
