@@ -15,25 +15,25 @@ COMPLETION = "_OUTRIDER_COMPLETE"
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        from app.ending import guarded
+        from app.exits import guarded
         from app.version import version_line
 
         guarded(lambda: print(version_line()))
     elif arguments in ([], ["chat"]) and COMPLETION not in os.environ:
-        from app.chat import chat
-        from app.ending import guarded
+        from app.cli.chat import chat
+        from app.exits import guarded
         from drafter.telemetry import switch_off
 
         switch_off()
         guarded(lambda: sys.exit(chat()))
     else:
-        from app.ending import guarded
+        from app.exits import guarded
 
         guarded(_command_line)  # Also while it is imported: an interrupt may come at any time.
 
 
 def _command_line() -> None:
-    from app.cli import main as commands
+    from app.cli.__main__ import main as commands
 
     commands()
 

@@ -33,7 +33,7 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from app.machine import machine
+from app.cli.machine import machine
 from benchmarks.results import ablations_table
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest

@@ -6,7 +6,7 @@
 Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
 the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
 chain of 7, the same trees with guesses of a second stage from the conversation and the drafter's datastore among their
-nodes, the baselines of `drafter/training/baselines` with trees of 60, and prompt lookup (the continuation of the
+nodes, the baselines of `benchmarks/baseline_drafters` with trees of 60, and prompt lookup (the continuation of the
 longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters with
 another F or N, each in a row `moa-fF-nN`. `--depth` is for trees of as many nodes and another depth.
 
@@ -32,9 +32,11 @@ from pathlib import Path
 
 import torch
 
+from app.cli.machine import machine
 from app.config import TreeRule
-from app.machine import machine
 from app.prompts import read_prompts
+from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, load_baseline
+from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.context import DraftContext
@@ -42,8 +44,6 @@ from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.training.baselines import METHODS, Baseline, BaselineContext, load_baseline
-from drafter.training.baselines.shapes import moa_parameters, own_parameters
 from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import Sampling

@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from app.machine import machine
+from app.cli.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from drafter.adoption import Adoption

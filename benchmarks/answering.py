@@ -21,12 +21,12 @@ from typing import Literal, Protocol, Self
 import httpx
 import msgspec
 
-from app.answer import Answer
-from app.assistant import Assistant
 from app.config import Settings
-from app.connection import Fixed
-from app.dimmed_text import DimmedText
 from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
+from app.remotes.connection import Fixed
+from app.reply.answer import Answer
+from app.reply.assistant import Assistant
+from app.reply.dimmed_text import DimmedText
 from benchmarks.emulator import Emulator
 from benchmarks.served import EAGLE, OWN
 from drafter.runtime import Drafter
@@ -107,7 +107,7 @@ class Sample(msgspec.Struct, kw_only=True):
     dimmed: int = 0
     confirmed: int = 0
     withdrawn: int = 0
-    """Characters: shown dimmed, and of those what a verdict kept or took off the screen (`app/dimmed_text.py`)."""
+    """Characters shown dimmed, and of those what a verdict kept or took off the screen: `app/reply/dimmed_text.py`."""
     chose: str = ""
     """The app's last mode in this answer."""
     why: str = ""

@@ -21,10 +21,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
-from app.archive.reading import import_file
-from app.archive.writing import Format, every_conversation, export_conversations
+from app.archive.exporter import Format, every_conversation, export_conversations
+from app.archive.importer import import_file
+from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER, Settings
-from app.machine import machine
 from drafter.text import ChatText
 from storage import Conversation, Message, Store, Whole
 

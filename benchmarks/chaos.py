@@ -11,9 +11,9 @@ some the verifier is killed: another one answers at once and knows nothing, and 
 What the device writes alone comes at the pace of a reader, so that the line is back before most answers are complete.
 
 After each run the verified tokens must equal what the target says by itself, the database must agree with what the
-events told, and no token may be missing or there twice (`benchmarks.nothing_lost`). A third of the runs samples, with a
-seed. One line a run, a summary in the end; exit code 1 where anything was wrong. The mix of a run depends on its seed
-alone; when it strikes depends on the machine too, for outages are in seconds.
+events told, and no token may be missing or there twice (`tests.support.nothing_lost`). A third of the runs samples,
+with a seed. One line a run, a summary in the end; exit code 1 where anything was wrong. The mix of a run depends on its
+seed alone; when it strikes depends on the machine too, for outages are in seconds.
 """
 
 from __future__ import annotations
@@ -32,16 +32,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from app.assistant import Assistant
+from app.cli.machine import machine
 from app.config import ChosenMode, Settings
-from app.connection import Fixed
+from app.drafting.transcript import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
-from app.machine import machine
 from app.prompts import read_prompts
-from app.transcript import conversation_tokens
+from app.remotes.connection import Fixed
+from app.reply.assistant import Assistant
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
-from benchmarks.fault_proxy import Exchange, Fault, FaultProxy
-from benchmarks.faults import (
+from benchmarks.replicas import REPLICAS, Replicas
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from remote.protocol import Sampling
+from storage import Message, Store
+from tests.support.fault_proxy import Exchange, Fault, FaultProxy
+from tests.support.faults import (
     LOGIN,
     REDIRECT,
     after,
@@ -61,12 +66,7 @@ from benchmarks.faults import (
     unheard,
     unsent,
 )
-from benchmarks.nothing_lost import target_alone, violations
-from benchmarks.replicas import REPLICAS, Replicas
-from drafter.runtime import Drafter
-from remote import VerifierClient
-from remote.protocol import Sampling
-from storage import Message, Store
+from tests.support.nothing_lost import target_alone, violations
 
 READING_SECONDS = 0.02
 """Between two tokens that the device writes alone."""

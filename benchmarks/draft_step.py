@@ -30,7 +30,7 @@ import numpy as np
 import onnx
 import torch
 
-from app.machine import machine
+from app.cli.machine import machine
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
 from drafter.model import DraftModel, load_draft_model
 from drafter.ort import onnxruntime

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.machine import machine
+from app.cli.machine import machine
 
 QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
 BUNDLED = Path(__file__).parents[1] / "remote/verifier/pretrained/shell-guide"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.machine import machine
+from app.cli.machine import machine
 from app.prompts import Prompt, read_prompts
 
 ROOT = Path(__file__).parents[1]

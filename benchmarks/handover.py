@@ -25,18 +25,18 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from app.assistant import Assistant
+from app.cli.machine import machine
 from app.config import Settings
-from app.connection import Fixed
 from app.events import Done, Drafted, Failed, ModeChanged, Stats
-from app.loopback import Loopback
-from app.machine import machine
+from app.remotes.connection import Fixed
+from app.remotes.loopback import Loopback
+from app.reply.assistant import Assistant
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
-from benchmarks.fault_proxy import FaultProxy
-from benchmarks.faults import silence
 from benchmarks.replicas import Replica
 from drafter.runtime import Drafter
 from storage import Store
+from tests.support.fault_proxy import FaultProxy
+from tests.support.faults import silence
 
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
 LOOPBACK = "loopback"

@@ -49,10 +49,11 @@ from typing import Any
 
 import torch
 
-from app.machine import machine
+from app.cli.machine import machine
 from app.prompts import PromptsError, read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
 from benchmarks.answering import MODES, Cell, Counted, Drafters, Lines, Mode, Sample, plainly
+from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
 from benchmarks.journal import Journal, Key, OtherPlan
@@ -62,7 +63,6 @@ from benchmarks.standings import GOALS, forward, standings
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from drafter.step import draft_threads
-from drafter.training.baselines import load_baseline
 from remote import VerifierClient
 from remote.verifier.measure import evenly
 from remote.verifier.serve import load_target

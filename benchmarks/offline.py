@@ -32,10 +32,11 @@ from typing import Literal
 import numpy as np
 import torch
 
-from app.machine import machine
+from app.cli.machine import machine
+from app.drafting.transcript import conversation_tokens, shared_prefix
 from app.prompts import read_prompts
-from app.transcript import conversation_tokens, shared_prefix
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
+from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
 from benchmarks.everyday import QUESTIONS, Question, read_questions
 from drafter.config import DrafterError
 from drafter.context import DraftContext
@@ -44,7 +45,6 @@ from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.text import ChatText
 from drafter.training.answers import Conversation
-from drafter.training.baselines import METHODS, Baseline, BaselineContext
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target

@@ -32,13 +32,13 @@ from textual.driver import Driver
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
-from app.context import Context
+from app.cli.machine import machine
+from app.drafting.context import Context
 from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
-from app.machine import machine
-from app.tui.screens.chat import ChatScreen
+from app.tui.screens.chat.screen import ChatScreen
+from app.tui.terminal import Window
 from app.tui.widgets.message import Answer
 from app.tui.widgets.transcript import Transcript
-from app.tui.window import Window
 from storage import Queued, Store
 
 PERIOD_SECONDS = 0.002

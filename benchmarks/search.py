@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from app.machine import machine
+from app.cli.machine import machine
 from benchmarks.acceptance import PROMPTS, REPOSITORY
 from storage import Conversation, Message, Store, Whole
 from storage.search import quoted

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from app.machine import machine
+from app.cli.machine import machine
+from app.drafting.retrieval import STORED_TOKENS
 from app.prompts import read_prompts
-from app.retrieval import STORED_TOKENS
 from drafter.context import DraftContext
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter

@@ -29,10 +29,10 @@ from starlette.routing import Mount
 from torch import Tensor
 
 from benchmarks.acceptance import DRAFTER, REPOSITORY, TARGET
+from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureEngine
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
-from drafter.training.baselines import load_baseline
 from drafter.tree import DraftTree
 from remote.verifier.engine import Context, Engine
 from remote.verifier.hosted import OwnDrafter

@@ -33,10 +33,12 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from app.cli.machine import machine
 from app.config import Settings
-from app.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
+from benchmarks.baseline_drafters import load_baseline
+from benchmarks.baseline_drafters.independent import Independent
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.cost import CostMeter
@@ -45,8 +47,6 @@ from drafter.ngram import NGramIndex
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
-from drafter.training.baselines import load_baseline
-from drafter.training.baselines.independent import Independent
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.serve import load_target

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.machine import machine
-from benchmarks.terminal import Terminal, visible
+from app.cli.machine import machine
+from tests.support.terminal import Terminal, visible
 
 ROOT = Path(__file__).parents[1]
 LETTERS = "жзийлпфцчшщыэюя"

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 import typer  # noqa: E402
 
 from app import config  # noqa: E402
-from app.cli import cli  # noqa: E402
+from app.cli.__main__ import cli  # noqa: E402
 from app.config import PREFIX, Settings  # noqa: E402
 from app.version import version_line  # noqa: E402
 

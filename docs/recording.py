@@ -129,16 +129,16 @@ def _frame(picture: str, body: str) -> str:
 async def record() -> Recording:
     """Ask, cut the line in the middle of the answer, let it come back, and have the rest verified."""
     from app.config import Folders, Settings
-    from app.opening import open_assistant
+    from app.reply.bootstrap import open_assistant
     from app.tui.app import OutriderApp
-    from app.tui.screens.chat import ChatScreen
+    from app.tui.screens.chat.screen import ChatScreen
     from app.tui.turn import Turn
     from app.tui.widgets.message import Answer
     from app.tui.widgets.prompt import Prompt
     from benchmarks.emulator import Emulator, LinkProfile
-    from benchmarks.fault_proxy import FaultProxy
-    from benchmarks.faults import silence
     from docs.screenshot import verifier
+    from tests.support.fault_proxy import FaultProxy
+    from tests.support.faults import silence
 
     recording = Recording()
     profile = LinkProfile(name="slow", rtt_ms=250, jitter_ms=10, up_mbps=4, down_mbps=8)

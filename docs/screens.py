@@ -32,9 +32,9 @@ WIDE = (128, 34)
 
 async def pictures(folder: Path) -> None:
     from app.config import Folders, Settings
-    from app.opening import open_assistant
+    from app.reply.bootstrap import open_assistant
     from app.tui.app import OutriderApp
-    from app.tui.screens.chat import ChatScreen
+    from app.tui.screens.chat.screen import ChatScreen
     from app.tui.widgets.conversation_list import ConversationList
 
     folder.mkdir(parents=True, exist_ok=True)

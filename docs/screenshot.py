@@ -98,9 +98,9 @@ async def ask(pilot: Any, screen: Any, question: str) -> None:
 async def pictures(out: Path) -> None:
     """Ask, and stop when both kinds of text are on the screen."""
     from app.config import Folders, Settings
-    from app.opening import open_assistant
+    from app.reply.bootstrap import open_assistant
     from app.tui.app import OutriderApp
-    from app.tui.screens.chat import ChatScreen
+    from app.tui.screens.chat.screen import ChatScreen
     from app.tui.widgets.message import Answer
     from app.tui.widgets.prompt import Prompt
 

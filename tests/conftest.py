@@ -9,8 +9,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.made_once import made_once
-from tests.serving import VerifierProcess
+from tests.support.made_once import made_once
+from tests.support.serving import VerifierProcess
 
 # Tiny models gain nothing from threads, and the tests run side by side. Torch reads it once, when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def tiny_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `target` (a transformers checkpoint) and `drafter` (an artefact that fits it)."""
-    from tests.tiny import build_pair  # torch takes seconds; most tests need none of it.
+    from tests.support.tiny import build_pair  # torch takes seconds; most tests need none of it.
 
     return made_once(tmp_path_factory, "tiny-pair", build_pair)
 

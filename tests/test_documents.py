@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import typer
 
-from app.cli import cli
+from app.cli.__main__ import cli
 from app.config import PREFIX, Settings
-from app.tui.keys import actions
+from app.tui.bindings import actions
 from benchmarks import headlines
 from benchmarks.results import read
 from docs.manpage import settings
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 README = REPOSITORY / "README.md"
 PAGES = [README, REPOSITORY / "AGENTS.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from app.tui.widgets.welcome import EXAMPLES
-from tests.examples import read_examples
-from tests.serving import REPOSITORY
+from tests.support.examples import read_examples
+from tests.support.serving import REPOSITORY
 
 PAGES = ("README.md", "docs/*.md", "docs/manpage.py", "docs/outrider.1", "docs/recording.py", "docs/screenshot.py")
-SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli.py"]
+SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli/__main__.py"]
 ELSEWHERE = {"--remote", "--prompts", "--queue"}
 """With these another model answers, or nobody yet."""
 

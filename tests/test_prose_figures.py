@@ -14,7 +14,7 @@ from app.config import Settings
 from benchmarks.results import read
 from benchmarks.standings import standings
 from drafter.config import read_config
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 TARGET = REPOSITORY / "remote/verifier/pretrained/shell-guide"
 DRAFTER = REPOSITORY / "drafter/pretrained/shell-guide"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.archive.errors import Unsuitable
-from app.archive.tree import Foreign, Node, name_of, time_of
+from app.archive.foreign import Foreign, Node, name_of, time_of
 
 SOURCE = "ChatGPT"
 HIDDEN = {

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.archive.tree import Foreign, Node, content_id, name_of, time_of
+from app.archive.foreign import Foreign, Node, content_id, name_of, time_of
 from storage import Role
 
 SOURCE = "llm"

@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
-from app.archive.tree import Foreign, Node, name_of, time_of
+from app.archive.foreign import Foreign, Node, name_of, time_of
 from storage import Role
 
 SOURCE = "oterm"

@@ -13,37 +13,37 @@ from textual.screen import Screen
 
 from app.config import Settings
 from app.sanitise import sanitise
+from app.tui.bindings import checked
 from app.tui.clipboard import Copying
 from app.tui.core import Core
-from app.tui.keys import checked
-from app.tui.remembered import Remembered
-from app.tui.screens.chat import ChatScreen
+from app.tui.saved_state import Remembered
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from app.remote_desk import Desk
+    from app.remotes.switcher import Desk
 
 
 # The palette's own modules are read when it is opened for the first time.
 
 
 def _actions() -> type[Provider]:
-    from app.tui.commands import Actions
+    from app.tui.palette import Actions
 
     return Actions
 
 
 def _themes() -> type[Provider]:
-    from app.tui.commands import Themes
+    from app.tui.palette import Themes
 
     return Themes
 
 
 def _conversations() -> type[Provider]:
-    from app.tui.commands import Conversations
+    from app.tui.palette import Conversations
 
     return Conversations
 

@@ -9,8 +9,8 @@ from app.events import Event, ModeChanged
 from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
-    from app.connection import Source
-    from app.context import Context
+    from app.drafting.context import Context
+    from app.remotes.connection import Source
 
 
 class Outbox(Protocol):
@@ -36,7 +36,7 @@ class Outbox(Protocol):
 
 
 class Core(Protocol):
-    """The assistant as the screen sees it. `app.assistant.Assistant` is one; a scripted stream in a test is another."""
+    """The assistant as the screen sees it: `app.reply.assistant.Assistant`, or a scripted stream in a test."""
 
     @property
     def store(self) -> Store:

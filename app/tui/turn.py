@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.events import Done, Event, Failed, Judged, ReplyText, Started
+from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
-from app.tui.markdown import leaves
-from app.verification import stored_judgement
+from app.tui.markdown.parser import leaves
 from storage import Message
 
 CUT = "cut at the length limit"

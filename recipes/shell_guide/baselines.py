@@ -19,8 +19,8 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.baseline_drafters import METHODS, BaselineRecipe, baseline_config, save_baseline, train_baseline
 from drafter.training.answers import draft_vocabulary, read_answers
-from drafter.training.baselines import METHODS, BaselineRecipe, baseline_config, save_baseline, train_baseline
 from drafter.training.loop import trained_parameters
 from drafter.training.losses import DIVERGENCES
 from drafter.training.teacher import Recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drafter.text import ChatText
-from tests.tiny_text import tiny_text
+from tests.support.tiny_text import tiny_text
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 HEAVY = {"torch", "transformers", "optimum", "accelerate", "starlette", "uvicorn"}
 CLIENT_PATH = [
-    "app.ask",
-    "app.assistant",
-    "app.doctor",
-    "app.loopback",
-    "app.opening",
+    "app.cli.ask",
+    "app.reply.assistant",
+    "app.cli.doctor",
+    "app.remotes.loopback",
+    "app.reply.bootstrap",
     "drafter.runtime",
     "drafter.search",
     "remote.client",
@@ -52,7 +52,7 @@ def test_the_client_path_never_loads_torch() -> None:
 
 
 def test_the_command_line_is_light() -> None:
-    assert not loaded_by(["app.cli"]) & (
+    assert not loaded_by(["app.cli.__main__"]) & (
         HEAVY | {"textual", "numpy", "httpx", "onnxruntime", "sqlite_utils", "msgspec"}
     )
 

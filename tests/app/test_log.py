@@ -12,7 +12,7 @@ import pytest
 from app import log as logs
 from app.events import Done, Failed, ModeChanged, Stats
 from app.log import note, open_log
-from app.logfile import LogFile
+from app.log_file import LogFile
 
 SECRET = "s3cret-t0ken"
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 HEAVY = {"numpy", "onnxruntime", "httpx", "torch", "typer", "tokenizers", "jinja2"}
 
@@ -32,7 +32,7 @@ def test_the_version_loads_next_to_nothing() -> None:
     modules = loaded("import sys; sys.argv = ['outrider', '--version']; from app.start import main; main()")
     bare = loaded("import importlib.metadata, importlib.metadata._adapters, email.utils")
     ours = {name for name in modules if name.partition(".")[0] in ("app", "drafter", "remote", "storage")}
-    assert ours == {"app", "app.start", "app.ending", "app.version"}
+    assert ours == {"app", "app.start", "app.exits", "app.version"}
     assert not modules & (HEAVY | {"asyncio", "logging", "textual", "sqlite3"})
     assert len(modules - bare - ours) < 20, modules - bare
 

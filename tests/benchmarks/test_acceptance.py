@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.acceptance import DRAFTED, PromptLookup, Tally, agreement_by_staleness, main, measure, rounds
+from benchmarks.baseline_drafters import baseline_config, build, save_baseline
+from benchmarks.baseline_drafters.shapes import moa_parameters
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes
-from drafter.training.baselines import baseline_config, build, save_baseline
-from drafter.training.baselines.shapes import moa_parameters
 from drafter.tree import ROOT, DraftTree
 from remote.verifier.measure import DEEPEST
 

@@ -26,7 +26,7 @@ from benchmarks.emulator import (
     Share,
     read_profiles,
 )
-from tests.patience import PATIENCE_SECONDS
+from tests.support.patience import PATIENCE_SECONDS
 
 FREE = {"rtt_ms": 0.0, "up_mbps": 10_000, "down_mbps": 10_000}
 SLACK = 0.15

@@ -7,8 +7,11 @@ import re
 
 import pytest
 
-from benchmarks.fault_proxy import Fault, FaultProxy
-from benchmarks.faults import (
+from drafter.tree import DraftTree
+from remote import Broken, Incompatible, LinkDown, RemoteSession, RoundReply, VerifierClient
+from remote.protocol import Sampling
+from tests.support.fault_proxy import Fault, FaultProxy
+from tests.support.faults import (
     after,
     corrupted,
     cut_after,
@@ -24,10 +27,7 @@ from benchmarks.faults import (
     truncated,
     unheard,
 )
-from drafter.tree import DraftTree
-from remote import Broken, Incompatible, LinkDown, RemoteSession, RoundReply, VerifierClient
-from remote.protocol import Sampling
-from tests.serving import VerifierProcess
+from tests.support.serving import VerifierProcess
 
 
 async def counted(verifier: VerifierProcess) -> dict[str, int]:

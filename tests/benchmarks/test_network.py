@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from benchmarks.answering import MODES, Sample
+from benchmarks.baseline_drafters import baseline_config, build, save_baseline
 from benchmarks.emulator import LinkProfile
 from benchmarks.journal import Journal, Key, OtherPlan
 from benchmarks.network import Different, asked_of, check, main, summary
 from benchmarks.network_row import row
-from drafter.training.baselines import baseline_config, build, save_baseline
 
 WIRE = {"name": "wire", "rtt_ms": 1, "up_mbps": 1000, "down_mbps": 1000}
 TUNNEL = {"name": "tunnel", "rtt_ms": 2, "up_mbps": 50, "down_mbps": 50, "outages": [[0.3, 2.0]]}

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from app.events import Done, Drafted, Event, Failed, Stats, Verified
-from benchmarks.nothing_lost import target_alone, violations
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Message
-from tests.serving import VerifierProcess
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.serving import VerifierProcess
 
 
 @pytest.fixture

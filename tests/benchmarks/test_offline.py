@@ -9,8 +9,9 @@ import re
 import numpy as np
 import pytest
 
-from app.transcript import shared_prefix
+from app.drafting.transcript import shared_prefix
 from benchmarks.acceptance import agreement_by_staleness
+from benchmarks.baseline_drafters import Baseline, baseline_config, build, save_baseline
 from benchmarks.everyday import read_questions
 from benchmarks.offline import (
     DROPS,
@@ -27,7 +28,6 @@ from benchmarks.offline import (
     write,
 )
 from drafter.training.answers import Conversation
-from drafter.training.baselines import Baseline, baseline_config, build, save_baseline
 from remote.verifier.engine import Engine
 
 QUESTIONS = ["list all files", "unpack a tar archive", "show disk usage"]

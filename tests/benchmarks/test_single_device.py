@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from benchmarks.baseline_drafters import baseline_config, build
 from benchmarks.single_device import (
     ASSISTED,
     BOUNDS,
@@ -22,7 +23,6 @@ from benchmarks.single_device import (
     with_drafts,
 )
 from drafter.search import Pace
-from drafter.training.baselines import baseline_config, build
 
 
 def test_all_ways_answer_alike(engine, drafter, prompts):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.startup import Program, measure, painted, programs, run
-from benchmarks.terminal import Terminal, visible
+from tests.support.terminal import Terminal, visible
 
 
 def program(source: str, **options: str) -> Program:

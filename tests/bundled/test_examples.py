@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import EXAMPLES, Example, read_examples
+from tests.support.examples import EXAMPLES, Example, read_examples
 
 BUNDLED = {"OUTRIDER_TEMPERATURE": "0", "OUTRIDER_REMOTE": "bundled"}
 

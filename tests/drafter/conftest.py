@@ -14,7 +14,7 @@ from drafter.context import DraftContext
 from drafter.memory import MemoryRow, quantise_row
 from drafter.second_stage import SecondStage
 from drafter.step import StepGraph
-from tests.made_once import made_once
+from tests.support.made_once import made_once
 
 if TYPE_CHECKING:
     from drafter.model import DraftModel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 TEMPLATES = REPOSITORY / "tests" / "data" / "templates"
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from drafter.training.answers import Conversation, frequent_tokens, generate_answers, read_answers
-from tests.tiny_text import END
+from tests.support.tiny_text import END
 
 QUESTIONS = [
     ["list files"],

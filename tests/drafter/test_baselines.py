@@ -12,10 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.acceptance import agreement_by_staleness, measure, rounds, telling
-from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
-from drafter.search import Pace
-from drafter.training.answers import Conversation
-from drafter.training.baselines import (
+from benchmarks.baseline_drafters import (
     METHODS,
     Baseline,
     BaselineRecipe,
@@ -25,10 +22,13 @@ from drafter.training.baselines import (
     save_baseline,
     train_baseline,
 )
-from drafter.training.baselines.artefact import ForeignTarget
-from drafter.training.baselines.eagle3 import attend_unrolled
-from drafter.training.baselines.shapes import features_of, moa_parameters, own_parameters
-from drafter.training.baselines.train import teach
+from benchmarks.baseline_drafters.artefact import ForeignTarget
+from benchmarks.baseline_drafters.eagle3 import attend_unrolled
+from benchmarks.baseline_drafters.shapes import features_of, moa_parameters, own_parameters
+from benchmarks.baseline_drafters.train import teach
+from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
+from drafter.search import Pace
+from drafter.training.answers import Conversation
 from drafter.training.distil import Batch, batches
 from drafter.training.loop import trained_parameters
 from drafter.training.target import FeatureTap, drafter_config, hidden_states

@@ -18,7 +18,7 @@ from drafter.training.loop import fit
 from drafter.training.losses import Losses
 from drafter.training.processes import NoDevice, choose_device
 from tests.drafter.together import QUESTIONS, STEPS, Toy, schedule
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 pytestmark = pytest.mark.training
 

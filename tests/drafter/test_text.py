@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from drafter.config import DrafterCorrupt, DrafterMissing
 from drafter.template import TemplateFailed
 from drafter.text import ChatText
-from tests.tiny_text import train_tokenizer
+from tests.support.tiny_text import train_tokenizer
 
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 TEMPLATE = (

@@ -15,8 +15,8 @@ from drafter.training.heldout import ANSWERS
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
 from remote.verifier.serve import load_target
-from tests.app.commands import Outrider, runner
 from tests.drafter.test_template import tiny_config
+from tests.support.commands import Outrider, runner
 
 MODERN = (
     "{{ bos_token }}{% for message in messages %}<|{{ message.role }}|>{% generation %}{{ message.content }}"

@@ -71,7 +71,7 @@ def main(pair: Path, out: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(pair / "target")
     generate_answers(target, tokenizer, QUESTIONS, out / "answers.jsonl", batch=1, new_tokens=20)
 
-    from app.cli import main as outrider
+    from app.cli.__main__ import main as outrider
 
     options = ["--out", str(out / "mine"), "--prompts", str(out / "questions.jsonl"), "--steps", "2"]
     sys.argv = ["outrider", "drafter", "train", "--target", str(pair / "target"), *options, "--device", "cpu"]

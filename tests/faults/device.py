@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from app.assistant import Assistant
+from app.drafting.transcript import conversation_tokens
 from app.events import Drafted, ModeChanged, Verified
-from app.transcript import conversation_tokens
-from benchmarks.nothing_lost import target_alone, violations
+from app.reply.assistant import Assistant
 from drafter.text import ChatText
 from remote import VerifierClient
 from remote.protocol import Sampling
-from tests.app.conversing import Heard, until_connected
-from tests.patience import PATIENCE_SECONDS
+from tests.support.conversing import Heard, until_connected
+from tests.support.nothing_lost import target_alone, violations
+from tests.support.patience import PATIENCE_SECONDS
 
 TOKENS = 48
 """Of an answer: some 12 rounds."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from benchmarks.fault_proxy import Exchange, Fault
-from benchmarks.faults import (
+from remote.protocol import CONTENT_TYPE, Error
+from tests.support.fault_proxy import Exchange, Fault
+from tests.support.faults import (
     LOGIN,
     REDIRECT,
     after,
@@ -30,7 +31,6 @@ from benchmarks.faults import (
     unheard,
     unsent,
 )
-from remote.protocol import CONTENT_TYPE, Error
 
 VERDICT_BYTES = 60
 """Of a reply's body, within its first frame, which has some 100."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from storage import Message, Store
-from tests.serving import REPOSITORY, VerifierProcess
+from tests.support.serving import REPOSITORY, VerifierProcess
 
 QUESTION = "list files"
 ENOUGH_TOKENS = 12

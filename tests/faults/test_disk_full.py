@@ -9,7 +9,7 @@ from app.config import Settings
 from app.events import Failed
 from drafter.runtime import Drafter
 from storage import Store
-from tests.app.conversing import ask, assistant
+from tests.support.conversing import ask, assistant
 
 
 async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from app.config import ChosenMode, Settings
-from app.pace import Verifying
-from benchmarks.fault_proxy import FaultProxy
+from app.remotes.mode_meter import Verifying
 from drafter.runtime import Drafter
 from remote import VerifierClient
-from tests.app.conversing import assistant, until_connected, until_mode
 from tests.faults.device import TOKENS, Device, References, whys
 from tests.faults.table import CASES, STREAM_CASES, Case
-from tests.serving import REPOSITORY, VerifierProcess
+from tests.support.conversing import assistant, until_connected, until_mode
+from tests.support.fault_proxy import FaultProxy
+from tests.support.serving import REPOSITORY, VerifierProcess
 
 WAYS: dict[Verifying, dict[str, Case]] = {"edge": CASES, "hosted": STREAM_CASES}
 
@@ -158,7 +158,7 @@ async def test_where_nothing_else_may_answer_it_waits_for_the_line(device: Behin
 async def test_where_nothing_else_may_answer_it_ends_in_a_sentence(
     device: Behind, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.reply.RETURN_SECONDS", 1.0)
+    monkeypatch.setattr("app.reply.reply.RETURN_SECONDS", 1.0)
     case = CASES[name]
     assert case.alone is not None
     strike(device.proxy, case)

@@ -19,21 +19,21 @@ from typing import Any
 
 import pytest
 
-from app.assistant import Assistant
 from app.config import Settings
-from app.connection import Fixed
-from app.transcript import conversation_tokens
-from benchmarks.fault_proxy import Exchange, FaultProxy
-from benchmarks.faults import refused
-from benchmarks.nothing_lost import target_alone
+from app.drafting.transcript import conversation_tokens
+from app.remotes.connection import Fixed
+from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
 from remote.protocol import Sampling
 from storage import Store
-from tests.app.conversing import until_connected
 from tests.faults.device import TOKENS, Device, References, whys
 from tests.faults.table import STREAM_BYTES
-from tests.serving import REPOSITORY, VerifierProcess
+from tests.support.conversing import until_connected
+from tests.support.fault_proxy import Exchange, FaultProxy
+from tests.support.faults import refused
+from tests.support.nothing_lost import target_alone
+from tests.support.serving import REPOSITORY, VerifierProcess
 
 TOKEN = "told-to-nobody-else"
 NETNS = Path("/etc/netns")

@@ -17,7 +17,7 @@ from typing import Self
 
 from app.sanitise import sanitise
 from storage import Message, Store
-from tests.serving import REPOSITORY, VerifierProcess
+from tests.support.serving import REPOSITORY, VerifierProcess
 
 PATIENCE_SECONDS = 60.0
 """For a machine with busy neighbours; a store that keeps up takes milliseconds."""

@@ -13,8 +13,8 @@ import pytest
 from app.config import Settings
 from app.events import Drafted, ModeChanged, Verified
 from drafter.runtime import Drafter
-from tests.app.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
-from tests.serving import VerifierProcess
+from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
+from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=60)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from app.leftovers import FOLDER, QUEUE, reports
-from tests.permissions import as_somebody
-from tests.serving import REPOSITORY
+from app.cli.leftovers import FOLDER, QUEUE, reports
+from tests.support.permissions import as_somebody
+from tests.support.serving import REPOSITORY
 
 
 def queue(cache: Path, *payloads: bytes) -> Path:

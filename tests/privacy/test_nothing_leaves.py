@@ -17,7 +17,7 @@ from drafter.config import GRAPH, SPECIAL_TOKENS
 from storage import Message, Store
 from tests.privacy.tracing import Namespace, Tracer, tracers
 from tests.pty.tmux import Tmux
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 OUTRIDER = [sys.executable, "-m", "app.start"]
 QUESTION = "list files"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drafter.telemetry import OFF
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 ORT = "drafter/ort.py"
 ROOMS = ("app", "benchmarks", "docs", "drafter", "recipes", "remote", "storage", "tests")

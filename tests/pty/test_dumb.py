@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.terminal import Terminal
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
+from tests.support.terminal import Terminal
 
 COMMAND = [sys.executable, "-m", "app.start"]
 

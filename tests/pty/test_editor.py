@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.pty.tmux import Tmux
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 EDITOR = """
 import pathlib, signal, sys, termios

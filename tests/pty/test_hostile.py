@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.terminal import Terminal
 from storage import Store
-from tests.app.chat_server import JSON, event
 from tests.pty.corpus import END, PAYLOADS, arrived, hostile, hostile_line
 from tests.remote.toy_verifier import http, listening
-from tests.serving import REPOSITORY
+from tests.support.chat_server import JSON, event
+from tests.support.serving import REPOSITORY
+from tests.support.terminal import Terminal
 
 SIZE = 40, 140
 """Wide enough for the list of conversations."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.tui.bracketed_paste import clean
-from benchmarks.terminal import Terminal
 from storage import Store
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
+from tests.support.terminal import Terminal
 
 COLOURED = "".join(f"\x1b[3{n % 8}mline {n}\x1b[0m \x1b[1;38;5;{n}mbold\x1b[m\r" for n in range(8))
 PASTES = {

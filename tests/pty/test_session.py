@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.terminal import Terminal
 from drafter.config import GRAPH
 from storage import Message, Store
 from tests.pty.tmux import Tmux
 from tests.remote.toy_verifier import listening
-from tests.serving import REPOSITORY, VerifierProcess
+from tests.support.serving import REPOSITORY, VerifierProcess
+from tests.support.terminal import Terminal
 
 COMMAND = [sys.executable, "-m", "app.start"]
 SIZE = 36, 120

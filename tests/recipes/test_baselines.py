@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
 
-from drafter.training.baselines import METHODS, load_baseline
+from benchmarks.baseline_drafters import METHODS, load_baseline
 from recipes.shell_guide.baselines import main
 
 pytestmark = pytest.mark.training

@@ -23,8 +23,8 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import continuation, http, listening, raw_peer
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 PROMPT = [5, 9, 1]
 

@@ -40,7 +40,6 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.transport import TransportOptions
-from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import (
     CARD,
     MEMORY_TOKENS,
@@ -54,6 +53,7 @@ from tests.remote.toy_verifier import (
     serving,
     verify,
 )
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 PROMPT = [5, 9, 1]
 

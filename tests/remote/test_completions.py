@@ -23,10 +23,10 @@ from remote import (
 )
 from remote.openai import OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
-from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
-from tests.serving import VerifierProcess
-from tests.tiny_text import tiny_text
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
+from tests.support.serving import VerifierProcess
+from tests.support.tiny_text import tiny_text
 
 QUESTION = ("user", "how do I unpack a tar archive?")
 PAGE = b"<html>Welcome to our Wi-Fi</html>"

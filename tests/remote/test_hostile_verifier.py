@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from app.assistant import Assistant
 from app.config import Settings
-from app.connection import Fixed
 from app.events import ModeChanged, Stats
+from app.remotes.connection import Fixed
+from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
 from storage import Store
-from tests.app.conversing import Heard, ask
-from tests.clock import FastClock
 from tests.remote.hostile import DAY, Asked, HostilePeer, sends, silent, ways
+from tests.support.clock import FastClock
+from tests.support.conversing import Heard, ask
 
 pytestmark = pytest.mark.faults
 

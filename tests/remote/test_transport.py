@@ -21,8 +21,8 @@ import trustme
 
 from remote import CompletionsClient, LinkDown, Misconfigured, RemoteError, TransportOptions, VerifierClient, handshake
 from remote.transport import system_trust
-from tests.patience import PATIENCE_SECONDS as PATIENCE
 from tests.remote.toy_verifier import CARD, ToyVerifier, http, listening, raw_peer, serving
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 
 SHORT = 0.3
 

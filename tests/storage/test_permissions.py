@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from storage import StorageFailed, StorageReadOnly, Store
-from tests.permissions import as_somebody
+from tests.support.permissions import as_somebody
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 

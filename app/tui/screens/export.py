@@ -13,8 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.archive.writing import Format
-from app.tui.keys import hint
+from app.archive.exporter import Format
+from app.tui.bindings import hint
 from app.tui.widgets.conversation_list import one_line
 
 FORMATS: tuple[tuple[Format, str], ...] = (

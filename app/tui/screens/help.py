@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.keys import Room, actions_in, hint, rooms
+from app.tui.bindings import Room, actions_in, hint, rooms
 
 WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),

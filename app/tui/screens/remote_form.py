@@ -16,10 +16,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Select, Static
 
 from app.config import ConfigError, same_server
-from app.remote_desk import Desk
-from app.remotes import Kind, Remote, checked, field_problem, typed
+from app.remotes.registry import Kind, Remote, checked, field_problem, typed
+from app.remotes.switcher import Desk
 from app.sanitise import sanitise
-from app.tui.keys import hint
+from app.tui.bindings import hint
 
 
 class Field(NamedTuple):

@@ -14,14 +14,14 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.config import ConfigError
-from app.remote_desk import Desk
-from app.remotes import Remote, Remotes
+from app.remotes.registry import Remote, Remotes
+from app.remotes.switcher import Desk
 from app.sanitise import sanitise
-from app.tui.keys import hint, key_of
+from app.tui.bindings import hint, key_of
 from app.tui.screens.remote_form import RemoteForm
 
 if TYPE_CHECKING:
-    from app.remote_check import Found
+    from app.remotes.check import Found
 
 BUNDLED = ".bundled"
 """Its id in the list; no name begins with a dot."""

@@ -13,9 +13,9 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.markdown import leaves
+from app.tui.markdown.parser import leaves
 from app.tui.turn import Turn
-from app.tui.widgets.prose import WAITING, Prose
+from app.tui.widgets.markdown_view import WAITING, Prose
 from app.tui.widgets.withdrawn import Withdrawn
 
 FLUSH_SECONDS = 0.08

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.events import Event, ModeChanged
 from app.sanitise import sanitise
-from app.tui.figures import Acceptance, Figures, Totals, bar, bytes_text, sparkline
+from app.tui.metrics import Acceptance, Figures, Totals, bar, bytes_text, sparkline
 from app.tui.widgets.status_bar import UNREACHABLE
 
 WIDTH = 40

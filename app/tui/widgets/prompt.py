@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.reactive import var
 
 from app.sanitise import sanitise
-from app.tui.keys import hint
-from app.tui.widgets.folding import Folding
+from app.tui.bindings import hint
+from app.tui.widgets.folding_text_area import Folding
 
 Hint = tuple[tuple[str, str], ...]
 """Actions by their names, with what they do."""

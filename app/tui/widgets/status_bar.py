@@ -13,7 +13,7 @@ from textual.widgets import Static
 from app.events import Mode, ModeChanged, Stats
 
 if TYPE_CHECKING:
-    from app.context import Context
+    from app.drafting.context import Context
 
 LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")

@@ -13,10 +13,10 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 from app.tui.turn import Turn
-from app.tui.widgets.lines import Lines
+from app.tui.widgets.line_cache import Lines
 from app.tui.widgets.message import Answer, Chosen, Question
-from app.tui.widgets.mounting import PAGE, Mounting, Newer, Older
-from app.tui.widgets.waiting import Waiting
+from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.virtual_list import PAGE, Mounting, Newer, Older
 
 Part = Literal["question", "answer"]
 

@@ -8,7 +8,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from app.tui.turn import Turn
-from app.tui.widgets.prose import Prose
+from app.tui.widgets.markdown_view import Prose
 
 
 class Withdrawn(Vertical):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from storage import Store
-from tests.app.commands import Outrider, runner
-from tests.serving import REPOSITORY
+from tests.support.commands import Outrider, runner
+from tests.support.serving import REPOSITORY
 
 CHATGPT = REPOSITORY / "tests" / "data" / "chatgpt.json"
 
@@ -141,6 +141,6 @@ def test_nothing_to_export(outrider: Outrider) -> None:
 
 
 def test_neither_loads_the_screen_or_a_model() -> None:
-    program = "import sys, app.archive.moving, app.archive.page, app.archive.markdown; print(*sys.modules)"
+    program = "import sys, app.cli.archive_files, app.archive.html, app.archive.markdown; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert not {"textual", "torch", "onnxruntime", "httpx", "numpy", "tokenizers"} & set(done.stdout.split())

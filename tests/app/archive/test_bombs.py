@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import pytest
 
-from app.archive import reading, streaming
+from app.archive import importer as reading
+from app.archive import json_stream as streaming
 from app.archive.errors import Unreadable
-from app.archive.reading import import_file
+from app.archive.importer import import_file
 from storage import Store
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 MEBIBYTE = 1 << 20
 MOST_MEMORY = 400 * MEBIBYTE
@@ -34,7 +35,7 @@ import atexit, os, pathlib, resource
 resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))
 status, copy = pathlib.Path("/proc/self/status"), pathlib.Path(os.environ["OUTRIDER_HOME"], "status")
 atexit.register(lambda: copy.write_text(status.read_text()))
-from app.cli import main
+from app.cli.__main__ import main
 main()
 """
 """Keeps what the system says of the process at its end. The peak that `wait4` tells would not do: it counts the memory

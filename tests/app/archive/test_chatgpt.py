@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.archive import chatgpt, reading, tree
+from app.archive import chatgpt
+from app.archive import foreign as tree
+from app.archive import importer as reading
 from app.archive.errors import Unreadable, Unsuitable
-from app.archive.reading import import_file
-from app.transcript import conversation_tokens
+from app.archive.importer import import_file
+from app.drafting.transcript import conversation_tokens
 from drafter.text import ChatText
 from storage import Store, Whole
 

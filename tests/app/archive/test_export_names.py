@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.archive.writing import export_folder
+from app.archive.exporter import export_folder
 from app.config import Folders
 from storage import Store
-from tests.app.commands import Outrider, runner
+from tests.support.commands import Outrider, runner
 
 BEGINNINGS = {"md": "# ", "json": '{"', "html": "<!DOCTYPE html>"}
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from app.archive.page import STYLE
+from app.archive.html import STYLE
 
 TEXT = 1.0
 """The size of an answer's text, in rem."""

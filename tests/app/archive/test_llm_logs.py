@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.archive.errors import Unreadable
-from app.archive.reading import Report, import_file
+from app.archive.importer import Report, import_file
 from storage import Message, Store
 
 DATA = Path(__file__).parent.parent.parent / "data"

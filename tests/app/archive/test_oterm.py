@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.archive.reading import import_file
+from app.archive.importer import import_file
 from storage import Store
 
 DATA = Path(__file__).parent.parent.parent / "data" / "oterm-0.26.sql"

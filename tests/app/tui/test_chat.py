@@ -9,7 +9,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
-from app.tui.screens.chat import ChatScreen
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.rounds import SHOWN, Rounds

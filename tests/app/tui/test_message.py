@@ -6,8 +6,8 @@ from textual.widgets import Static
 
 from app.events import Drafted, Failed, Retracted, Verified
 from app.tui.turn import Turn
+from app.tui.widgets.markdown_view import HELD
 from app.tui.widgets.message import Answer
-from app.tui.widgets.prose import HELD
 from tests.app.tui.scripted import finished, verified, wait_until
 
 TEXT = (

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.context import conversation_length
+from app.drafting.context import conversation_length
+from app.drafting.transcript import conversation_tokens
 from app.events import Done, Paced, Started, Stats
-from app.transcript import conversation_tokens
-from app.tui.figures import Figures, bar, bytes_text, sparkline
+from app.tui.metrics import Figures, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar
 from drafter.text import ChatText

@@ -11,8 +11,8 @@ from textual.widgets import OptionList
 from app.events import ModeChanged
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen, Rewording
+from app.tui.widgets.queued_prompts import Waiting
 from app.tui.widgets.transcript import Transcript
-from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
 from tests.app.tui.window import Window

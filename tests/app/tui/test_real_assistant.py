@@ -11,10 +11,10 @@ from app.config import Settings
 from app.tui.widgets.message import Answer
 from drafter.runtime import Drafter
 from storage import Message, Store
-from tests.app.conversing import PATIENCE_SECONDS, assistant
 from tests.app.tui.scripted import wait_until
 from tests.app.tui.window import Window
-from tests.serving import VerifierProcess
+from tests.support.conversing import PATIENCE_SECONDS, assistant
+from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=24)
 

@@ -11,21 +11,21 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Select, Static
 
 from app.config import Folders, Settings
-from app.connection import Source
 from app.events import ModeChanged
-from app.loopback import Loopback
-from app.named import Named
-from app.remote_desk import Desk
-from app.remotes import Remote, Remotes
+from app.remotes.connection import Source
+from app.remotes.loopback import Loopback
+from app.remotes.named import Named
+from app.remotes.registry import Remote, Remotes
+from app.remotes.switcher import Desk
 from app.tui.app import OutriderApp
-from app.tui.screens.chat import ChatScreen
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.screens.remotes import Confirm, RemotesScreen
 from app.tui.theme import DARK
 from storage import Store
-from tests.app.ring import NoKeyring, Ring, use
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
+from tests.support.ring import NoKeyring, Ring, use
 
 TOKEN = "sk-do-not-show-me-0123456789"
 

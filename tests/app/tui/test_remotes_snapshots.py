@@ -12,14 +12,14 @@ from textual.widgets import Input, Static
 
 from app.config import Folders, Settings
 from app.events import ModeChanged
-from app.remote_check import Found
-from app.remote_desk import Desk
-from app.remotes import Remote, Remotes
+from app.remotes.check import Found
+from app.remotes.registry import Remote, Remotes
+from app.remotes.switcher import Desk
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.theme import LIGHT
-from tests.app.ring import Ring, use
 from tests.app.tui.scripted import wait_until
 from tests.app.tui.test_remotes import Host, Switch, highlight
+from tests.support.ring import Ring, use
 
 FINDINGS = [
     Found("ok", "token", "from keyring"),

@@ -13,14 +13,14 @@ from textual.widgets import Static
 
 from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
 from app.tui.app import OutriderApp
-from app.tui.screens.chat import ChatScreen
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import Answer
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.queued_prompts import Waiting
 from app.tui.widgets.sidebar import Rename, Search
-from app.tui.widgets.waiting import Waiting
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.events import Started, Stats
-from app.tui.figures import Figures
+from app.tui.metrics import Figures
 from app.tui.widgets.panel import lines
 from app.tui.widgets.status_bar import figures
 

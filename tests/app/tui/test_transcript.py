@@ -5,10 +5,10 @@ from textual.pilot import Pilot
 
 from app.events import Drafted, Retracted, Verified
 from app.tui.turn import Turn
+from app.tui.widgets.markdown_view import WAITING
 from app.tui.widgets.message import Answer, Question
-from app.tui.widgets.mounting import Newer, Older
-from app.tui.widgets.prose import WAITING
 from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.virtual_list import Newer, Older
 from tests.app.tui.scripted import finished, wait_until
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Static
 
+from app.reply.judgement import midway
+from app.tui.widgets.markdown_view import Prose
 from app.tui.widgets.message import Answer
-from app.tui.widgets.prose import Prose
 from app.tui.widgets.withdrawn import Withdrawn
-from app.verification import midway
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.window import Window

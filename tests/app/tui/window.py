@@ -7,12 +7,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from app.tui.app import OutriderApp
-from app.tui.screens.chat import ChatScreen
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.markdown_view import WAITING
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.prose import WAITING
-from app.tui.widgets.waiting import Waiting
+from app.tui.widgets.queued_prompts import Waiting
 from tests.app.tui.scripted import wait_until
 
 

@@ -28,7 +28,7 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 PATIENT = 300.0
 """Seconds: a test machine may be busy."""

@@ -19,8 +19,8 @@ from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
 from remote.verifier.serve import Target, card, load_target
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
-from tests.serving import VerifierProcess
-from tests.tiny_text import tiny_text
+from tests.support.serving import VerifierProcess
+from tests.support.tiny_text import tiny_text
 
 QUESTION = {"role": "user", "content": "how do I unpack a tar archive?"}
 TEXT = tiny_text()

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from drafter.text import ChatText
 from remote.verifier.pieces import INCOMPLETE, LONGEST_WAIT, Pieces
-from tests.tiny_text import tiny_text
+from tests.support.tiny_text import tiny_text
 
 TEXT = tiny_text()
 cuts = st.lists(st.integers(1, 5), min_size=1, max_size=30)

@@ -11,7 +11,7 @@ import pytest
 
 from remote.protocol import Card, decode
 from remote.verifier.serve import NoMemory, serve
-from tests.serving import REPOSITORY
+from tests.support.serving import REPOSITORY
 
 
 def started(pair: Path, *options: str) -> tuple[Card, str, str]:

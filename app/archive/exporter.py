@@ -1,0 +1,148 @@
+"""Exports on their way to a file, which is there whole or not at all, or to stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Literal, TextIO
+
+from app.archive.errors import Unwritable
+from app.archive.html_markdown import Decode
+from app.config import Folders, Settings
+from app.sanitise import sanitise
+from app.version import version_line
+from storage import Conversation, Store
+
+Format = Literal["md", "json", "html"]
+SLUG_LENGTH = 40
+
+
+def export_conversations(
+    store: Store,
+    ids: Sequence[str],
+    format: Format,
+    path: Path | None = None,
+    *,
+    settings: Settings | None = None,
+    branches: bool = False,
+) -> Path:
+    """Writes conversations to one file, readable by this account only, and returns where it is.
+
+    A folder as `path` gets a file of a new name (`new_file`), and so does `export_folder` where there is none; a file
+    is replaced. `branches`: all of them, and not the shown one only; JSON always holds all. May be called off the main
+    thread. Raises `Unwritable`, `StorageError`.
+    """
+    pieces = export_pieces(store, ids, format, settings=settings or Settings(), branches=branches)
+    wanted = path
+    path = export_folder(Folders.locate()) if path is None else path
+    try:
+        if wanted is None:
+            path.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            title = store.conversation(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
+            with new_file(path, title, format) as created:
+                return _write(pieces, created)
+        return _write(pieces, path)
+    except OSError as error:
+        raise Unwritable(f"{path} cannot be written: {error.strerror or error}. Nothing was exported.") from None
+
+
+def write_to(
+    out: TextIO, store: Store, ids: Sequence[str], format: Format, *, settings: Settings, branches: bool = False
+) -> None:
+    """The same to an open file. Raises `OSError`, `StorageError`."""
+    for piece in export_pieces(store, ids, format, settings=settings, branches=branches):
+        out.write(piece)
+    out.flush()
+
+
+def export_pieces(
+    store: Store, ids: Sequence[str], format: Format, *, settings: Settings, branches: bool
+) -> Iterator[str]:
+    """The file in pieces; one conversation is in memory at a time. Raises `NotFound` before the first piece."""
+    titles: list[Conversation] = [store.conversation(identifier) for identifier in ids]
+    conversations = (store.whole(identifier) for identifier in ids)
+    if format == "json":
+        from app.archive.outrider_json import encode
+
+        return encode(conversations, settings, version_line())
+    if format == "html":
+        from app.archive.html import page
+
+        return page(conversations, titles, every=branches, decoder=cache(lambda: decoder(Path(settings.drafter))))
+    from app.archive.markdown import render
+
+    return render(conversations, titles, every=branches)
+
+
+def every_conversation(store: Store) -> list[str]:
+    """The ids of all that are not deleted, in an order in which an import makes the same list of them."""
+    return [found.id for found in reversed(store.recent_conversations(most=sys.maxsize))]
+
+
+def export_folder(folders: Folders) -> Path:
+    """Where exports from the screen go: a folder of their own under the person's documents. It may not exist yet."""
+    if os.environ.get("OUTRIDER_HOME"):
+        return folders.data.parent / "exports"
+    from platformdirs import user_documents_path
+
+    return user_documents_path() / "Outrider"
+
+
+@contextlib.contextmanager
+def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
+    """A file that did not exist, named after the title and the day; it goes again where its block fails."""
+    words = re.findall(r"\w+", sanitise(title).lower())
+    slug = "-".join(words)[:SLUG_LENGTH].strip("-") or "conversation"
+    # Bytes count for a file system, letters for a person: 40 letters are at most 160 bytes of the 255.
+    name = f"{slug}-{date.today().isoformat()}"
+    number = 1
+    while True:
+        path = folder / (f"{name}.{format}" if number == 1 else f"{name}-{number}.{format}")
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            break
+        except FileExistsError:
+            number += 1
+    try:
+        yield path
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def decoder(drafter: Path) -> Decode | None:
+    """How a drafter's tokenizer reads tokens as text; None where there is none."""
+    from drafter.config import DrafterError
+    from drafter.text import ChatText
+
+    try:
+        return ChatText.load(drafter).decode
+    except (DrafterError, OSError):
+        return None
+
+
+def _write(pieces: Iterable[str], path: Path) -> Path:
+    path = path.resolve()  # A link stays one.
+    if path.exists() and not path.is_file():  # A pipe or a device is written to, never replaced.
+        with path.open("w", encoding="utf-8") as out:
+            out.writelines(pieces)
+        return path
+    number, unfinished = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent)
+    try:
+        with open(number, "w", encoding="utf-8", newline="\n") as out:
+            out.writelines(pieces)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return path

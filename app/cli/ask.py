@@ -1,0 +1,251 @@
+"""`outrider ask`: questions in, answers on stdout, talk on stderr. Its output and exit codes are an interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, TextIO
+
+from app.cli.continuing import conversation_to_continue
+from app.config import Folders, Settings
+from app.events import (
+    Done,
+    Drafted,
+    Event,
+    Failed,
+    Judged,
+    ModeChanged,
+    Paced,
+    Reasoned,
+    ReplyText,
+    Retracted,
+    Verified,
+)
+from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
+from app.log import note
+from app.prompts import Prompt
+from app.reply.bootstrap import open_assistant
+from app.sanitise import escape_json
+from storage import Store
+
+TITLE_LENGTH = 60
+UNANSWERED = ("unavailable", "incompatible", "refused")
+"""Codes of failures that are the server's: out of reach, of another kind, or saying no."""
+say = complain
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question's outcome."""
+
+    reply: ReplyText
+    done: Done | None
+    failed: Failed | None
+    trace: tuple[Paced, ...] = ()
+    judged: Judged | None = None
+    reasoning: str = ""
+    """What a model has reasoned before it answered."""
+
+    @property
+    def text(self) -> str:
+        return self.reply.solid + self.reply.ghost
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints; with `error` where there is no answer."""
+        if self.done is None:
+            return {"error": self.failed.message if self.failed else "the answer ended early"}
+        stats = self.done.stats
+        return {
+            "text": self.text,
+            "token_ids": list(self.done.token_ids),
+            "provenance": {
+                "verified": self.done.provenance.count(True),
+                "drafted": self.done.provenance.count(False),
+                "streamed": stats.streamed or 0,
+            },
+            "reason": self.done.reason,
+            "cut": self.done.cut or None,
+            "reasoning": self.reasoning or None,
+            "mode": self.reply.mode,
+            "rounds": stats.rounds,
+            "tau": round(stats.tau, 4) if stats.streamed is None or stats.rounds else None,
+            "drafted_nodes": stats.drafted_nodes,
+            "second_stage": stats.second_stage,
+            "ahead_tries": stats.ahead_tries,
+            "ahead_hits": stats.ahead_hits,
+            "ahead_adopted": stats.ahead_adopted,
+            "seconds": round(stats.seconds, 4),
+            "first_token_seconds": None if stats.first_token_seconds is None else round(stats.first_token_seconds, 4),
+            "rtt_ms": None if stats.rtt_ms is None else round(stats.rtt_ms, 3),
+            "line": stats.line,
+            "up_bytes_per_second": _whole(stats.up_bytes_per_second),
+            "down_bytes_per_second": _whole(stats.down_bytes_per_second),
+            "bytes_up": stats.bytes_up,
+            "bytes_down": stats.bytes_down,
+            "trace": [_rounded(asdict(paced)) for paced in self.trace],
+        }
+
+
+class Stream:
+    """Text as it becomes final: what may still be taken back is kept until it is verified, or the answer ends.
+
+    `by_line`: whole lines only, each at once, for a program that reads them.
+    """
+
+    def __init__(self, out: TextIO, *, final_drafts: bool, by_line: bool = False) -> None:
+        self._out = out
+        self._final_drafts = final_drafts
+        self._by_line = by_line
+        self._text = ReplyText()
+        self._written = 0
+
+    def apply(self, event: Event) -> None:
+        self._text.apply(event)
+        if isinstance(event, (Done, Failed)):
+            self._end(self._text.solid + self._text.ghost)
+        elif isinstance(event, (Verified, Drafted, Retracted)):
+            text = self._text.solid + (self._text.ghost if self._final_drafts else "")
+            self._write(text[: text.rfind("\n") + 1] if self._by_line else text)
+
+    def cut(self) -> None:
+        """The answer is interrupted: what is final, and the end of its line."""
+        self._end(self._text.solid + (self._text.ghost if self._final_drafts else ""))
+
+    def _end(self, text: str) -> None:
+        self._write(text)
+        if self._written:
+            self._out.write("\n")
+            self._out.flush()
+
+    def _write(self, text: str) -> None:
+        if len(text) > self._written:
+            self._out.write(text[self._written :])
+            self._out.flush()
+            self._written = len(text)
+
+
+async def ask(
+    question: str,
+    settings: Settings,
+    folders: Folders,
+    *,
+    as_json: bool,
+    draft: bool,
+    conversation: str | None = None,
+    last: bool = False,
+) -> int:
+    """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
+
+    `conversation`: id of the one to go on with; `last`: the last one; neither: a new one.
+    """
+    async with open_assistant(settings, folders, draft=draft) as assistant:
+        store = assistant.store
+        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
+        stream = None
+        if not as_json:
+            stream = Stream(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        answered = await listen(assistant.reply(chosen, question), stream)
+    if as_json and answered.done is not None:
+        _print_json({"conversation": chosen, **answered.as_json()})
+    if answered.done is not None and (drafted := answered.done.provenance.count(False)):
+        say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
+    if answered.failed is not None and answered.failed.queued:
+        say("the chat sends it while it is open; now: outrider queue send")
+    return _exit_code(answered)
+
+
+async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
+    """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
+    code = OK
+    async with open_assistant(settings, folders, draft=draft) as assistant:
+        for prompt in prompts:
+            conversation = new_conversation(assistant.store, prompt.turns[0])
+            for turn in prompt.turns:
+                answered = await listen(assistant.reply(conversation, turn))
+                name = {} if prompt.id is None else {"id": prompt.id}
+                _print_json({**name, "prompt": turn, **answered.as_json()})
+                if answered.done is None:
+                    code = _exit_code(answered)
+                    break
+            if code == UNREACHABLE:
+                break
+    return code
+
+
+async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = None) -> Answered:
+    """One answer to its end; talk on stderr, text to `stream` as it comes."""
+    reply = ReplyText()
+    done: Done | None = None
+    failed: Failed | None = None
+    trace: list[Paced] = []
+    judged: Judged | None = None
+    reasoning: list[str] = []
+    async with aclosing(answer) as events, _cut(stream):
+        async for event in events:
+            note(event)
+            reply.apply(event)
+            if stream is not None:
+                stream.apply(event)
+            if isinstance(event, ModeChanged) and event.mode != "edge":
+                say(f"{event.mode}: {event.why}")
+            elif isinstance(event, Done):
+                done = event
+            elif isinstance(event, Failed):
+                failed = event
+                say(event.message)
+            elif isinstance(event, Paced):
+                trace.append(event)
+            elif isinstance(event, Reasoned):
+                reasoning.append(event.text)
+            elif isinstance(event, Judged):
+                judged = event
+    if reasoning:
+        say(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
+    if done is not None and done.cut:
+        longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
+        say(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
+    return Answered(reply, done, failed, tuple(trace), judged, "".join(reasoning))
+
+
+@asynccontextmanager
+async def _cut(stream: Stream | None) -> AsyncIterator[None]:
+    """An interrupt leaves on stdout what was final by then."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        if stream is not None:
+            stream.cut()
+        raise
+
+
+def _whole(rate: float | None) -> int | None:
+    return None if rate is None else round(rate)
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers that a person may read: seconds to the microsecond."""
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def new_conversation(store: Store, question: str) -> str:
+    """Its id; it is named after the question."""
+    title = " ".join(question.split())
+    return store.create_conversation(title[:TITLE_LENGTH]).id
+
+
+def _exit_code(answered: Answered) -> int:
+    if answered.done is not None:
+        return OK
+    unreachable = answered.failed is not None and answered.failed.code in UNANSWERED
+    return UNREACHABLE if unreachable else FAILED
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    """Whatever the text holds, as JSON may: a terminal obeys some characters that JSON lets pass."""
+    print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

@@ -1,0 +1,72 @@
+"""`outrider` and `outrider chat`: the chat screen, over an assistant that starts behind it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from app.exits import OK, USAGE, complain, run, settings_with
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+
+WITHOUT_CURSOR = ("dumb", "unknown")
+"""What TERM says of a terminal that only prints, such as an editor's shell window."""
+log = logging.getLogger("outrider.screen")
+
+
+def chat(conversation: str | None = None, *, last: bool = False, **options: object) -> int:
+    """Returns the exit code. `options`: settings of the command line. Raises `ConfigError`, `StorageError`.
+
+    `conversation`: id of the one to open; `last`: the last one; neither: a new one.
+    """
+    from app.config import ConfigError, is_address
+
+    settings, folders = settings_with(**options)
+    if settings.mode != "offline" and settings.remote is not None and not is_address(settings.remote):
+        from app.remotes.registry import Remotes
+
+        try:
+            remotes = Remotes(folders)
+        except ConfigError:
+            pass  # The screen says so, and goes on without.
+        else:
+            remotes.meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
+    if (reason := _no_screen()) is not None:
+        complain(f'{reason} To get an answer without a screen: outrider ask "…"')
+        return USAGE
+    return run(_screen(settings, folders, conversation, last))
+
+
+def _no_screen() -> str | None:
+    """Why there can be no screen here; None: there can."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "The chat screen needs a terminal for its input and its output."
+    kind = os.environ.get("TERM", "")
+    if kind in WITHOUT_CURSOR:
+        return f"The chat screen needs a terminal that can move its cursor, and TERM is {kind!r}."
+    return None
+
+
+async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
+    from app.cli.continuing import conversation_to_continue
+    from app.remotes.switcher import Desk
+    from app.reply.deferred import Starting
+    from app.tui.terminal import Window
+    from storage import Store
+
+    store = Store.open(folders.database)
+    try:
+        chosen = conversation_to_continue(store, conversation, last=last)
+        async with Starting(store, settings, folders) as core:
+            desk = Desk(settings, folders, core)
+            window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)
+            await window.run_async()
+            if window.crash is not None:
+                log.critical("the screen crashed", exc_info=window.crash)
+                complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
+            return window.return_code or OK
+    finally:
+        store.close()

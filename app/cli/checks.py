@@ -1,0 +1,197 @@
+"""What `outrider doctor` finds without a model and without a network: folders, disk, database, terminal, remotes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
+
+from app.config import ConfigError, Folders
+from app.remotes.registry import Remotes
+from app.sanitise import sanitise
+from app.version import version_line
+from storage import StorageError, Store
+
+MARKS = {"ok": "✓", "warning": "!", "broken": "✗"}
+SCARCE_BYTES = 200 << 20
+"""A database with its backup before a migration takes some of that; below it something may soon be missing."""
+LEAST_BYTES = 10 << 20
+SERVE_PORT = 8000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part and its state; `text` says how to mend it where it is not well."""
+
+    state: Literal["ok", "warning", "broken"]
+    part: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{MARKS[self.state]} {self.part:<10} {sanitise(self.text)}"
+
+
+def program() -> Finding:
+    python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding("ok", "program", f"{version_line()}, {python}")
+
+
+def folders_of(folders: Folders) -> Iterator[Finding]:
+    """Whether each can be written to; none is created."""
+    parts = (("data", folders.data), ("settings", folders.config), ("log", folders.logs))
+    wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
+    for what, path, reason in wrong:
+        advice = "make it writable, or set OUTRIDER_HOME to a folder that is"
+        lost = {"log": "nothing is logged", "settings": "no remote can be kept"}
+        text = f"the folder of the {what} {path} cannot be written to ({reason}); {advice}"
+        yield Finding(
+            "broken" if what == "data" else "warning", "folders", f"{text}; {lost.get(what, 'nothing works')}"
+        )
+    if not wrong:
+        yield Finding("ok", "folders", ", ".join(str(path) for path in dict.fromkeys(path for _, path in parts)))
+
+
+def disk(folders: Folders) -> Finding:
+    where = _nearest(folders.data)
+    try:
+        free = shutil.disk_usage(where).free
+    except OSError as error:
+        return Finding("warning", "disk", f"the free space of {where} is not told: {error.strerror}")
+    text = f"{free / (1 << 20):,.0f} MB free for {folders.data}"
+    if free < LEAST_BYTES:
+        return Finding("broken", "disk", f"{text}; nothing more can be saved: free some space")
+    if free < SCARCE_BYTES:
+        return Finding("warning", "disk", f"{text}; free some space before answers can no longer be saved")
+    return Finding("ok", "disk", text)
+
+
+def database(folders: Folders) -> Finding:
+    """Opened as any command does, which creates it or brings it up to date, and read from end to end."""
+    path = folders.database
+    try:
+        store = Store.open(path)
+        try:
+            damage, count = store.damage(), len(store.conversations())
+        finally:
+            store.close()
+    except StorageError as error:
+        return Finding("broken", "database", f"{error}{_backups(path)}")
+    if damage is not None:
+        advice = "export what can be read (outrider export --all), then move the file away"
+        return Finding("broken", "database", f"{path} is damaged ({damage}); {advice}{_backups(path)}")
+    return Finding("ok", "database", f"{path}, {count} conversation{'s' * (count != 1)}")
+
+
+def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str) -> Iterator[Finding]:
+    """Whether the screen can be drawn where this runs."""
+    if "utf" not in encoding.lower():
+        advice = "set LANG to a UTF-8 locale such as C.UTF-8 or en_US.UTF-8"
+        yield Finding("warning", "terminal", f"text goes out as {encoding}, in which much cannot be shown; {advice}")
+    if not is_terminal:
+        yield Finding("ok", "terminal", "none here: the chat needs one, `outrider ask` does not")
+        return
+    name = environment.get("TERM", "")
+    if name in ("", "dumb", "unknown"):
+        yield Finding("broken", "terminal", f"TERM is {name or 'not set'}, so it cannot draw a screen; use another one")
+    elif environment.get("NO_COLOR"):
+        text = "NO_COLOR is set, so drafted and verified text differ in brightness only; unset it for colours"
+        yield Finding("warning", "terminal", text)
+    elif environment.get("COLORTERM") not in ("truecolor", "24bit") and "256color" not in name and "direct" not in name:
+        text = f"{name} does not say that it knows 256 colours; if it does: export TERM=xterm-256color"
+        yield Finding("warning", "terminal", text)
+    else:
+        size = shutil.get_terminal_size()
+        yield Finding("ok", "terminal", f"{name}, {size.columns} × {size.lines}, {encoding}")
+
+
+def remotes(folders: Folders) -> Iterator[Finding]:
+    """Whether the file of remotes can be read, and the tokens are there and nobody else's to see."""
+    try:
+        known = Remotes(folders)
+    except ConfigError as error:
+        yield Finding("broken", "remotes", str(error))
+        return
+    if known.tokens.exposed:
+        text = f"others on this device can read {known.tokens.file}; mend it with: chmod 600 {known.tokens.file}"
+        yield Finding("warning", "remotes", text)
+    for name, remote in known:
+        try:
+            token = known.token(name)
+        except ConfigError as error:
+            yield Finding("warning", "remotes", f"{name}: {error}")
+        else:
+            used = ", used where nothing else is said" if known.used == name else ""
+            if token is None and remote.token_variable is not None:
+                text = f"{name}: {remote.token_variable}, which holds its token, is not set; export it{used}"
+                yield Finding("warning", "remotes", text)
+                continue
+            where = "no token" if token is None else f"token from {known.token_place(remote)}"
+            yield Finding("ok", "remotes", f"{name}: {remote.url}, {where}{used}")
+
+
+def proxies(remote: str | None) -> Iterator[Finding]:
+    """Which proxy of the environment stands between this device and `remote`, and whether it can be one."""
+    named = getproxies_environment()
+    for scheme, address in sorted(named.items()):
+        if scheme == "no":
+            continue
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https", "socks5", "socks5h") or not parts.hostname:
+            advice = "write it as http://host:port, or unset it"
+            yield Finding("broken", "proxy", f"{scheme.upper()}_PROXY is {_bare(address)!r}, no address; {advice}")
+    if remote is None or not named:
+        return
+    parts = urlsplit(remote)
+    proxy = named.get(parts.scheme) or named.get("all")
+    host = parts.netloc.rpartition("@")[2]
+    if proxy and not proxy_bypass(host) and not (parts.hostname or "").startswith(("127.", "localhost")):
+        text = f"{host} is reached through {_bare(proxy)}, as the environment says; NO_PROXY={parts.hostname} goes past"
+        yield Finding("ok", "proxy", text)
+
+
+def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
+    """Whether `outrider serve` could listen where it does by default."""
+    with socket.socket() as probe:
+        if os.name == "posix":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError as error:
+            text = f"{wanted}, where `outrider serve` listens by default, is taken ({error.strerror}); it takes another"
+            yield Finding("ok", "port", f"{text} with --port")
+
+
+def _unwritable(path: Path) -> str | None:
+    """Why nothing can be written below a folder; None: it can."""
+    try:
+        with tempfile.TemporaryFile(dir=_nearest(path)):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _nearest(path: Path) -> Path:
+    """The folder itself or where it would be made; what is in its way, where something is."""
+    return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
+
+
+def _backups(path: Path) -> str:
+    try:
+        found = sorted((one for one in path.parent.glob(f"{path.name}.before-*")), key=lambda one: one.stat().st_mtime)
+    except OSError:
+        return ""
+    return f" There is a backup: {found[-1]}" if found else ""
+
+
+def _bare(address: str) -> str:
+    """Without the password that it may hold."""
+    head, at, host = address.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{host}" if at else address

@@ -1,0 +1,161 @@
+"""`outrider drafter`: making drafters, and looking at them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli.options import settings_with
+
+BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
+
+drafter_commands = typer.Typer(help="Make drafters and look at them.", rich_markup_mode=None, no_args_is_help=True)
+
+
+@drafter_commands.command("train")
+def train_drafter(
+    target: Annotated[str, typer.Option("--target", metavar="NAME|DIR", help="Folder, or name on the hub.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the drafter goes.")],
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="Questions. Default: those you asked."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Training steps.")] = None,
+    inference_layers: Annotated[
+        int | None,
+        typer.Option("--inference-layers", metavar="N", min=0, help="Of the target's last layers, run on the device."),
+    ] = None,
+    first_layers: Annotated[
+        int | None,
+        typer.Option("--first-layers", metavar="N", min=0, help="Of the target's first layers, run on the device."),
+    ] = None,
+    layer_self_attention: Annotated[
+        bool | None,
+        typer.Option(
+            "--layer-self-attention/--no-layer-self-attention",
+            help="Memory of the target's layers mixed by attention. Default: where the drafter's weights begin random.",
+        ),
+    ] = None,
+    memory_bits: Annotated[
+        Literal["4", "8"] | None, typer.Option("--memory-bits", help="Of a number of memory on the wire. Default: 4.")
+    ] = None,
+    init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
+    work: Annotated[
+        Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Longest answer that is learnt from.")
+    ] = None,
+    datastore: Annotated[
+        int | None,
+        typer.Option("--datastore", metavar="TOKENS", min=0, help="Answers kept in it, to guess from; 0: none."),
+    ] = None,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="auto: CUDA, else MPS, else the CPU.")
+    ] = "auto",
+) -> None:
+    """Train a drafter on the target's own answers; run again after an interruption, it goes on.
+
+    For several GPUs: accelerate launch -m app.cli drafter train ...
+    """
+    from app.cli.drafter_tools import train
+
+    questions = _asked(prompts)
+    train(
+        target,
+        questions,
+        out,
+        work=work or out.with_name(f"{out.name}.work"),
+        steps=steps,
+        inference_layers=inference_layers,
+        first_layers=first_layers,
+        layer_self_attention=layer_self_attention,
+        memory_bits=BITS.get(memory_bits or ""),
+        init=init,
+        max_tokens=max_tokens,
+        datastore=datastore,
+        device=device,
+    )
+
+
+Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the one that is used.")]
+
+
+@drafter_commands.command("eval")
+def evaluate_drafter(
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="NAME|DIR", help="Folder, or name on the hub. Default: bundled.")
+    ] = None,
+    drafter: Annotated[
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the one that is used.")
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="First questions are asked. Default: those you asked."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Most questions, evenly spread over the file.")
+    ] = 200,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Longest answer. Default: 160")
+    ] = None,
+    temperature: Annotated[
+        float, typer.Option("--temperature", metavar="NUMBER", min=0.0, help="0: the likeliest token.")
+    ] = 0.0,
+    json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write the figures there too.")] = None,
+) -> None:
+    """How many tokens a drafter gains per round on a target, and how often its guesses are accepted."""
+    from app.cli.drafter_tools import evaluate
+
+    settings, _ = settings_with()
+    evaluate(
+        target or settings.target,
+        drafter or Path(settings.drafter),
+        [turns[0] for turns in _asked(prompts)],
+        limit=limit,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        out=json,
+    )
+
+
+@drafter_commands.command("info")
+def drafter_info(folder: Artefact = None) -> None:
+    """What a drafter is, for which target, and whether its files are whole."""
+    from app.cli.drafter_tools import info
+
+    settings, _ = settings_with()
+    info(folder or Path(settings.drafter))
+
+
+@drafter_commands.command("quantise")
+def quantise_drafter(
+    folder: Artefact = None,
+    scheme: Annotated[
+        Literal["int8", "nbits8", "nbits4", "auto"] | None,
+        typer.Option("--scheme", help="Default: as it was quantised before."),
+    ] = None,
+) -> None:
+    """Make the quantised graph again from the float weights, and say how far the two differ."""
+    from app.cli.drafter_tools import quantise
+
+    settings, _ = settings_with()
+    quantise(folder or Path(settings.drafter), scheme)
+
+
+def _asked(prompts: Path | None) -> list[list[str]]:
+    """The questions of each conversation of a prompt file, or of all stored ones. Raises `PromptsError`."""
+    from app.cli.drafter_tools import stored_questions
+    from app.prompts import read_prompts
+    from storage import Store
+
+    if prompts is not None:
+        return [list(prompt.turns) for prompt in read_prompts(prompts)]
+    _, folders = settings_with()
+    store = Store.open(folders.database)
+    try:
+        return stored_questions(store)
+    finally:
+        store.close()

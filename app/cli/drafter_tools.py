@@ -1,0 +1,269 @@
+"""`outrider drafter`: make a drafter for any target, measure one, look at one, quantise it again.
+
+Making and quantising need the `train` extra, measuring the `server` one; what belongs to them is imported when used.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from app.cli.machine import machine
+from drafter.config import Scheme, read_config
+from drafter.extras import Extra, how_to_install
+from drafter.memory import Bits, memory_bytes
+from storage import Store
+
+if TYPE_CHECKING:
+    from drafter.model import MemoryEncoder
+    from drafter.training.card import Evaluation
+    from drafter.training.pipeline import Built, Plan
+    from remote.verifier.engine import Engine
+
+MEGABYTE = 1 << 20
+
+
+class DrafterFailed(Exception):
+    """A drafter that cannot be made or measured; the message says why and what to do."""
+
+
+def stored_questions(store: Store) -> list[list[str]]:
+    """What was asked in each stored conversation, oldest first."""
+    threads = [store.thread(conversation.id) for conversation in reversed(store.conversations())]
+    asked = [[message.text for message in thread if message.role == "user"] for thread in threads]
+    return [questions for questions in asked if questions]
+
+
+def train(
+    target: str,
+    questions: Sequence[Sequence[str]],
+    out: Path,
+    *,
+    work: Path,
+    steps: int | None,
+    inference_layers: int | None,
+    first_layers: int | None,
+    layer_self_attention: bool | None,
+    memory_bits: Bits | None,
+    init: Path | None,
+    max_tokens: int | None,
+    datastore: int | None,
+    device: Literal["auto", "cpu", "cuda", "mps"],
+) -> None:
+    """Make a drafter for `target`, a folder or a hub model, in `out`; `work` holds what a killed run resumes from.
+
+    Some questions are set aside first, and the drafter is measured on them in the end. Every process that `accelerate
+    launch` starts calls this. Raises `DrafterFailed`, or `DrafterError` for a bad `init`.
+    """
+    try:
+        from drafter.training.card import interval, write_card
+        from drafter.training.distil import Recipe
+        from drafter.training.heldout import hold_out
+        from drafter.training.pipeline import Plan, TooFewPrompts, build
+        from drafter.training.processes import NoDevice, choose_device, processes
+        from drafter.training.target import UnsupportedTarget
+        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.serve import ServeError, load_target
+    except ImportError as error:
+        raise _lacking(error, "train") from error
+    try:
+        here = choose_device(device)
+        together = processes(here)
+        loaded = load_target(target, device=here)
+        Engine(loaded.model)  # A target that cannot verify trees needs no drafter.
+        recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
+        plan = Plan(
+            recipe=recipe,
+            inference_layers=inference_layers,
+            first_layers=first_layers,
+            layer_self_attention=layer_self_attention,
+            init=init,
+        )
+        plan = plan if max_tokens is None else replace(plan, answer_tokens=max_tokens)
+        plan = plan if memory_bits is None else replace(plan, memory_bits=memory_bits)
+        plan = plan if datastore is None else replace(plan, datastore=datastore)
+        learnt, held = hold_out(questions, work)
+        built = build(loaded.model, target, loaded.name, learnt, work, out, plan)
+        if built is not None:
+            evaluation = _evaluate(Engine(loaded.model, _encoder(out)), built, held, work, out, plan)
+            write_card(out, built, plan, evaluation)
+            print(f"{built.config.scheme} against float: {built.parity}", file=sys.stderr)
+            said = evaluation if isinstance(evaluation, str) else f"tau: {interval(evaluation.tau, evaluation.ci95)}"
+            print(said, file=sys.stderr)
+            print(out)
+    except (ServeError, EngineError, NoDevice, TooFewPrompts, UnsupportedTarget) as error:
+        raise DrafterFailed(str(error)) from error
+    together.wait_for_everyone()
+    together.destroy_process_group()
+
+
+def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan) -> Evaluation | str:
+    """tau of a new drafter and of its float graph, for its card, or why there is none."""
+    from drafter.runtime import Drafter
+    from drafter.step import StepGraph
+    from drafter.training.card import Evaluation
+    from drafter.training.heldout import FEWEST, HELD_OUT, SHARE
+    from drafter.training.pipeline import FLOAT_GRAPH
+    from drafter.training.progress import track
+    from remote.verifier.measure import NothingMeasured, measure
+
+    if not held:
+        return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
+    drafter = Drafter.load(out)
+    exact = Drafter(drafter.config, drafter.text, StepGraph(work / FLOAT_GRAPH, drafter.config))
+    prompts = [drafter.text.render([("user", question)]) for question in held]
+    most = _longest_answer(engine, prompts, plan.answer_tokens)
+    try:
+        int8 = measure(engine, drafter, track("tau", prompts), most=most).result()
+        float32 = measure(engine, exact, track("tau, float", prompts), most=most).result()
+    except NothingMeasured as error:
+        return f"It was not evaluated: {error}"
+    command = (
+        f"outrider drafter eval --target {built.config.target} --drafter {out.name} "
+        f"--prompts {work.name}/{HELD_OUT} --max-tokens {most}"
+    )
+    return Evaluation(
+        tau=int8.tau,
+        ci95=int8.ci95,
+        by_depth=int8.by_depth,
+        float_tau=float32.tau,
+        float_ci95=float32.ci95,
+        prompts=int8.prompts,
+        command=command,
+    )
+
+
+def evaluate(
+    target: str,
+    folder: Path,
+    questions: Sequence[str],
+    *,
+    limit: int,
+    max_tokens: int | None,
+    temperature: float,
+    out: Path | None,
+) -> None:
+    """Measure the drafter in `folder` on `target`: print tau, acceptance by depth and agreement by staleness.
+
+    At most `limit` of the questions are asked, evenly spread. `out` gets the same as JSON. Raises `DrafterFailed` or
+    `DrafterError`.
+    """
+    if not questions:
+        raise DrafterFailed("There is nothing to ask: no question is stored yet. Give some with --prompts FILE.")
+    if out is not None and not out.parent.is_dir():
+        raise DrafterFailed(f"{out} cannot be written: there is no folder {out.parent}.")
+    try:
+        from drafter.runtime import Drafter
+        from drafter.training.progress import track
+        from remote.verifier.engine import Engine, EngineError
+        from remote.verifier.measure import (
+            MOST_TOKENS,
+            TREE,
+            NothingMeasured,
+            agreement_by_staleness,
+            check_fit,
+            evenly,
+            measure,
+        )
+        from remote.verifier.serve import ServeError, load_target
+    except ImportError as error:
+        raise _lacking(error, "server") from error
+    drafter = Drafter.load(folder)
+    try:
+        engine = Engine(load_target(target).model, _encoder(folder))
+        check_fit(engine, drafter)
+        prompts = [drafter.text.render([("user", question)]) for question in evenly(questions, limit)]
+        most = _longest_answer(engine, prompts, max_tokens or MOST_TOKENS)
+        found = measure(engine, drafter, track("tau", prompts), most=most, temperature=temperature).result()
+        stale = {} if temperature else agreement_by_staleness(engine, drafter, track("staleness", prompts), most)
+    except (ServeError, EngineError, NothingMeasured) as error:
+        raise DrafterFailed(str(error)) from error
+    table = [
+        ("drafter", str(folder)),
+        ("target", target),
+        (
+            "asked",
+            f"{found.prompts} questions, {found.rounds:,} rounds, trees of {TREE.nodes} nodes and depth {TREE.depth}",
+        ),
+        ("answers", f"{'greedy' if temperature == 0 else f'temperature {temperature:g}'}, at most {most} tokens"),
+        ("tau", f"{found.tau:.2f} tokens a round (95 %: {found.ci95[0]:.2f} to {found.ci95[1]:.2f})"),
+        ("accepted", _columns("at depth", range(1, len(found.by_depth) + 1), found.by_depth)),
+    ]
+    if stale:
+        table.append(("agreement", _columns("tokens since memory", (f"{edge}+" for edge in stale), stale.values())))
+    for name, value in table:
+        print(f"{name:<13} {value}")
+    if out is not None:
+        row = {
+            "drafter": str(folder),
+            "target": target,
+            **asdict(found),
+            "by_staleness": stale,
+            "temperature": temperature,
+            "max_tokens": most,
+            "pace": asdict(TREE),
+        }
+        try:
+            out.write_text(json.dumps({"machine": machine(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise DrafterFailed(f"{out} cannot be written: {error.strerror}.") from error
+
+
+def _columns(what: str, heads: Iterable[object], values: Iterable[float]) -> str:
+    """Two lines: what the columns are, and their shares."""
+    columns = [(str(head), f"{value:.1%}") for head, value in zip(heads, values)]
+    wide = [max(map(len, column)) for column in columns]
+    above, below = ("  ".join(text.rjust(width) for text, width in zip(line, wide)) for line in zip(*columns))
+    return f"{what:<20} {above}\n{'':<13} {'':<20} {below}"
+
+
+def _encoder(folder: Path) -> MemoryEncoder:
+    from drafter.model import MemoryEncoder
+
+    return MemoryEncoder.load(folder)
+
+
+def _longest_answer(engine: Engine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
+    """`wanted` tokens, or what the target's positions leave for the longest prompt. Raises `DrafterFailed`."""
+    positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
+    longest = max(map(len, prompts))
+    if positions is None or longest + wanted <= positions:
+        return wanted
+    if longest + 2 > positions:
+        raise DrafterFailed(f"A question of {longest} tokens leaves no room in the target's {positions} positions.")
+    return int(positions - longest)
+
+
+def info(folder: Path) -> None:
+    """Print what a drafter is and whether its files are whole. Raises `DrafterError`."""
+    config = read_config(folder)
+    read_config(folder, verify=tuple(config.files))
+    sizes = {name: (folder / name).stat().st_size / MEGABYTE for name in sorted(config.files)}
+    drafted = len(config.draft_vocabulary) or config.vocabulary
+    for name, value in (
+        ("target", f"{config.target}, {config.target_layers} layers of {config.hidden}"),
+        ("draft layers", f"self- and cross-attention, F = {config.first_layers}, N = {config.inference_layers}"),
+        ("vocabulary", f"{drafted:,} of {config.vocabulary:,} tokens"),
+        ("quantised", config.scheme),
+        ("memory", f"{memory_bytes(1, config.memory_layers, config.memory_bits):,} bytes a token, {config.memory}"),
+        ("tokenizer", config.tokenizer),
+        ("files", ", ".join(f"{name} {size:.1f} MB" for name, size in sizes.items()) + "; checksums match"),
+    ):
+        print(f"{name:<13} {value}")
+
+
+def quantise(folder: Path, scheme: Scheme | None) -> None:
+    """Make the quantised graph again from the float weights. Raises `DrafterFailed` or `DrafterError`."""
+    try:
+        from drafter.training.pipeline import requantise
+    except ImportError as error:
+        raise _lacking(error, "train") from error
+    print(f"{folder}: {requantise(folder, scheme)}")
+
+
+def _lacking(error: ImportError, extra: Extra) -> DrafterFailed:
+    return DrafterFailed(f"This needs PyTorch and more ({error.name} is missing): {how_to_install(extra)}")

@@ -1,0 +1,42 @@
+"""`outrider log`: what the program did. Works whatever is wrong with the settings."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from app.cli.options import FAILED, INTERRUPTED, fail
+
+LOOK_SECONDS = 0.5
+"""Between two looks for new lines."""
+
+
+def log(
+    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="The last so many.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl+C.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print where it is instead.")] = False,
+) -> None:
+    """What the program did: no secrets, and nothing that was said."""
+    from app.config import Folders
+    from app.log_file import LogFile
+
+    where = Folders.locate().log
+    if path:
+        print(where)
+        raise typer.Exit
+    file = LogFile(where)
+    try:
+        for line in file.last(lines):
+            print(line, flush=follow)
+        while follow:
+            for line in file.new():
+                print(line, flush=True)
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        fail(f"{where} cannot be read: {error.strerror}.", FAILED)

@@ -1,0 +1,270 @@
+"""One conversation's drafting, off the event loop: the draft context, and the memory that feeds it.
+
+A context is not thread-safe, so each call runs on the one thread that is given. Memory arrives in the background after
+a verdict, goes into the context, and is kept in storage: the next reply, or one without a line, starts from it.
+Stored answers feed the second stage. While a verdict is awaited, drafts for what it may bring are made in the
+background, one call after another, so that memory that arrives meanwhile has its turn between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from app.drafting.retrieval import Retrieval
+from app.drafting.transcript import shared_prefix
+from drafter.calibration import Calibration
+from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
+from drafter.multicandidate import DraftSampling
+from drafter.runtime import Drafter
+from drafter.search import Pace
+from drafter.second_stage import SecondStage
+from drafter.tree import DraftTree
+from remote import HostedStream, MemoryStream, RemoteError
+from remote.protocol import DIGEST_BYTES, Memory, MemoryFormat, RunningDigest
+from storage import StorageError, Store
+
+T = TypeVar("T")
+
+START_SECONDS = 0.003
+"""Before drafting ahead: the round that was just asked for is written by the same interpreter, and comes first."""
+STREAMS = 2
+"""Of memory, at once: where that of a round is not in when that of the next one begins, it takes a second line."""
+
+
+class Drafting:
+    """`thread` runs one call at a time. Without `retrieval` there is no second stage.
+
+    `calibration` is shared by all that is drafted with the same settings.
+    """
+
+    def __init__(
+        self,
+        drafter: Drafter,
+        store: Store,
+        conversation_id: str,
+        thread: Executor,
+        retrieval: Retrieval | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self._drafter = drafter
+        self._store = store
+        self._conversation_id = conversation_id
+        self._thread = thread
+        self._retrieval = retrieval
+        self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
+        self._calibration = calibration or Calibration()
+        self._context = drafter.context(self._second_stage)
+        self._digests = RunningDigest()  # In step with the context's tokens.
+        self._shared = shared_prefix(drafter.text)
+        self._listening: dict[asyncio.Task[None], int] = {}
+        """Each stream of memory, and the token that it ends before."""
+        self._ahead: asyncio.Task[None] | None = None
+        self._halted = asyncio.Event()
+        self._restored = False
+        self._given_up = 0
+        self.prepared = 0
+        """Drafts that were made ahead of the last verdict."""
+
+    @property
+    def memory_from(self) -> int:
+        """The first token whose memory is still to be asked for."""
+        coming = (end for task, end in self._listening.items() if not task.done())
+        return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
+
+    def reads(self, memory: MemoryFormat | None) -> bool:
+        """Whether memory of this format means anything to the drafter."""
+        own = self._drafter.memory_digest, self._drafter.memory_layers
+        return memory is not None and (memory.digest, memory.layers) == own
+
+    @property
+    def guessed(self) -> int:
+        """Tokens of this conversation that the second stage guessed, and that came."""
+        return 0 if self._second_stage is None else self._second_stage.accepted
+
+    async def follow(self, tokens: Sequence[int]) -> None:
+        """Make these tokens the conversation's; what does not fit them any more is forgotten."""
+        await self._settle()
+        known = self._context.tokens
+        if list(tokens[: len(known)]) != known:
+            await self.quiet()  # Memory on its way may be of tokens that are about to go.
+        await self._run(lambda: self._follow(tokens))
+
+    async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
+        """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
+        return await self._run(lambda: self._draft(pace, sampling))
+
+    # ---- ahead -------------------------------------------------------------------------------------------------------
+
+    def look_ahead(self, pace: Callable[[int], Pace], final: Collection[int]) -> None:
+        """Draft, in the background, for what the verdict on the last draft may bring; ends with what comes next.
+
+        `pace`: of a draft that follows so many new tokens. Nothing follows `final` tokens.
+        """
+        self.prepared = 0
+        self._halted.clear()
+        self._ahead = asyncio.create_task(self._look_ahead(pace, frozenset(final)))
+
+    def halt(self) -> None:
+        """Stop drafting ahead, after the call in progress."""
+        self._halted.set()
+
+    @property
+    def ready(self) -> DraftTree | None:
+        """The draft that was prepared for the tokens followed last."""
+        return self._context.ready
+
+    async def adopt(self) -> DraftTree:
+        """Have that draft in place of a new one. Memory that is on its way may come while its round is in flight."""
+        return await self._run(self._context.adopt)
+
+    @property
+    def may_adopt(self) -> bool:
+        """Whether the next round's memory may come beside what is still on its way."""
+        return sum(not task.done() for task in self._listening) < STREAMS
+
+    async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._halted.wait(), START_SECONDS)
+            return
+        halted, calibration = self._halted.is_set, self._calibration
+        for outcome in await self._run(lambda: self._context.outcomes(calibration, final)):
+            if halted():
+                break
+            with_pace = pace(len(outcome.tokens))
+            self.prepared += await self._run(
+                lambda outcome=outcome, pace=with_pace: self._context.prepare(outcome, pace, calibration, halted)  # type: ignore[misc]
+            )
+
+    async def _settle(self) -> None:
+        """Until nothing is drafted ahead any more."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self.halt()
+            await ahead
+
+    @property
+    def taken(self) -> tuple[int, float] | None:
+        """See `DraftContext.taken`."""
+        return self._context.taken
+
+    def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
+        """Take a verdict on such a draft, to judge the next ones better."""
+        self._calibration.learn(tree, accepted, bonus)
+
+    async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
+        """The drafter alone, token by token. It may be some tokens ahead; what is followed next puts that right."""
+        steps = self._context.generate(temperature, seed)
+        while True:
+            for token in await self._run(lambda: self._next(steps)):
+                yield token
+
+    # ---- memory ------------------------------------------------------------------------------------------------------
+
+    def receive(self, tokens: Sequence[int], frame: Memory) -> None:
+        """Follow these tokens and take memory of some of them, in the background; calls are served in their order."""
+        asyncio.get_running_loop().run_in_executor(self._thread, self._receive, list(tokens), frame)
+
+    def listen(self, memory: MemoryStream | HostedStream) -> None:
+        """Take the memory that still follows, in the background. The tokens it is of are followed already."""
+        # Of the last token, the root of the next round, there is no memory yet.
+        self._listening = {task: end for task, end in self._listening.items() if not task.done()}
+        self._listening[asyncio.create_task(self._take(memory))] = len(self._context.tokens) - 1
+
+    async def hear(self, seconds: float) -> bool:
+        """Wait until the memory of all rounds is in, but no longer than that; whether it is."""
+        if self._listening:
+            await asyncio.wait(self._listening, timeout=seconds)
+        return all(task.done() for task in self._listening)
+
+    async def hear_out(self, seconds: float) -> None:
+        """Stop listening after that time at the latest, and do without what has not come.
+
+        The newest memory, which counts most, came first; a line that is too slow for the rest must not carry it again
+        and again.
+        """
+        if not await self.hear(seconds):
+            self._given_up = len(self._context.tokens)
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Stop listening, and drafting ahead; what memory has not come by now is asked for again."""
+        await self._settle()
+        listening, self._listening = self._listening, {}
+        if listening:
+            for task in listening:
+                task.cancel()
+            await asyncio.wait(listening)
+
+    async def _take(self, memory: MemoryStream | HostedStream) -> None:
+        try:
+            async for frame in memory:
+                if isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
+                    await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
+        except (RemoteError, MalformedMemory):
+            pass  # What is missing is asked for again in the next round, whose failure would be the reply's concern.
+        finally:
+            await memory.aclose()
+
+    # ---- on the drafting thread --------------------------------------------------------------------------------------
+
+    def _draft(self, pace: Pace, sampling: DraftSampling | None) -> DraftTree:
+        self._retrieve()
+        return self._context.draft(pace, sampling, self._calibration)
+
+    def _next(self, steps: Iterator[list[int]]) -> list[int]:
+        self._retrieve()
+        tokens = next(steps)
+        self._digests.extend(tokens)
+        return tokens
+
+    def _retrieve(self) -> None:
+        if self._second_stage is not None and self._retrieval is not None:
+            self._second_stage.stored = self._retrieval.indices
+
+    def _follow(self, tokens: Sequence[int]) -> None:
+        same = self._context.follow(tokens)
+        self._digests.truncate(same)
+        self._digests.extend(tokens[same:])
+        if not self._restored:
+            self._restored = True
+            with contextlib.suppress(StorageError):  # The verifier can compute all of it again.
+                self._restore()
+
+    def _receive(self, tokens: Sequence[int], frame: Memory) -> None:
+        self._follow(tokens)
+        if frame.digest == self._drafter.memory_digest:
+            with contextlib.suppress(MalformedMemory):  # As in `_take`.
+                self._remember(frame.start, frame.count, frame.data)
+
+    def _remember(self, start: int, count: int, data: bytes) -> None:
+        layers = self._drafter.memory_layers
+        rows, bits = unpack_memory(data, count, layers), memory_bits(data, count, layers)
+        self._context.remember(start, rows)
+        # Cut where conversations part, so that a new one can start from the memory of their common beginning.
+        cuts = [start, *([self._shared] if start < self._shared < start + count else []), start + count]
+        for first, end in zip(cuts, cuts[1:]):
+            part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows], bits)  # type: ignore[misc]
+            with contextlib.suppress(StorageError):  # Likewise.
+                self._store.save_memory(
+                    self._conversation_id, self._drafter.memory_digest, first, end - first, self._digests.at(end) + part
+                )
+
+    def _restore(self) -> None:
+        """Remember what storage has of these tokens: each chunk there names its prefix by a digest."""
+        others = [other.id for other in self._store.recent_conversations(2) if other.id != self._conversation_id]
+        for conversation_id in (self._conversation_id, *others):
+            for start, count, data in self._store.load_memory(conversation_id, self._drafter.memory_digest):
+                known = start + count <= len(self._digests) and self._digests.at(start + count) == data[:DIGEST_BYTES]
+                if known and start + count > self._context.memory_length:
+                    try:
+                        rows = unpack_memory(data[DIGEST_BYTES:], count, self._drafter.memory_layers)
+                    except MalformedMemory:
+                        continue  # Damaged on the disk; the verifier sends it again.
+                    self._context.remember(start, rows)
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)

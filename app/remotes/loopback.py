@@ -1,0 +1,149 @@
+"""The bundled verifier as a process of its own on this device, for as long as the app lives.
+
+Its stdin is a pipe from here and it ends when that closes, so however the app dies, no verifier is left behind.
+Starting takes seconds (PyTorch, weights) and is waited for in the background only. One that dies is started again,
+after a pause that grows with each start that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import re
+import secrets
+import sys
+import tempfile
+from collections import deque
+from pathlib import Path
+
+from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
+from app.remotes.connection import SourceFailed
+from drafter.extras import how_to_install
+from remote import Kind, TransportOptions, VerifierClient
+
+PACKAGES = Path(__file__).resolve().parents[2]
+READY = re.compile(rb"https?://\S+")
+START_SECONDS = 180.0
+PAUSE_SECONDS = (1.0, 300.0)
+END_SECONDS = 2.0
+ADVICE = how_to_install("server")
+
+
+class Loopback:
+    """`target` and `drafter`: model folders, or a model's name."""
+
+    address = None
+    chat = None
+    model = None
+    name = None
+    kind: Kind = "verifier"
+    options = TransportOptions()
+
+    def __init__(self, target: str, drafter: str) -> None:
+        self._target = target
+        self._drafter = drafter
+        # Whoever chose only one of the two may have chosen what does not fit the other.
+        self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
+        self.url: str | None = None
+        """Where the verifier that was started last listens."""
+        self._process: asyncio.subprocess.Process | None = None
+        self._client: VerifierClient | None = None
+        self._talk: deque[str] = deque(maxlen=20)
+        self._reading: asyncio.Task[None] | None = None
+        self._failures = 0
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the running verifier."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def client(self) -> VerifierClient:
+        """Starts the verifier where it is not running. Raises `SourceFailed`."""
+        if self._client is None or self.process_id is None:
+            if importlib.util.find_spec("torch") is None:
+                raise SourceFailed(
+                    f"the bundled verifier needs PyTorch: {ADVICE}; until then the drafter answers alone"
+                )
+            if Path(self._target).is_absolute() and not Path(self._target).is_dir():
+                raise SourceFailed(
+                    f"there is no target model in {self._target}; check the setting 'target', or reinstall"
+                )
+            await self.close()
+            if self._failures:
+                least, most = PAUSE_SECONDS
+                await asyncio.sleep(min(most, least * 2.0 ** (self._failures - 1)))
+            self._failures += 1
+            token = secrets.token_urlsafe(32)
+            self.url = await self._start(token)
+            self._client = VerifierClient(self.url, token)
+            self._failures = 0
+        return self._client
+
+    async def gone(self) -> None:
+        if self._process is not None:
+            await self._process.wait()
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), END_SECONDS)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._reading is not None:
+            await self._reading
+
+    async def _start(self, token: str) -> str:
+        """The URL of a new verifier, which answers to `token` only: others may have accounts on this device too.
+
+        Raises `SourceFailed`.
+        """
+        with tempfile.TemporaryDirectory(prefix="outrider-") as folder:  # For this person's eyes only.
+            file = Path(folder) / "token"
+            file.write_text(token, encoding="ascii")
+            return await self._start_with(file)
+
+    async def _start_with(self, token_file: Path) -> str:
+        # Imports come from where this package lies, never from the folder that the person works in.
+        command = [sys.executable, "-P", "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
+        command += ["--model", self._target, "--drafter", self._drafter, "--token-file", str(token_file)]
+        pipe = asyncio.subprocess.PIPE
+        # In a session of its own, so that an interrupt from the keyboard stops an answer and not the verifier.
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(PACKAGES), os.getenv("PYTHONPATH")]))},
+        )
+        self._process = process
+        self._talk.clear()
+        assert process.stdout is not None and process.stderr is not None
+        self._reading = asyncio.create_task(self._listen(process.stderr))
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+        except TimeoutError:
+            raise SourceFailed(f"the verifier on this device was not ready within {START_SECONDS:.0f} s") from None
+        found = READY.search(line)
+        if found is None:
+            await process.wait()
+            await self._reading
+            reason = next((line for line in reversed(self._talk) if line), f"it ended with {process.returncode}")
+            raise SourceFailed(f"the verifier on this device did not start: {reason.removeprefix('outrider: ')}")
+        return found.group().decode("ascii")
+
+    async def _listen(self, stream: asyncio.StreamReader) -> None:
+        """Keeps the last lines of its talk, and keeps its pipe from filling up."""
+        async for line in stream:
+            self._talk.append(line.decode("utf-8", "replace").strip())

@@ -1,0 +1,314 @@
+"""Remotes that have a name: where they are, how they are reached, and where their tokens are.
+
+They stand in `remotes.toml`, apart from `config.toml`: the program rewrites the one, and leaves the other, with what
+people noted in it, as they wrote it. A file that cannot be read is never written over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from app.config import ConfigError, Folders, Url, same_server
+from app.files import one_at_a_time, write_private
+from app.remotes.tokens import Tokens
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+BUNDLED = "bundled"
+"""Names the verifier that is started on this device; no remote may be called so."""
+FILES = ("ca", "cert", "key")
+HEADER = "# Written by Outrider: `outrider remote`, or the screen of remotes. Comments are not kept.\n"
+
+Kind = Literal["auto", "verifier", "openai"]
+TokenPlace = Literal["keyring", "file", "environment"]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Proxy = Annotated[str, msgspec.Meta(pattern="^(https?|socks5h?)://[^/@]+/?$")]
+Variable = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One endpoint. Each name is a key of its table in the file."""
+
+    url: Url
+    kind: Kind = "auto"
+    """verifier, openai: what is there; auto: found out by asking."""
+    model: Text | None = None
+    """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
+    ca: Text | None = None
+    """File of the only authorities whose certificates are trusted; None: those that this device trusts."""
+    cert: Text | None = None
+    """File of the client certificate."""
+    key: Text | None = None
+    """File of its key; None: it is in the same one."""
+    proxy: Proxy | None = None
+    """Address of the proxy; None: as the environment says."""
+    connect_timeout: Seconds | None = None
+    """Longest time to connect; None: 3 seconds with the greeting."""
+    read_timeout: Seconds | None = None
+    """Silence after which an answer is given up; None: what the line's round trips make likely."""
+    first_words_timeout: Seconds | None = None
+    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
+    token: TokenPlace = "environment"
+    """Where its token is."""
+    token_variable: Variable | None = None
+    """Which variable holds it, where that is the environment; None: it has no token."""
+
+
+_Known = tuple[dict[str, Remote], str | None]
+"""All remotes, and the name of the one in use."""
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    use: str | None = None
+    remotes: dict[str, Remote] = {}
+
+
+class Remotes:
+    """All that are known, and which of them is used where nothing else says. Changes are on the disk at once."""
+
+    def __init__(self, folders: Folders) -> None:
+        """Raises `ConfigError`, which names the file and what is wrong with it."""
+        self.path = folders.config / "remotes.toml"
+        self.tokens = Tokens(folders)
+        file = _read(self.path)
+        self._remotes = dict(file.remotes)
+        self.used = file.use
+        """Name of the one that `outrider remote use` chose; None: none, so the bundled verifier."""
+
+    def __iter__(self) -> Iterator[tuple[str, Remote]]:
+        return iter(self._remotes.items())
+
+    def __len__(self) -> int:
+        return len(self._remotes)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._remotes
+
+    def get(self, name: str) -> Remote:
+        """Raises `ConfigError`, which lists those that there are."""
+        if name not in self._remotes:
+            known = ", ".join(self._remotes) or "none yet"
+            raise ConfigError(
+                f"there is no remote {name!r} (known: {known}); add it with `outrider remote add {name} https://…`, "
+                "or give an address, which starts with http:// or https://"
+            )
+        return self._remotes[name]
+
+    def meant_by(self, setting: str | None) -> str | None:
+        """The name of the one that the setting `remote`, which is no address, means; None: the bundled verifier.
+
+        Raises `ConfigError` where there is none of that name.
+        """
+        name = None if setting == BUNDLED else setting or self.used
+        if name is not None:
+            self.get(name)
+        return name
+
+    def put(self, name: str, remote: Remote, token: str | None = None, *, was: str | None = None) -> Remote:
+        """Add or replace one; as it is kept. `was`: the name that it had.
+
+        `token` None: as before, if it is the same server. Raises `ConfigError`.
+        """
+        was = was or name
+        if problem := name_problem(name):
+            raise ConfigError(problem)
+        if name != was and name in self._remotes:
+            raise ConfigError(f"there is a remote {name} already")
+        remote, before = checked(remote), self._remotes.get(was)
+        same = before is not None and before.token == remote.token and same_server(before.url, remote.url)
+        if token is None and name != was and same:
+            token = self.token(was, {})
+        if token is not None:
+            remote = msgspec.structs.replace(remote, token=self.tokens.keep(name, remote.url, token))
+        elif not same:
+            remote = msgspec.structs.replace(remote, token="environment")
+
+        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+            renamed = {name if other == was else other: value for other, value in remotes.items()}
+            return {**renamed, name: remote}, name if use == was else use
+
+        self._change(change)
+        if before is not None and before.token != "environment":
+            kept = same_server(before.url, remote.url) and (name, remote.token) == (was, before.token)
+            if not kept:
+                self.tokens.drop(was, before.url, before.token)
+        return remote
+
+    def remove(self, name: str) -> None:
+        """Forget one, and its token. Raises `ConfigError`; a `TokenError` where only the token is still there."""
+        remote = self.get(name)
+
+        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+            return {other: value for other, value in remotes.items() if other != name}, None if use == name else use
+
+        self._change(change)
+        if remote.token != "environment":
+            self.tokens.drop(name, remote.url, remote.token)
+
+    def use(self, name: str | None) -> None:
+        """Choose one for all that is asked from now on; None or `BUNDLED`: this device's. Raises `ConfigError`."""
+        name = None if name == BUNDLED else name
+
+        def change(remotes: dict[str, Remote], _: str | None) -> _Known:
+            self.meant_by(name or BUNDLED)
+            return remotes, name
+
+        self.meant_by(name or BUNDLED)
+        self._change(change)
+
+    def token(self, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
+        """None: it has none. Raises `ConfigError` where it cannot be had. May wait for a keyring to be unlocked."""
+        remote = self.get(name)
+        if remote.token == "environment":
+            return environment.get(remote.token_variable or "") or None
+        return self.tokens.find(name, remote.url, remote.token)
+
+    def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
+        """Where its token is, in words."""
+        if remote.token == "keyring":
+            return "keyring"
+        if remote.token == "file":
+            return f"{self.tokens.file}" + (" (others can read it: chmod 600)" if self.tokens.exposed else "")
+        if remote.token_variable is None:
+            return "none"
+        return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
+
+    def _change(self, change: Callable[[dict[str, Remote], str | None], _Known]) -> None:
+        """Makes others of all remotes and the one in use, as they are now: what was read here may be older than what
+        another window has written, and a person takes a while to type a token."""
+        try:
+            with one_at_a_time(self.path):
+                file = _read(self.path)
+                self._remotes, self.used = dict(file.remotes), file.use
+                remotes, use = change(dict(file.remotes), file.use)
+                write_private(self.path, _toml(remotes, use))
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Nothing was changed.") from None
+        self._remotes, self.used = remotes, use
+
+
+def name_problem(name: str) -> str | None:
+    """Why a remote cannot be called so, if it cannot."""
+    if name == BUNDLED:
+        return f"{BUNDLED} is the verifier on this device; choose another name"
+    if not NAME.fullmatch(name):
+        return "a name is of letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+    return None
+
+
+def field_problem(field: str, text: str) -> str | None:
+    """What is wrong with what was typed for one field of a remote, seen by itself; empty: it is left out."""
+    if field == "name":
+        return name_problem(text)
+    if not text:
+        return "the address is missing" if field == "url" else None
+    try:
+        remote = typed({"url": "http://localhost", field: text})
+        checked(msgspec.structs.replace(remote, cert="/") if field == "key" else remote)
+    except ConfigError as error:
+        return str(error)
+    if field in FILES and not Path(text).expanduser().is_file():
+        return "there is no such file"
+    return None
+
+
+def typed(fields: Mapping[str, str]) -> Remote:
+    """A remote from what was typed; empty: left out. Raises `ConfigError`."""
+    try:
+        return msgspec.convert({field: text for field, text in fields.items() if text}, Remote, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+def checked(remote: Remote) -> Remote:
+    """The same with every value checked, and whole paths. Raises `ConfigError`."""
+    parts = urlsplit(remote.url)
+    if "@" in parts.netloc:
+        raise ConfigError(f"the address of {parts.hostname} holds credentials; give the token apart from it")
+    if remote.key is not None and remote.cert is None:
+        raise ConfigError("a key belongs to a client certificate; give both")
+    paths = {
+        field: str(Path(path).expanduser().absolute())
+        for field in FILES
+        if (path := getattr(remote, field)) is not None
+    }
+    try:
+        _ = parts.port
+        "".join(paths.values()).encode()
+    except ValueError as error:
+        raise ConfigError(f"this cannot be kept: {error}") from None
+    try:
+        return msgspec.convert(_plain(msgspec.structs.replace(remote, **paths)), Remote)
+    except msgspec.ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> _File:
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        file = msgspec.convert(found, _File)
+    except FileNotFoundError:
+        return _File()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct it, or delete it to start afresh.") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {explain(error)}. Correct it, or delete it to start afresh.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}. Check its permissions.") from None
+    for name in file.remotes:
+        if problem := name_problem(name):
+            raise ConfigError(f"{path}: the remote {name!r}: {problem}.")
+    if file.use is not None and file.use not in file.remotes:
+        raise ConfigError(f"{path}: use is {file.use!r}, and there is no such remote. Correct it, or delete that line.")
+    return file
+
+
+def _plain(remote: Remote) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(remote)
+    return plain
+
+
+def _toml(remotes: Mapping[str, Remote], use: str | None) -> str:
+    lines = [HEADER] + ([f"use = {_value(use)}\n"] if use is not None else [])
+    for name, remote in remotes.items():
+        lines.append(f"\n[remotes.{_value(name)}]\n")
+        lines += [f"{field} = {_value(value)}\n" for field, value in _plain(remote).items()]
+    return "".join(lines)
+
+
+def _value(value: object) -> str:
+    # JSON's strings are TOML's, but for one control character that JSON leaves as it is.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def explain(error: msgspec.ValidationError) -> str:
+    """msgspec's own sentence, in the words of the file."""
+    sentence, _, place = str(error).replace("`", "'").partition(" - at '$")
+    field = place.rstrip("'").rpartition(".")[2]
+    if "^https?://" in sentence:
+        return "the address starts with http:// or https://"
+    if "socks5" in sentence:
+        return (
+            "a proxy is written as http://host:port or socks5://host:port, without credentials: "
+            "those belong into the variable HTTPS_PROXY"
+        )
+    if "unknown field" in sentence:
+        wrong = sentence.rpartition("unknown field ")[2]
+        return f"there is no {wrong}; a remote has {', '.join(Remote.__struct_fields__)}"
+    if "missing required field" in sentence:
+        return f"a remote lacks its {sentence.rpartition('field ')[2]}"
+    plain = sentence.replace("'object'", "a table").replace("'int'", "a number").replace("'float'", "a number")
+    plain = plain.replace("'str'", "text").replace("| null", "or nothing")
+    return f"{field}: {plain[:1].lower()}{plain[1:]}" if field else plain

@@ -1,0 +1,137 @@
+"""What the panel counts: of the answer that runs or ran last, and of all answers since the start."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.events import Done, Event, Paced, Started, Stats
+from app.reply.dimmed_text import DimmedText
+
+SHOWN_ROUND_TRIPS = 60
+BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass
+class Acceptance:
+    """How often a draft that reached a depth was right as far as there."""
+
+    offered: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+
+    def add(self, paced: Paced) -> None:
+        """A round. What was drafted elsewhere or not at all says nothing, nor an answer that goes up to be verified."""
+        if not paced.nodes or (not paced.levels and paced.expected is None):
+            return
+        right = paced.gained - 1  # The last token is the target's own.
+        depth = max(paced.levels, right, 1)
+        while len(self.offered) < depth:
+            self.offered.append(0)
+            self.accepted.append(0)
+        for at in range(depth):
+            self.offered[at] += 1
+            self.accepted[at] += at < right
+
+    @property
+    def shares(self) -> list[float]:
+        """By depth, the first level first."""
+        return [accepted / offered for accepted, offered in zip(self.accepted, self.offered)]
+
+
+@dataclass
+class Totals:
+    """Sums over answers, with what follows from them."""
+
+    answers: int = 0
+    rounds: int = 0
+    verified: int = 0
+    drafted: int = 0
+    streamed: int = 0
+    """Tokens of servers that verify nothing."""
+    seconds: float = 0.0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    dimmed: DimmedText = field(default_factory=DimmedText)
+
+    def add(self, stats: Stats, before: Stats) -> None:
+        """What an answer's own totals have grown by since `before`."""
+        self.rounds += stats.rounds - before.rounds
+        self.verified += stats.verified - before.verified
+        self.drafted += stats.drafted - before.drafted
+        self.streamed += (stats.streamed or 0) - (before.streamed or 0)
+        self.seconds += stats.seconds - before.seconds
+        self.bytes_up += stats.bytes_up - before.bytes_up
+        self.bytes_down += stats.bytes_down - before.bytes_down
+
+    @property
+    def tau(self) -> float | None:
+        return self.verified / self.rounds if self.rounds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return (self.verified + self.drafted + self.streamed) / self.seconds if self.seconds else None
+
+    @property
+    def passes_saved(self) -> int | None:
+        """Passes of the target that plain streaming would have taken on top: it takes one for each token."""
+        return self.verified - self.rounds if self.rounds else None
+
+
+class Figures:
+    """Listens to the events of every answer."""
+
+    def __init__(self) -> None:
+        self.answer = Totals()
+        self.session = Totals()
+        self.round_trips: deque[float] = deque(maxlen=SHOWN_ROUND_TRIPS)
+        """Seconds, the newest last."""
+        self.stats = Stats()
+        """As they were last told."""
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self.answer = Totals(answers=1)
+            self.stats = Stats()
+            self.session.answers += 1
+        for totals in (self.answer, self.session):
+            totals.dimmed.apply(event)
+        if isinstance(event, Stats):
+            self._count(event)
+        elif isinstance(event, Done):
+            self._count(event.stats)
+        elif isinstance(event, Paced):
+            self.answer.acceptance.add(event)
+            self.session.acceptance.add(event)
+            if event.rtt_seconds > 0:
+                self.round_trips.append(event.rtt_seconds)
+
+    def _count(self, stats: Stats) -> None:
+        for totals in (self.answer, self.session):
+            totals.add(stats, self.stats)
+        self.stats = stats
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last `width` values as bars between their least and their greatest."""
+    values = list(values)[-width:]
+    if not values:
+        return ""
+    least, span = min(values), max(values) - min(values)
+    return "".join(BARS[round((value - least) / span * (len(BARS) - 1)) if span else 0] for value in values)
+
+
+def bar(share: float, width: int) -> str:
+    """A bar of at most `width` columns, to an eighth of one."""
+    eighths = round(share * width * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def bytes_text(count: float) -> str:
+    """Three digits and a unit."""
+    for unit in ("B", "kB", "MB"):
+        if abs(count) < 999.5:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 9.95 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

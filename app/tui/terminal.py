@@ -1,0 +1,82 @@
+"""The application in a terminal of its own: it paints first, and has the rest begin after that."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.driver import Driver
+from textual.events import Event, InputEvent
+
+from app.config import Settings
+from app.tui.app import OutriderApp
+from app.tui.core import Core
+from app.tui.screens.chat.screen import ChatScreen
+
+if TYPE_CHECKING:
+    from app.remotes.switcher import Desk
+
+
+COLLECTIONS = 5
+"""Of the middle generation, after which there is enough to do for one of everything."""
+QUIET_SECONDS = 1.0
+"""Without a key and without an answer that comes, after which nobody would see one."""
+
+
+def collect_less() -> None:
+    """Keeps garbage collections from stalling the screen for 100 ms.
+
+    What is there now stays, so they need not walk through it. They come often, with little to do each (2 ms, and 10 ms
+    for the middle generation), and one of everything comes by itself only after many minutes without a quiet second.
+    """
+    gc.freeze()
+    gc.set_threshold(1_000, 10, 500)
+
+
+class Window(OutriderApp):
+    """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
+
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings | None = None,
+        desk: Desk | None = None,
+        *,
+        conversation: str | None = None,
+        on_painted: Callable[[], None],
+    ) -> None:
+        super().__init__(core, settings, desk)
+        self._conversation = conversation
+        self._on_painted = on_painted
+        self._touched = 0.0
+
+    def get_driver_class(self) -> type[Driver]:
+        from app.tui.bracketed_paste import with_whole_pastes  # Reads what only a terminal needs.
+
+        return with_whole_pastes(super().get_driver_class())
+
+    async def on_ready(self) -> None:
+        self.set_interval(QUIET_SECONDS, self.tidy)
+        self.call_after_refresh(collect_less)
+        self.call_after_refresh(self._on_painted)
+        if self._conversation is not None and isinstance(self.screen, ChatScreen):
+            await self.screen.open_conversation(self._conversation)
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, InputEvent):
+            self._touched = time.monotonic()
+        await super().on_event(event)
+
+    def tidy(self) -> None:
+        """Collects all garbage where there may be much and nothing moves: that takes 40 ms."""
+        quiet = time.monotonic() - self._touched > QUIET_SECONDS
+        answering = any(screen.live is not None for screen in self.screen_stack if isinstance(screen, ChatScreen))
+        if quiet and not answering and gc.get_count()[2] >= COLLECTIONS:
+            gc.collect()
+
+    @property
+    def crash(self) -> Exception | None:
+        """What the screen died of."""
+        return self._exception

@@ -1,0 +1,291 @@
+"""Markdown in one widget, drawn line by line: a whole answer, or one that grows.
+
+What stands still is wrapped once for a width and drawn when it comes into view. What grows is parsed again from its
+last block on, and asks for a layout only when it has become taller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, takewhile, zip_longest
+from typing import NamedTuple
+
+from rich.segment import Segment
+from textual.content import Content
+from textual.geometry import Offset, Region, Size
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
+
+from app.tui.markdown.blocks import closed_length
+from app.tui.markdown.layout import Drawn, Row, finished_rows, inside, place_in, wrap
+from app.tui.markdown.leaf import Leaf
+from app.tui.markdown.parser import coloured, completed, leaves, parse
+from app.tui.widgets.line_cache import Lines
+
+LONG = 4_000
+"""Characters of one block from which it is read in a thread: 20,000 take 10 ms, and 100 ms where all are brackets."""
+HELD = 4
+"""Rows that a growing text keeps, at most, where it becomes shorter: other words for those that are withdrawn soon take
+their place, and what stands above does not jump back and forth."""
+WAITING = "…"
+COPY = "copy"
+
+
+class Place(NamedTuple):
+    """Somewhere in a text, whatever its width."""
+
+    leaf: int
+    y: int
+    """Of its lines, counted over the whole text."""
+    x: int
+    """Of that line's characters."""
+
+
+class Prose(Widget):
+    """Shows a text; `.link` and `.copy` parts can be clicked."""
+
+    ALLOW_SELECT = True
+    COMPONENT_CLASSES = {
+        "bullet",
+        "code",
+        "code_inline",
+        "copy",
+        "em",
+        "head",
+        "heading",
+        "quote",
+        "rule",
+        "s",
+        "strong",
+        "title",
+        "unverified",
+    }
+
+    def __init__(self, text: str = "", classes: str | None = None) -> None:
+        super().__init__(classes=classes)
+        self._styles_cache = Lines()
+        self.source = text
+        """The text as it was written."""
+        self.parsed = list(leaves(text)) if text else []
+        self.growing = not text
+        """It is not known yet that this is all."""
+        self._final = len(self.parsed)
+        self._final_to = len(text)
+        """Up to this place, and this leaf, nothing can change any more."""
+        self._solid = len(text)
+        self._shaded: tuple[tuple[int, int], ...] = ()
+        self._drawn: list[Drawn] = []
+        self._tops: list[int] = [0]
+        self._height = 0
+        self._width = 0
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    async def grow(self, text: str, solid: int) -> None:
+        """Shows a growing text, of which the first `solid` characters are verified and will stay.
+
+        One call at a time: code that is complete is highlighted in a thread, and a long block is read in one.
+        """
+        part = text[self._final_to :]
+        if len(part) > LONG or any(mark in part[: closed_length(part)] for mark in ("```", "~~~")):
+            known, final, final_to = await asyncio.to_thread(self._read, text, solid)
+        else:
+            known, final, final_to = self._read(text, solid)
+        self.parsed, self._final, self._final_to = known, final, final_to
+        self.source, self._solid, self.growing = text, solid, True
+        self._redraw()
+
+    def _read(self, text: str, solid: int) -> tuple[list[Leaf], int, int]:
+        """The leaves of a growing text, and how many of them, up to where in the text, cannot change any more."""
+        final, start = self._final, self._final_to
+        if not text.startswith(self.source[:start]):
+            final = start = 0
+        known = self.parsed[:final]
+        code = sum(leaf.kind == "code" for leaf in known)
+        complete = start + closed_length(text[start:])
+        closed = start + closed_length(text[start:solid])
+        if closed > start:
+            fresh, start = parse(text[:closed], start, code)
+            fresh = [coloured(leaf) for leaf in fresh if leaf.source[0] < start]
+            known += fresh
+            code += sum(leaf.kind == "code" for leaf in fresh)
+        growing, _ = parse(text[:start] + completed(text[start:]), start, code)
+        final = len(known)
+        known += [coloured(leaf) if leaf.source[1] <= complete else leaf for leaf in growing]
+        return self._known(known), final, start
+
+    def finish(self, text: str) -> None:
+        """Shows a text that will not change any more."""
+        self.source, self._solid, self.growing = text, len(text), False
+        self.parsed = self._known(leaves(text))
+        self._final, self._final_to = len(self.parsed), len(text)
+        self._redraw()
+
+    def _known(self, fresh: Sequence[Leaf]) -> list[Leaf]:
+        """The same leaves; those that were there already as the same objects, so that they are not wrapped again."""
+        before = zip_longest(self.parsed[: len(fresh)], fresh)
+        return [old if old is not None and old.same(new) else new for old, new in before]
+
+    def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """Marks these parts of the text, which nobody has verified."""
+        if tuple(ranges) != self._shaded:
+            self._shaded = tuple(ranges)
+            self._redraw()
+
+    @property
+    def plain(self) -> str:
+        """What is to be read, without wrapping."""
+        return "\n".join(f"{leaf.first.plain}{leaf.content.plain}" for leaf in self.parsed)
+
+    @property
+    def ghost(self) -> str:
+        """What of it is ghost text."""
+        return "".join(leaf.content.plain[leaf.before(self._solid) :] for leaf in self.parsed)
+
+    @property
+    def shaded(self) -> str:
+        """What of it is marked as not verified."""
+        spans = [(leaf, span) for leaf in self.parsed for span in inside(leaf, self._shaded)]
+        return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
+
+    def place_at(self, row: int) -> Place | None:
+        """What stands in this row, to be found again at another width."""
+        if not 0 <= row < self._tops[-1]:
+            return None
+        at = bisect_right(self._tops, row) - 1
+        found = self._drawn[at].rows[row - self._tops[at]]
+        return Place(at, found.y, found.pieces[0][2]) if found.pieces else Place(at, 0, 0)
+
+    def row_of(self, place: Place, width: int) -> int:
+        """Where that is at this width."""
+        if width != self._width:
+            self._lay_out(width)
+        at = min(place.leaf, len(self._drawn) - 1)
+        rows = self._drawn[at].rows
+        before = [n for n, row in enumerate(rows) if row.pieces and (row.y, row.pieces[0][2]) <= place[1:]]
+        return self._tops[at] + (before[-1] if before else 0)
+
+    # ---- rows --------------------------------------------------------------------------------------------------------
+
+    def _redraw(self) -> None:
+        """Draws the rows that have changed, and those below them."""
+        before, height = self._drawn, self._height
+        self._lay_out(self._width)
+        same = sum(1 for _ in takewhile(_are_one, zip(before, self._drawn)))
+        if same == len(before) == len(self._drawn) and height == self._height:
+            return
+        top = self._tops[same]
+        if same < min(len(before), len(self._drawn)):
+            rows = zip(before[same].rows, self._drawn[same].rows)
+            top += sum(1 for _ in takewhile(_are_one, rows))
+        bottom = max(height, self._height)
+        self.refresh(Region(0, top, self.size.width, max(1, bottom - top)), layout=height != self._height)
+
+    def _lay_out(self, width: int) -> None:
+        """Wraps what has changed since the last time, all of it where the width has."""
+        if not width:
+            return
+        known = self._drawn if width == self._width else []
+        if known or self.growing or self._shaded:
+            drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, known=known)
+        else:
+            drawn = list(finished_rows(self.source, width))
+        self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
+        held = self._height if self.growing and width == self._width else 0
+        self._height = max(self._tops[-1], min(held, self._tops[-1] + HELD))
+        self._drawn, self._width = drawn, width
+
+    # ---- what Textual asks for ---------------------------------------------------------------------------------------
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        if size.width == self._size.width:
+            self._size = size  # Or Textual would draw all rows again because there is one more.
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        if width != self._width:
+            self._lay_out(width)
+        return self._height
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        style = self.visual_style
+        if width != self._width:
+            self._lay_out(width)
+        if y >= self._tops[-1]:
+            return Strip.blank(width, style.rich_style)
+        at = bisect_right(self._tops, y) - 1
+        row = self._drawn[at].rows[y - self._tops[at]]
+        return self._strip(row, width, style)
+
+    def _strip(self, row: Row, width: int, style: Style) -> Strip:
+        segments: list[Segment] = []
+        cells = self._add(segments, row.left, style)
+        inner = self.get_visual_style(row.kind) if row.kind else style
+        indent = cells
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(row.y)
+        for start, piece, x in row.pieces:
+            segments.append(Segment(" " * (indent + start - cells), inner.rich_style))
+            if span is not None:
+                begin, end = span[0] - x, len(piece.plain) if span[1] == -1 else span[1] - x
+                if end > 0 and begin < len(piece.plain):
+                    selected = Style.from_styles(self.screen.get_component_styles("screen--selection"))
+                    piece = piece.stylize(selected, max(0, begin), end)
+            cells = indent + start + self._add(segments, piece, inner, (x, row.y))
+        if row.kind == "rule":
+            segments.append(Segment("─" * (width - cells), inner.rich_style))
+        elif row.copy and width - cells > len(COPY) + 2:
+            click = self.get_visual_style(row.kind, "copy")
+            click += Style.from_meta({"@click": f"copy_block({row.copy})"})
+            label = f"{COPY} {row.copy}" if row.copy < 10 else COPY
+            segments.append(Segment(" " * (width - cells - len(label) - 1), inner.rich_style))
+            segments += [Segment(label, click.rich_style), Segment(" ", inner.rich_style)]
+        return Strip(segments).adjust_cell_length(width, inner.rich_style)
+
+    def _add(
+        self, segments: list[Segment], content: Content, style: Style, offset: tuple[int, int] | None = None
+    ) -> int:
+        """Appends the content's segments; its cells."""
+        if not content.plain:
+            return 0
+        x, y = offset or (0, 0)
+        for text, part in content.render(style, end="", parse_style=self._get_style):
+            whole = style + part
+            segments.append(Segment(text, whole.rich_style_with_offset(x, y) if offset else whole.rich_style))
+            x += len(text)
+        return content.cell_length
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        text = "\n".join(leaf.content.plain for leaf in self.parsed)
+        lines = text.split("\n")
+
+        def place(offset: Offset | None) -> Offset | None:
+            return offset and Offset(place_in(lines[offset.y], offset.x) if offset.y < len(lines) else 0, offset.y)
+
+        return Selection(place(selection.start), place(selection.end)).extract(text), "\n"
+
+    def action_copy_block(self, number: int) -> None:
+        """Copies a code block, by its number."""
+        code = next((leaf.content.plain for leaf in self.parsed if leaf.number == number), None)
+        if code is not None:
+            self.app.copy_to_clipboard(code)
+
+    def action_show_link(self, target: str) -> None:
+        """Copies where a link leads: an answer must not open pages."""
+        self.app.copy_to_clipboard(target)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+
+def _are_one(pair: tuple[object, object]) -> bool:
+    return pair[0] is pair[1]

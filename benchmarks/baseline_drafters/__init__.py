@@ -1,0 +1,23 @@
+"""The drafters that the Mixture of Attentions is measured against, trained as it is: EAGLE-2, EAGLE-3, a small LM."""
+
+from benchmarks.baseline_drafters.artefact import load_baseline, save_baseline
+from benchmarks.baseline_drafters.config import METHODS, BaselineConfig, Method
+from benchmarks.baseline_drafters.context import BaselineContext
+from benchmarks.baseline_drafters.model import Baseline
+from benchmarks.baseline_drafters.recipe import BaselineRecipe
+from benchmarks.baseline_drafters.shapes import baseline_config, build
+from benchmarks.baseline_drafters.train import train_baseline
+
+__all__ = [
+    "METHODS",
+    "Baseline",
+    "BaselineConfig",
+    "BaselineContext",
+    "BaselineRecipe",
+    "Method",
+    "baseline_config",
+    "build",
+    "load_baseline",
+    "save_baseline",
+    "train_baseline",
+]

@@ -1,0 +1,163 @@
+"""One conversation of a baseline: its tokens, the cache rows of its layers, and features of verified tokens.
+
+A row is *exact* when it was made from a verified token's feature, or needs none. Rows of tokens that are not verified
+yet, as while the line is down, are made one after another, each from the output before it; once features come, they
+are made again from those, as EAGLE does after each round. Drafted nodes' rows last for one draft. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drafter.model import KeysValues
+from drafter.search import Acceptance, Pace, Proposals, grow
+from drafter.tree import DraftTree
+
+if TYPE_CHECKING:
+    from benchmarks.baseline_drafters.model import Baseline
+
+
+class BaselineContext:
+    """The state that drafting one conversation needs, on the model's device."""
+
+    def __init__(self, model: Baseline) -> None:
+        self.tokens: list[int] = []
+        self.calls = 0
+        """Of the model, so far."""
+        self._model = model
+        weight = model.embedding.weight
+        self._device = weight.device
+        ids = model.config.draft_vocabulary or range(model.config.vocabulary)
+        self._kept = torch.tensor(list(ids), device=self._device)
+        # Row j is what token j's row is made from: the feature of token j - 1, and for the first one zero.
+        self._previous = weight.new_zeros(1, model.config.hidden)
+        self._past = model.empty_past()
+        self._exact = 0
+        self._out = weight.new_zeros(model.config.hidden)
+        """Of the last cached row."""
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Append tokens."""
+        self.tokens += tokens
+
+    def remember(self, start: int, features: Tensor) -> None:
+        """Take encoded features (n, H) of the tokens from `start` on, the first that has none yet.
+
+        Raises `ValueError` for features of other tokens.
+        """
+        if start != self.remembered or start + len(features) > len(self.tokens):
+            wanted = f"{self.remembered} to {len(self.tokens)}"
+            raise ValueError(f"features of tokens {start} to {start + len(features)}; the next are {wanted}")
+        self._previous = torch.cat((self._previous, features.to(self._previous)))
+
+    @property
+    def remembered(self) -> int:
+        """How many tokens have their features here."""
+        return len(self._previous) - 1
+
+    @property
+    def waiting(self) -> int:
+        """Tokens whose rows the next draft makes first, or makes again."""
+        return len(self.tokens) - self._exact
+
+    def rewind(self, length: int, remembered: int | None = None) -> None:
+        """Forget the tokens from position `length` on, and the features of those from `remembered` on."""
+        del self.tokens[length:]
+        self._previous = self._previous[: 1 + min(length, length if remembered is None else remembered)]
+        # The last row is made again, because what it gave is kept of the last one only.
+        self._exact = max(0, min(self._exact, length, self.remembered + 1) - 1)
+
+    @torch.no_grad()
+    def imagine(self, end: int) -> None:
+        """Take the model's own outputs as features of the tokens up to `end`: the target's were lost on the way."""
+        while self.remembered < end:
+            self._make_exact()
+            self.remember(self.remembered, self._out[None])
+
+    @torch.no_grad()
+    def draft(self, pace: Pace, acceptance: Acceptance | None = None) -> DraftTree:
+        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state.
+
+        `acceptance` turns the log-probabilities into the chances that nodes are chosen by.
+        """
+        if not self.tokens:
+            raise ValueError("nothing to continue: no token is committed")
+        self._catch_up()
+        length, past = len(self.tokens), self._past
+        most = max(0, pace.breadth * (pace.depth - 1))
+        # The last row stands for the root: index -1 has its feature, if that came, or its output, and sees no node.
+        outs = self._out.new_zeros(most + 1, len(self._out))
+        outs[-1] = self._previous[length] if self.remembered == length else self._out
+        sees = torch.zeros(most + 1, most, dtype=torch.bool, device=self._device)
+        count = 0
+
+        def expand(new: NDArray[np.int64], above: NDArray[np.int64]) -> Proposals:
+            nonlocal past, count
+            parents = torch.from_numpy(above).to(self._device)
+            rows = torch.arange(count, count + len(new), device=self._device)
+            count += len(new)
+            sees[rows] = sees[parents]
+            sees[rows, rows] = True
+            mask = torch.cat((sees.new_ones(len(new), length), sees[rows, :count]), dim=-1)
+            positions = length - 1 + sees[rows].sum(dim=-1)
+            tokens = torch.from_numpy(new).to(self._device)
+            out, added = self._call(tokens, positions, outs[parents], past, mask)
+            outs[rows] = out
+            past = _appended(past, added)
+            return self._proposals(out, pace.breadth)
+
+        return grow(self._proposals(self._out[None], pace.breadth), expand, pace, acceptance)
+
+    def _catch_up(self) -> None:
+        """Make the rows of all committed tokens: those that can be exact in one step, the others one by one."""
+        self._make_exact()
+        for token in range(self._cached, len(self.tokens)):
+            self._run(token + 1, self._out[None])
+
+    def _make_exact(self) -> None:
+        end = len(self.tokens)
+        if self._model.config.features:
+            end = min(end, len(self._previous))
+        if end > self._exact:
+            self._past = [(keys[:, : self._exact], values[:, : self._exact]) for keys, values in self._past]
+            self._run(end, self._previous[self._exact : end])
+            self._exact = end
+
+    @property
+    def _cached(self) -> int:
+        return int(self._past[0][0].shape[-2])
+
+    def _run(self, end: int, previous: Tensor) -> None:
+        """Make the rows of the tokens from the first uncached one to `end`."""
+        start = self._cached
+        tokens = torch.tensor(self.tokens[start:end], device=self._device)
+        if not self._model.config.features:
+            previous = self._out.expand(len(tokens), -1)  # Not looked at.
+        mask = torch.ones(end - start, end, dtype=torch.bool, device=self._device).tril(start)
+        positions = torch.arange(start, end, device=self._device)
+        out, added = self._call(tokens, positions, previous, self._past, mask)
+        self._past, self._out = _appended(self._past, added), out[-1]
+
+    def _call(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        self.calls += 1
+        return self._model(tokens, positions, previous, past, mask)  # type: ignore[no-any-return]
+
+    def _proposals(self, out: Tensor, top: int) -> Proposals:
+        logits = self._model.logits(out)[:, self._kept].float()
+        best, index = torch.log_softmax(logits, dim=-1).topk(min(top, len(self._kept)), dim=-1)
+        return best.cpu().numpy(), self._kept[index].cpu().numpy()
+
+
+def _appended(past: Sequence[KeysValues], added: Sequence[KeysValues]) -> list[KeysValues]:
+    return [
+        (torch.cat((keys, more_keys), dim=-2), torch.cat((values, more_values), dim=-2))
+        for (keys, values), (more_keys, more_values) in zip(past, added)
+    ]

@@ -1,0 +1,119 @@
+"""EAGLE-3's drafter (arXiv 2503.01840).
+
+Per paper: the target's hidden states of a low, a middle and a high layer, fused by a linear layer without bias, take
+the place of EAGLE's feature; no loss on features, only the cross-entropy with the target's distribution (the KL
+divergence but for a constant); *training-time test*: the drafter is unrolled for several steps in training, each fed
+with the outputs of the step before, under a mask that shows a row the fused features up to its root and the drafter's
+own rows after it. As in the published code, embedding and feature are normed apart and give queries, keys and values
+together, the feature is the residual, the head reads a normed output, and a step's loss weighs 0.8 times that of the
+one before.
+
+What differs: the fused features are what the verifier would send, so they and not the three states count as bytes on
+the wire. The head is the target's, frozen, over the whole vocabulary, and cut to the draft vocabulary for drafting, as
+MoA's is; the paper trains one of its own over the draft vocabulary, which `own_head` does, from the target's. The
+layers are the published ones in proportion to the target's depth (2, 16 and 29 of 32); the width of the MLP is chosen
+for a number of trained parameters; data, packing, optimisers and schedule are MoA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from benchmarks.baseline_drafters.config import BaselineConfig
+from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
+from benchmarks.baseline_drafters.recipe import BaselineRecipe
+from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
+from drafter.training.distil import Batch, additive
+from drafter.training.losses import Losses, agrees, distances
+
+
+class FusedLayer(SelfAttentionLayer):
+    """A decoder layer on features, whose attention reads embeddings beside them."""
+
+    def __init__(
+        self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
+    ) -> None:
+        super().__init__(size, heads, kv_heads, head_size, ffn, theta, eps, inputs=2 * size)
+        self.feature_norm = Norm(size, eps)
+
+    def project_pair(self, embedded: Tensor, features: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query (..., hq, M, d), key and value (..., hk, M, d) of `embedded` and `features`, each (..., M, E)."""
+        both = torch.cat((self.input_layernorm(embedded), self.feature_norm(features)), dim=-1)
+        return self.project_normed(both, positions)
+
+
+class Eagle3(Baseline):
+    """One decoder layer over fused features; its output takes their place for the next token."""
+
+    def __init__(self, config: BaselineConfig) -> None:
+        super().__init__(config)
+        self.fuse = nn.Linear(len(config.features) * config.hidden, config.hidden, bias=False)
+        self.layer = FusedLayer(*layer_shape(config))
+        self.norm = Norm(config.hidden, config.norm_eps)
+        self.embedding.requires_grad_(False)
+        self.head.requires_grad_(config.own_head)
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        borrow_ends(self.embedding, self.head, target)
+
+    def encode(self, features: Tensor) -> Tensor:
+        return self.fuse(features)  # type: ignore[no-any-return]
+
+    def logits(self, out: Tensor) -> Tensor:
+        return self.head(self.norm(out))  # type: ignore[no-any-return]
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        query, key, value = self.layer.project_pair(self.embedding(tokens), previous, positions)
+        keys, values = torch.cat((past[0][0], key), dim=-2), torch.cat((past[0][1], value), dim=-2)
+        return self.layer.finish(previous, query, keys, values, additive(mask)), [(key, value)]
+
+    def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
+        """Training-time test: in step s a row's root lies s tokens before it, so s + 1 is the depth that is learnt."""
+        rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
+        embedded, out = self.embedding(batch.ids), self.encode(features)
+        known: list[KeysValues] = []
+        losses, divergences, agreement = [], [], []
+        for step in range(recipe.unroll):
+            previous = shifted(out, batch.positions)
+            query, key, value = self.layer.project_pair(embedded, previous, batch.positions)
+            known.append((key, value))
+            up_to_root = batch.causal & (rows[:, None] - rows >= step)
+            out = self.layer.add(previous, attend_unrolled(query, known, additive(up_to_root)))
+            # Nearer to the beginning of a conversation than that, there is no root.
+            rooted = (batch.positions >= step)[batch.learn]
+            count = rooted.sum().clamp(min=1)
+            guessed, aim = torch.log_softmax(self.logits(out[batch.learn][rooted]).float(), dim=-1), wanted[rooted]
+            away, kl = distances(aim, guessed, recipe.loss)
+            losses.append(away.sum() / count)
+            divergences.append((kl.sum() / count).item())
+            agreement.append((agrees(aim, guessed).sum() / count).item())
+        weights = [recipe.discount**step for step in range(recipe.unroll)]
+        total = torch.stack([weight * loss for weight, loss in zip(weights, losses)]).sum() / sum(weights)
+        return Losses(total, sum(divergences) / recipe.unroll, agreement)
+
+
+def attend_unrolled(query: Tensor, known: Sequence[KeysValues], mask: Tensor) -> Tensor:
+    """Attention of the last of s + 1 unrolled steps: what a row sees when its root lies s tokens before it.
+
+    `query` (B, hq, T, d); `known`: each step's keys and values (B, hk, T, d). Row j sees the first step's rows up to
+    its root j - s, by the additive `mask` (B, 1, T, T), and of each step m >= 1 the one row j - s + m. Rows with fewer
+    than s tokens before them in their conversation give nothing of use.
+    """
+    last = len(known) - 1
+    groups, scale = query.shape[1] // known[0][0].shape[1], query.shape[-1] ** -0.5
+    pairs = [[side.repeat_interleave(groups, dim=1) for side in pair] for pair in known]
+    own = [[side.roll(last - step, dims=-2) for side in pair] for step, pair in enumerate(pairs)][1:]
+    scores = [query @ pairs[0][0].transpose(-1, -2) * scale + mask]
+    scores += [(query * keys).sum(-1, keepdim=True) * scale for keys, _ in own]
+    shares = torch.softmax(torch.cat(scores, dim=-1), dim=-1)
+    count = query.shape[-2]
+    mixed = shares[..., :count] @ pairs[0][1]
+    for step, (_, values) in enumerate(own):
+        mixed = mixed + shares[..., count + step, None] * values
+    return mixed

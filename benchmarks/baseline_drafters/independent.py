@@ -1,0 +1,82 @@
+"""An independent drafter: a small language model of its own, distilled from the target's distribution.
+
+What speculative decoding began with (arXiv 2211.17192, 2302.01318): it shares the target's vocabulary and nothing else,
+needs nothing of it at run time, and so loses nothing while the line is down. A Llama of a few layers with tied
+embeddings, trained on the target's answers with the KL divergence (DistillSpec, arXiv 2310.08461), with data, packing,
+optimisers and schedule of MoA. MoA's authors let theirs share the target's embedding and head and train only its
+layers; here all of it is its own, and all of it counts as trained.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from benchmarks.baseline_drafters.config import BaselineConfig
+from benchmarks.baseline_drafters.model import Baseline
+from benchmarks.baseline_drafters.recipe import BaselineRecipe
+from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
+from drafter.training.distil import DEPTHS, Batch, additive
+from drafter.training.losses import Losses, agrees, distances
+
+
+class Independent(Baseline):
+    """A small Llama."""
+
+    def __init__(self, config: BaselineConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(SelfAttentionLayer(*layer_shape(config)) for _ in range(config.layers))
+        self.norm = Norm(config.hidden, config.norm_eps)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.head.weight = self.embedding.weight
+
+    def borrow(self, target: PreTrainedModel) -> None:
+        """Nothing."""
+
+    def logits(self, out: Tensor) -> Tensor:
+        return self.head(self.norm(out))  # type: ignore[no-any-return]
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """`previous` is not looked at."""
+        x, rows, seen = self.embedding(tokens), [], additive(mask)
+        for layer, cached in zip(self.layers, past):
+            x, new = layer(x, positions, cached, seen)
+            rows.append(new)
+        return x, rows
+
+    def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
+        """The same model as transformers has it, for `generate(assistant_model=...)` of this target."""
+        config = self.config
+        shape = LlamaConfig(
+            vocab_size=config.vocabulary,
+            hidden_size=config.hidden,
+            intermediate_size=config.ffn,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            head_dim=config.head_size,
+            rms_norm_eps=config.norm_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            max_position_embeddings=target.config.get_text_config(decoder=True).max_position_embeddings,
+            tie_word_embeddings=True,
+        )
+        model = LlamaForCausalLM(shape).to(self.embedding.weight)
+        model.model.embed_tokens.load_state_dict(self.embedding.state_dict())
+        model.model.layers.load_state_dict(self.layers.state_dict())
+        model.model.norm.load_state_dict(self.norm.state_dict())
+        model.generation_config = copy.deepcopy(target.generation_config)
+        return model.eval().requires_grad_(False)
+
+    def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
+        """Its rows depend on tokens only, so agreement is the same at every depth."""
+        past = self.empty_past(len(batch.ids))
+        out, _ = self(batch.ids, batch.positions, features, past, batch.causal)
+        guessed = torch.log_softmax(self.logits(out[batch.learn]).float(), dim=-1)
+        away, kl = distances(wanted, guessed, recipe.loss)
+        return Losses(away.mean(), kl.mean().item(), [agrees(wanted, guessed).mean().item()] * DEPTHS)

@@ -1,0 +1,225 @@
+"""Markdown and HTML files, whole or not at all, from which nothing breaks out."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from datetime import date
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from app.archive import exporter as writing
+from app.archive.branches import branches
+from app.archive.errors import Unwritable
+from app.archive.exporter import Format, every_conversation, export_conversations, export_pieces, new_file
+from app.archive.markdown import contained
+from app.config import Settings
+from drafter.text import ChatText
+from storage import NotFound, Store
+from tests.app.archive.test_html_markdown import HOSTILE, Tags
+
+NO_DRAFTER = Settings(drafter="/nowhere")
+
+
+def answered(store: Store, question: str = "how?", answer: str = "tar -x", title: str = "A talk") -> str:
+    conversation = store.create_conversation(title).id
+    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
+    said = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    store.finish(said.id, [], [], answer, "done", {})
+    return conversation
+
+
+def text_of(store: Store, format: Format, *ids: str, every: bool = False) -> str:
+    chosen = list(ids) or every_conversation(store)
+    return "".join(export_pieces(store, chosen, format, settings=NO_DRAFTER, branches=every))
+
+
+def test_markdown_of_one_conversation(store: Store) -> None:
+    answered(store, "how do I\nunpack?", "```sh\ntar -x\n```", "My *first* <talk>")
+    minute = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC"
+    assert re.fullmatch(
+        rf"# My \\\*first\\\* \\<talk\\>\n\n{minute}\n\n## 1\. You · {minute}\n\nhow do I\nunpack\?\n\n"
+        rf"## 2\. Assistant · {minute}\n\n```sh\ntar -x\n```\n",
+        text_of(store, "md"),
+    )
+
+
+def test_several_get_a_table_of_contents(store: Store) -> None:
+    first, second = answered(store, title="one"), answered(store, title="two")
+    said = text_of(store, "md", second, first)
+    assert said.startswith("# Conversations\n\n1. [two](#conversation-1)")
+    assert said.index('<a id="conversation-1">') < said.index("# two") < said.index('<a id="conversation-2">')
+    page = text_of(store, "html", second, first)
+    assert '<a href="#c1">two</a>' in page and '<section id="c2">\n<h1>one</h1>' in page
+
+
+def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = answered(store, answer="imported")
+    asked = store.thread(conversation)[0]
+    said = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    tokens = text.encode("list the files")
+    store.finish(said.id, tokens, [at < 4 for at in range(len(tokens))], "list the files", "stopped", {})
+    told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never verified."
+    markdown = text_of(store, "md")
+    assert f"> *{told} This answer was stopped before its end.*" in markdown
+    assert told in text_of(store, "html") and 'class="drafted"' not in text_of(store, "html")
+    monkeypatch.setattr(writing, "decoder", lambda folder: text.decode)
+    start = len(text.decode(tokens[:4]))
+    word = "list the files".rfind(" ", 0, start) + 1
+    assert f'<span class="drafted">{"list the files"[word:]}</span>' in text_of(store, "html")
+
+
+def test_all_branches_from_where_they_part(store: Store) -> None:
+    conversation = answered(store, "a", "b")
+    first, second = store.thread(conversation)
+    third = store.add_message(conversation, "user", "c", parent_id=second.id, status="done")
+    store.add_message(conversation, "assistant", "b2", parent_id=first.id, status="done")
+    after = store.add_message(conversation, "user", "c2", parent_id=second.id, status="done")
+    store.add_message(conversation, "assistant", "d2", parent_id=after.id, status="done")
+    store.add_message(conversation, "user", "a2", parent_id=None, status="done")
+    store.set_tip(conversation, third.id)
+    found = [
+        (branch.after, [(number, message.text) for number, message in branch.messages])
+        for branch in branches(store.whole(conversation), every=True)
+    ]
+    assert found == [
+        (None, [(1, "a"), (2, "b"), (3, "c")]),
+        (None, [(4, "a2")]),
+        (1, [(5, "b2")]),
+        (2, [(6, "c2"), (7, "d2")]),
+    ]
+    said = text_of(store, "md", every=True)
+    assert said.index("*Another branch, from the beginning:*") < said.index("## 4. You")
+    assert said.index("*Another branch, after message 2:*") < said.index("## 6. You")
+    assert "b2" not in text_of(store, "md") and "b2" not in text_of(store, "html")
+    page = text_of(store, "html", every=True)
+    assert page.count("<details>") == page.count("</details>") == 3
+
+
+def test_prompts_that_wait_are_told(store: Store) -> None:
+    conversation = answered(store)
+    store.enqueue(conversation, "and <b>a zip</b>?")
+    assert "## You · not sent yet\n\nand <b>a zip</b>?\n" in text_of(store, "md")
+    assert "You · not sent yet</h2>\n" in text_of(store, "html") and "&lt;b&gt;a zip" in text_of(store, "html")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *HOSTILE,
+        "```\nnever closed",
+        "- a\n  ~~~\n  b",
+        "> ```\n> x",
+        "<div>",
+        "<![CDATA[",
+        "text\n===",
+        "a\n\n<pre>\n\nb",
+        "`",
+    ],
+)
+def test_no_text_swallows_what_follows_it(store: Store, text: str) -> None:
+    answered(store, text, text, text)
+    tokens = MarkdownIt("commonmark").parse(text_of(store, "md"))
+    headings = [
+        tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open" and not token.level
+    ]
+    assert [heading[:5] for heading in headings if re.match(r"\d\. (You|Assistant) ", heading)] == ["1. Yo", "2. As"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
+    conversation = answered(store, text, text, text)
+    store.enqueue(conversation, text)
+    page = text_of(store, "html")
+    parser = Tags()
+    parser.feed(page)
+    tags = [tag for tag, _ in parser.found]
+    assert not {"script", "img", "iframe", "object", "b"} & set(tags)
+    assert [tags.count(tag) for tag in ("style", "title", "section", "article", "h2")] == [1, 1, 1, 3, 3]
+    assert page.endswith("</section>\n</body>\n</html>\n")
+    assert "default-src 'none'" in page
+
+
+def test_nothing_gives_a_terminal_orders(store: Store) -> None:
+    evil = "a\x1b]52;c;aGk=\x07b\x9b2Jc\u202ed\x00e"
+    conversation = answered(store, evil, evil, evil)
+    store.enqueue(conversation, evil)
+    for format in ("md", "html", "json"):
+        said = text_of(store, format)  # type: ignore[arg-type]
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
+
+
+def test_texts_that_are_whole_stay_as_they_are() -> None:
+    for text in ("a", "# b", "- c\n- d", "```\ne\n```", "| f |\n|---|\n| g |", "    code", "> q", "a\n***"):
+        assert contained(text) == text
+    assert contained(" \n") == "*(empty)*"
+
+
+def test_an_open_fence_is_closed_and_anything_else_that_is_open_is_quoted() -> None:
+    assert contained("a\n\n~~~~sh\nls") == "a\n\n~~~~sh\nls\n~~~~"
+    assert contained("a\n\n<!-- b\n\nc") == "> a\n> \n> <!-- b\n> \n> c"
+
+
+def test_a_file_is_there_whole_or_not_at_all(store: Store, tmp_path: Path) -> None:
+    conversation = answered(store)
+    path = tmp_path / "talk.md"
+    path.write_text("an older export", encoding="utf-8")
+    with pytest.raises(NotFound, match="c0ffee"):
+        export_conversations(store, [conversation, "c0ffee"], "md", path, settings=NO_DRAFTER)
+    assert path.read_text(encoding="utf-8") == "an older export" and os.listdir(tmp_path) >= ["data", "talk.md"]
+    assert export_conversations(store, [conversation], "md", path, settings=NO_DRAFTER) == path.resolve()
+    assert path.read_text(encoding="utf-8") == text_of(store, "md")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_conversation_that_goes_while_it_is_written_leaves_no_half_file(store: Store, tmp_path: Path) -> None:
+    first, second = answered(store), answered(store)
+    pieces = export_pieces(store, [first, second], "md", settings=NO_DRAFTER, branches=False)
+    next(pieces)
+    store.delete(second)
+    with pytest.raises(NotFound):
+        writing._write(pieces, tmp_path / "talk.md")
+    assert not (tmp_path / "talk.md").exists() and not list(tmp_path.glob(".*"))
+
+
+def test_a_link_stays_and_a_pipe_is_written_to(store: Store, tmp_path: Path) -> None:
+    conversation = answered(store)
+    link, target = tmp_path / "link.md", tmp_path / "target.md"
+    target.write_text("old", encoding="utf-8")
+    link.symlink_to(target)
+    export_conversations(store, [conversation], "md", link, settings=NO_DRAFTER)
+    assert link.is_symlink() and target.read_text(encoding="utf-8") == text_of(store, "md")
+    export_conversations(store, [conversation], "md", Path("/dev/null"), settings=NO_DRAFTER)
+    assert not Path("/dev/null").is_file()
+
+
+def test_into_a_folder_under_a_name_that_was_free(store: Store, tmp_path: Path) -> None:
+    conversation = answered(store, title="How do I/../unpack a \x1b[2J“tär”? " + "x" * 90)
+    paths = [export_conversations(store, [conversation], "html", tmp_path, settings=NO_DRAFTER) for _ in range(3)]
+    name = f"how-do-i-unpack-a-tär-{'x' * 18}-{date.today().isoformat()}"
+    assert [path.name for path in paths] == [f"{name}.html", f"{name}-2.html", f"{name}-3.html"]
+    assert all(path.parent == tmp_path.resolve() and path.read_text(encoding="utf-8") for path in paths)
+    with pytest.raises(ZeroDivisionError), new_file(tmp_path, "gone", "md") as created:
+        assert created.exists()
+        raise ZeroDivisionError
+    assert not created.exists()
+
+
+def test_without_a_path_into_the_folder_for_exports(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    ids = [answered(store), answered(store)]
+    written = export_conversations(store, ids, "json")
+    assert written == (tmp_path / "home" / "exports" / f"2-conversations-{date.today().isoformat()}.json").resolve()
+    assert export_conversations(store, ids[:1], "json").name.startswith("a-talk-")
+
+
+def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
+    conversation = answered(store)
+    with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
+        export_conversations(store, [conversation], "md", tmp_path / "gone" / "x.md", settings=NO_DRAFTER)

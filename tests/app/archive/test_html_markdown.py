@@ -1,0 +1,170 @@
+"""Answers as HTML: nothing in them becomes markup, and what nobody verified is marked word by word."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.archive.html_markdown import CLOSE, LONGEST, OPEN, drafted_spans, render
+from drafter.text import ChatText
+
+SAMPLE = """Use **tar** to _unpack it_ now:
+
+```sh
+tar -xf a.tgz
+ls -l
+```
+
+- first item
+- second [link here](http://a.b/c "its title") x
+
+# A head
+
+| a | b |
+|---|---|
+| c d | e |
+
+last `co de` words."""
+
+
+def shaded(html: str) -> str:
+    """What stands inside the spans."""
+    return "".join(re.findall(f"{OPEN}(.*?){CLOSE}", html, re.DOTALL))
+
+
+def without_spans(html: str) -> str:
+    return html.replace(OPEN, "").replace(CLOSE, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "marked"),
+    [
+        ("one two three", 4, "two three"),
+        ("one two three", 5, "two three"),  # A word that is drafted in part.
+        ("one two three", 0, "one two three"),
+        ("one\n\ntwo", 5, "two"),
+        ("a\n\n# head\n\nb", 3, "headb"),
+        ("a\n\n- one\n- two", 3, "onetwo"),
+        ("a\n\n1. one\n2. two", 10, "two"),
+        ("a\n\n```sh\nls\n```", 3, "ls\n"),
+        ("a\n\n```sh\nls -l\n```", 12, "-l\n"),
+        ("a\n\n    code here", 12, "here\n"),
+        ("a **b c** d", 6, "cd"),
+        ("a _b_ `c d`", 2, "bc d"),
+        ("see <http://a.b/c> there", 4, "http://a.b/c there"),
+        ("x [a](http://b) y", 16, "y"),
+    ],
+)
+def test_from_there_on_it_is_marked(text: str, start: int, marked: str) -> None:
+    html = render(text, [(start, len(text))])
+    assert without_spans(html) == render(text)
+    assert shaded(html).replace(" ", "") == marked.replace(" ", "")
+
+
+def test_marks_never_change_the_page_and_cover_what_was_drafted() -> None:
+    plain = render(SAMPLE)
+    for start in range(len(SAMPLE)):
+        for end in (start + 1, start + 9, start + 40, len(SAMPLE)):
+            html = render(SAMPLE, [(start, min(end, len(SAMPLE)))])
+            assert without_spans(html) == plain
+            for word in re.findall(r"\b(?:unpack|first|second|words|tgz|head)\b", SAMPLE[start:end]):
+                assert word in shaded(html)
+
+
+def test_several_stretches() -> None:
+    assert shaded(render("one two three four five", [(4, 7), (14, 18)])) == "two four "
+
+
+def test_a_text_with_our_marks_in_it_is_left_alone() -> None:
+    assert render("a \u2e40b", [(0, 4)]) == "<p>a \u2e40b</p>\n"
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '![x" onerror="alert(1)](http://evil/track.png)',
+    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+    "[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](data:text/html,x) [d](vbscript:x) [e](file:///etc/passwd)",
+    "[a]: javascript:alert(1)\n\n[a]",
+    "<javascript:alert(1)>",
+    '[a](http://x/"onmouseover="alert(1))',
+    '```"><script>alert(1)</script>\nx\n```',
+    "```sh\n</code></pre><script>alert(1)</script>\n```",
+    "`</code><script>alert(1)</script>`",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    '<span class="drafted">trust me</span></span></div></article>',
+    "| <b>a</b> |\n|---|\n| </table><script> |",
+    "<!-- ",
+    "<style>*{display:none}</style>",
+    "</div></article></section></body>",
+]
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+ALLOWED = {
+    "p", "em", "strong", "s", "a", "code", "pre", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote",
+    "table", "thead", "tbody", "tr", "th", "td", "hr", "br", "span",
+}  # fmt: skip
+
+
+def check_harmless(html: str) -> None:
+    parser = Tags()
+    parser.feed(html)
+    for tag, attributes in parser.found:
+        assert tag in ALLOWED, html
+        assert set(attributes) <= {"href", "title", "class", "data-language", "start", "style"}, html
+        assert re.fullmatch("(https?:|mailto:|#).*", attributes.get("href") or "#", re.IGNORECASE | re.DOTALL), html
+        assert re.fullmatch("(text-align:(left|right|center))?", attributes.get("style") or ""), html
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_in_an_answer_becomes_markup(text: str) -> None:
+    for spans in ([], [(0, len(text))], [(len(text) // 2, len(text))]):
+        check_harmless(render(text, spans))
+    check_harmless(render(f"- a\n  > {text}", [(3, 9)]))
+
+
+PIECES = [*"<>\"'&[]()!`*_#|-\n :", "a", "script", "javascript:", "http://x", "```", "<b "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25))
+def test_no_text_becomes_markup(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    html = render(text, [(len(text) // 3, len(text))])
+    check_harmless(html)
+    assert without_spans(html) == render(text)
+
+
+def test_a_link_to_the_web_stays_one() -> None:
+    assert '<a href="https://a.b/?c=1&amp;d">x</a>' in render("[x](https://a.b/?c=1&d)")
+
+
+def test_what_is_too_long_to_parse_is_shown_as_it_is() -> None:
+    assert render("<" * (LONGEST + 1)).startswith("<pre>&lt;&lt;")
+
+
+def test_spans_follow_the_tokens(text: ChatText) -> None:
+    said = "list the files now"
+    tokens = text.encode(said)
+    half = len(tokens) // 2
+    provenance = [at < half for at in range(len(tokens))]
+    start = len(text.decode(tokens[:half]))
+    assert drafted_spans(said, tokens, provenance, text.decode) == [(start, len(said))]
+    assert drafted_spans(said, tokens, [not flag for flag in provenance], text.decode) == [(0, start)]
+    assert drafted_spans(said, tokens, [True] * len(tokens), text.decode) == []
+    assert drafted_spans(said, tokens, [False] * len(tokens), None) == [(0, len(said))]
+    assert drafted_spans(said, tokens, provenance, None) == []
+    assert drafted_spans("something else", tokens, provenance, text.decode) == []
+    assert drafted_spans("", [], [], text.decode) == []

@@ -1,0 +1,283 @@
+"""JSON that loses nothing, and says what is wrong with what it cannot read."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.archive import outrider_json as format
+from app.archive.errors import Unreadable
+from app.archive.exporter import every_conversation, export_conversations
+from app.archive.importer import import_file
+from app.cli.archive_files import told
+from app.config import Settings
+from storage import Store
+from storage.migrations import MIGRATIONS
+from storage.sqlite import Sqlite
+from tests.storage.trees import TALKS, Talk, fill, rows
+
+DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs" / "data.md"
+
+
+def exported(store: Store, path: Path) -> Path:
+    return export_conversations(store, every_conversation(store), "json", path, settings=Settings())
+
+
+def a_conversation(store: Store) -> None:
+    conversation = store.create_conversation("tar").id
+    question = store.add_message(conversation, "user", "how?", parent_id=None, status="done")
+    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
+    store.enqueue_verification(answer.id)
+    store.enqueue(conversation, "and a zip?")
+
+
+def test_import_of_export_is_the_same(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+
+        @settings(max_examples=25)
+        @given(TALKS, st.integers())
+        def check(talks: list[Talk], seed: int) -> None:
+            for identifier in every_conversation(source):
+                source.erase(identifier)
+                target.erase(identifier)
+            fill(source, talks)
+            waiting = [queued.id for queued in source.queued()]
+            random.Random(seed).shuffle(waiting)
+            source.order_queued(waiting)
+            report = import_file(target, exported(source, tmp_path / "all.json"))
+            assert [result.outcome for result in report.results] == ["new"] * len(talks)
+            assert by_id(target) == by_id(source)
+            assert [found.id for found in target.conversations()] == [found.id for found in source.conversations()]
+            assert [queued.id for queued in target.queued()] == waiting
+
+        check()
+
+
+def test_import_beside_others_leaves_them_as_they_were(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+        a_conversation(target)
+        others = by_id(target)
+
+        @settings(max_examples=15)
+        @given(TALKS)
+        def check(talks: list[Talk]) -> None:
+            fill(source, talks)
+            path = exported(source, tmp_path / "all.json")
+            import_file(target, path)
+            everything = by_id(target)
+            assert all(everything[table].items() >= others[table].items() for table in others)
+            assert all(everything[table].items() >= by_id(source)[table].items() for table in others)
+            import_file(target, path)
+            assert by_id(target) == everything
+
+        check()
+
+
+def by_id(store: Store) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Rows of each conversation in their order; of several conversations they may lie otherwise."""
+    return {table: {row[0]: row for row in found} for table, found in rows(store).items()}
+
+
+def test_rows_keep_their_order(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    a_conversation(store)
+    import_file(other, exported(store, tmp_path / "all.json"))
+    assert rows(other) == rows(store)
+
+
+def test_a_file_says_what_it_is_and_no_secret(store: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    chosen = Settings(token="s3cret", remote="https://me:pass@example.org", temperature=0.5, seed=7)
+    path = export_conversations(store, every_conversation(store), "json", tmp_path / "x.json", settings=chosen)
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    assert (document["format"], document["version"]) == ("outrider-conversations", 1)
+    assert document["settings"]["temperature"] == 0.5 and document["settings"]["seed"] == 7
+    assert "s3cret" not in text and "example.org" not in text and "token" not in document["settings"]
+    assert "\x9b" not in text and "\\u009b2J" in text
+    assert len(text.splitlines()) == 3
+
+
+def test_a_newer_version_is_refused(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "newer.json"
+    path.write_text('{"format": "outrider-conversations", "version": 2, "conversations": {"other": "shape"}}')
+    with pytest.raises(Unreadable, match=r"newer Outrider \(format 2, .* up to 1\); update Outrider"):
+        import_file(store, path)
+
+
+def test_fields_that_are_not_known_are_skipped(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    path = exported(store, tmp_path / "all.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["conversations"][0]["colour"] = "blue"
+    path.write_text(json.dumps(document, indent=2), encoding="utf-8-sig")
+    import_file(other, path)
+    assert rows(other) == rows(store)
+
+
+BROKEN: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
+    ("is missing", lambda it: it["messages"].pop(0)),
+    ("comes before itself", lambda it: it["messages"][0].update(parent=it["messages"][1]["id"])),
+    ("same id", lambda it: it["messages"].append(it["messages"][0])),
+    ("the message that it shows last", lambda it: it.update(tip="c0ffee")),
+    ("2 tokens, but 1 verdicts", lambda it: it["messages"][1].update(provenance="v")),
+    ("provenance", lambda it: it["messages"][1].update(provenance="vx")),
+    ("role", lambda it: it["messages"][1].update(role="oracle")),
+    ("status", lambda it: it["messages"][1].update(status="maybe")),
+    ("tokens", lambda it: it["messages"][1].update(tokens=[-1, 2])),
+    ("created", lambda it: it["messages"][1].update(created="\x1b[2Jnow")),
+    ("id", lambda it: it.update(id="\x1b]0;title\x07")),
+    ("stats", lambda it: it["messages"][1].update(stats={"mode": "\x1b[2J"})),
+    ("neither a prompt nor an answer", lambda it: it["queue"][1].update(message=it["queue"][0]["message"])),
+    ("waits in its queue", lambda it: it["queue"][0].update(message=it["messages"][0]["id"])),
+    ("waits in its queue", lambda it: it["queue"].append(it["queue"][0])),
+    ("title", lambda it: it.pop("title")),
+]
+
+
+@pytest.mark.parametrize(("says", "breaks"), BROKEN)
+def test_a_broken_conversation_is_refused_and_the_others_are_imported(
+    store: Store, other: Store, tmp_path: Path, says: str, breaks: Callable[[dict[str, Any]], Any]
+) -> None:
+    a_conversation(store)
+    a_conversation(store)
+    path = exported(store, tmp_path / "all.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    breaks(document["conversations"][0])
+    path.write_text(json.dumps(document), encoding="utf-8")
+    first, second = import_file(other, path).results
+    assert (first.outcome, second.outcome) == ("failed", "new")
+    assert says in first.problem
+    assert [found.id for found in other.conversations()] == [document["conversations"][1]["id"]]
+
+
+def test_messages_may_come_in_any_order(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    path = exported(store, tmp_path / "all.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["conversations"][0]["messages"].reverse()
+    path.write_text(json.dumps(document), encoding="utf-8")
+    import_file(other, path)
+    assert rows(other) == rows(store)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is not a file that can be imported"),
+        (b"hello", "is not a file that can be imported"),
+        (b"[]", "is not a file that can be imported"),
+        (b"[" * 100_000, "is not a file that can be imported"),
+        (b'{"format":"outrider-conversations","version":1,"conversations":[{"id"', "not a whole export"),
+        (b'{"format":"outrider-conversations","version":1}', "not a whole export"),
+        (b"SQLite format 3\0garbage", "cannot be read"),
+        (b"PK\x03\x04garbage", "download it again"),
+        (b"\xff\xfe\x00", "is not a file that can be imported"),
+    ],
+)
+def test_what_is_no_export_is_named(store: Store, tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "thing.json"
+    path.write_bytes(content)
+    with pytest.raises(Unreadable, match=says) as refused:
+        import_file(store, path)
+    assert "thing.json" in str(refused.value)
+
+
+def test_a_missing_file_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match=r"gone\.json cannot be read: No such file"):
+        import_file(store, tmp_path / "gone.json")
+    with pytest.raises(Unreadable, match="the database in use"):
+        import_file(store, store.path)
+
+
+def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    a_conversation(store)
+    backup = tmp_path / "outrider.db.before-m005"
+    backup.write_bytes(b"")
+    store.close()
+    backup.write_bytes(store.path.read_bytes())
+    before = backup.read_bytes()
+    report = import_file(other, backup)
+    assert report.kind == "database of Outrider" and len(report.results) == 2
+    assert backup.read_bytes() == before and not list(tmp_path.glob("*-wal"))
+    with closing(Store.open(store.path)) as again:
+        assert rows(other) == rows(again)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE conversations SET created = '<img src=x>'",
+        "UPDATE conversations SET updated = '2026' || char(27) || ']52;c;aGk=' || char(7)",
+        "UPDATE conversations SET title = x'ff', created = ''",
+        "UPDATE messages SET created = '<script>'",
+        "UPDATE messages SET stats = 'no json'",
+        """UPDATE messages SET stats = '{"\u001b[2J": 1}'""",
+        "UPDATE messages SET provenance = 'vd', tokens = 'abcdefgh'",
+        "UPDATE messages SET text = CAST(x'ff' AS TEXT)",
+        "UPDATE messages SET role = 'root'",
+        "UPDATE queue SET id = char(155) || '2J' || key",
+    ],
+)
+def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_path: Path, harm: str) -> None:
+    a_conversation(store)
+    store.close()
+    with closing(sqlite3.connect(store.path)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute(harm)
+        connection.commit()
+    report = import_file(other, store.path)
+    assert [result.outcome for result in report.results] == ["failed"] and other.conversations() == []
+    assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
+    assert list(told(report, store.path))
+
+
+def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "outrider.db.before-m003_memory"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        database = Sqlite(connection)
+        MIGRATIONS.apply(database, stop_before="m003_memory")
+        time = "2026-01-01T00:00:00.000+00:00"
+        database.execute(
+            "INSERT INTO conversations (id, title, created, updated) VALUES ('c', 'old', ?, ?)", (time,) * 2
+        )
+        database.execute(
+            "INSERT INTO messages (id, conversation_id, role, text, status, created)"
+            " VALUES ('m', 'c', 'user', 'how?', 'done', ?)",
+            (time,),
+        )
+    before = path.read_bytes()
+    assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
+    assert path.read_bytes() == before and store.message("m").text == "how?"
+
+
+def test_the_document_names_every_field() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for struct in (format.ConversationRecord, format.MessageRecord, format.QueueRecord):
+        for name in msgspec.structs.fields(struct):
+            assert f"`{name.encode_name}`" in text, name
+    assert f'"{format.FORMAT}"' in text and all(f"`{name}`" in text for name in format.ANSWERING)
+
+
+def test_replaced_ids_are_told(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    (identifier,) = every_conversation(store)
+    whole = store.whole(identifier)
+    other.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
+    (result,) = import_file(other, exported(store, tmp_path / "all.json")).results
+    assert result.outcome == "new" and result.conversation_id not in (None, identifier)

@@ -1,0 +1,207 @@
+"""`ask` among other programs: real processes, real pipes, signals, and what is stored in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from storage import Message, Store
+from tests.support.chat_server import ChatServer, Script
+from tests.support.serving import REPOSITORY
+
+COMMAND = [sys.executable, "-m", "app.start", "ask"]
+PATIENCE_SECONDS = 60
+LINES = ["first line\n", "second line\n", "and a half"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
+    own = {"OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
+    return {**os.environ, **own, "OUTRIDER_MODE": "offline", "OUTRIDER_MAX_TOKENS": "4"}
+
+
+@pytest.fixture
+def asking(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+        return subprocess.run(
+            [*COMMAND, *arguments], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False,
+            timeout=PATIENCE_SECONDS, **given,  # type: ignore[call-overload]
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
+    """A server that says two lines and a half, and then no more."""
+    server = ChatServer([Script(LINES, hold=True)])
+    async with server.listening() as port:
+        environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
+        environment["OUTRIDER_MAX_TOKENS"] = "100"
+        yield server
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Store]:
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def threads(home: Path) -> list[list[Message]]:
+    """The newest conversation first."""
+    with opened(home) as store:
+        return [store.thread(one.id) for one in store.conversations()]
+
+
+def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+
+
+def test_a_dash_is_what_is_piped(asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    assert asking("-", stdin="list files\n").returncode == 0
+    assert asking("explain:", stdin="ls -l\n").returncode == 0
+    assert asking("-", stdin="").returncode == 2
+    assert [thread[0].text for thread in threads(tmp_path)] == ["explain:\n\nls -l", "list files"]
+
+
+def test_a_conversation_goes_on(asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
+    nothing = asking("-c", "and then?")
+    assert nothing.returncode == 1 and "no conversation to continue" in nothing.stderr and nothing.stdout == ""
+    first = json.loads(asking("list files", "--json").stdout)["conversation"]
+    second = json.loads(asking("show disk usage", "--json").stdout)["conversation"]
+    assert json.loads(asking("-c", "of this folder", "--json").stdout)["conversation"] == second
+    assert json.loads(asking("--conversation", first, "hidden ones", "--json").stdout)["conversation"] == first
+    assert json.loads(asking("--continue", "by size", "--json").stdout)["conversation"] == first
+    assert [[one.text for one in thread if one.role == "user"] for thread in threads(tmp_path)] == [
+        ["list files", "hidden ones", "by size"],
+        ["show disk usage", "of this folder"],
+    ]
+    unknown = asking("--conversation", "c0ffee", "a")
+    assert unknown.returncode == 1 and "c0ffee" in unknown.stderr
+
+
+def test_a_question_can_wait_in_a_conversation_that_goes_on(
+    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    conversation = json.loads(asking("list files", "--json").stdout)["conversation"]
+    assert asking("-c", "--queue", "by size").returncode == 0
+    with opened(tmp_path) as store:
+        assert [(one.conversation_id, one.text) for one in store.queued()] == [(conversation, "by size")]
+
+
+def test_a_prompt_file_begins_its_own_conversations(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    refused = asking("-c", "--prompts", "a.jsonl")
+    assert refused.returncode == 2 and "-c" in refused.stderr
+
+
+async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environment: dict[str, str]) -> None:
+    process = start(environment, "list files")
+    try:
+        assert process.stdout is not None
+        lines = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
+        assert lines == LINES[:2] and process.poll() is None  # The answer is not at its end, and never will be.
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while LINES[2] not in threads(Path(environment["OUTRIDER_HOME"]))[0][-1].text:
+                await asyncio.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.to_thread(process.communicate, None, PATIENCE_SECONDS)
+        assert (process.returncode, out) == (130, "and a half\n") and "Traceback" not in err
+    finally:
+        process.kill()
+        process.communicate()
+    ((question, answer),) = threads(Path(environment["OUTRIDER_HOME"]))
+    assert (question.text, answer.text, answer.status) == ("list files", "".join(LINES), "stopped")
+
+
+async def test_a_reader_that_goes_away_ends_it_quietly_and_loses_nothing(
+    environment: dict[str, str],
+) -> None:
+    pieces = [f"line {number}\n" for number in range(20000)]
+    async with ChatServer([Script(pieces)]).listening() as port:
+        environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
+        process = start(environment, "count", "--max-tokens", "200000")
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            assert await asyncio.to_thread(process.stdout.readline) == "line 0\n"
+            process.stdout.close()
+            talk = await asyncio.to_thread(process.stderr.read)
+            code = await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+    assert code == 1 and "Traceback" not in talk and "Broken pipe" not in talk
+    ((_, answer),) = threads(Path(environment["OUTRIDER_HOME"]))
+    assert answer.status == "stopped" and answer.text.startswith("line 0\nline 1\n")
+
+
+def test_json_output_escapes_what_a_terminal_would_obey(
+    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    prompt = "list \x9b2J files \u202e backwards \x7f"
+    path.write_text(json.dumps({"prompt": prompt}, ensure_ascii=False), encoding="utf-8")
+    out = asking("--prompts", str(path)).stdout
+    assert json.loads(out)["prompt"] == prompt
+    assert not set("\x9b\u202e\x7f") & set(out)
+
+
+def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], tmp_path: Path) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        ran = subprocess.run(
+            [*COMMAND, "-"], cwd=REPOSITORY, env=environment, stdin=endless, capture_output=True, text=True,
+            check=False, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (2, "") and "piped in" in ran.stderr and "head" in ran.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", [["ask", "list files"], ["keys"], ["--version"]])
+def test_output_that_no_longer_fits_ends_in_a_sentence(
+    environment: dict[str, str], tmp_path: Path, command: list[str]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "app.start", *command], cwd=REPOSITORY, env=environment, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert ran.returncode == 1 and "could not be written to its end: No space left" in ran.stderr
+    assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
+    if "ask" in command:
+        ((question, answer),) = threads(tmp_path)
+        assert question.text == "list files" and answer.text
+
+
+def test_an_interrupt_while_it_is_still_loading_shows_no_traceback(environment: dict[str, str]) -> None:
+    interrupting = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['outrider', 'history']\n"
+        "from app.start import main; main()"
+    )
+    command = [sys.executable, "-c", interrupting]
+    ran = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

@@ -1,0 +1,262 @@
+"""What `outrider doctor` says of a set-up that is really broken, one part at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.cli import checks as checkups
+from app.config import BUNDLED_DRAFTER, Folders
+from storage import Store
+from tests.remote.toy_verifier import http, listening
+from tests.support.chat_server import JSON
+from tests.support.commands import Outcome, Outrider, runner
+from tests.support.serving import REPOSITORY, VerifierProcess
+from tests.support.terminal import Terminal
+
+YEAR_2001 = "Sat, 06 Jan 2001 12:00:00 GMT"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+@pytest.fixture
+def database(home: Path) -> Path:
+    """With enough in it for several pages."""
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        conversation = store.create_conversation("old")
+        for number in range(200):
+            text = f"question {number} " * 20
+            store.add_message(conversation.id, "user", text, parent_id=None, status="done")
+        store.save_memory(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
+    finally:
+        store.close()
+    with closing(sqlite3.connect(home / "data" / "outrider.db")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return home / "data" / "outrider.db"
+
+
+def said(outcome: Outcome, part: str) -> str:
+    """The lines about one part."""
+    return "\n".join(line for line in outcome.out.splitlines() if line.split()[1] == part)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("mode = ", "not valid TOML"), ("tempreature = 1", "tempreature"), ("seed = 'x'", "seed")]
+)
+def test_settings(outrider: Outrider, home: Path, text: str, says: str) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(text)
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ settings" in found.out
+    assert says in said(found, "settings") and "config.toml" in said(found, "settings")
+    assert "✓ drafter" in found.out, "the other parts are looked at all the same"
+
+
+def test_broken_settings_do_not_change_what_is_looked_at(outrider: Outrider, home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text("mode = ")
+    found = outrider("doctor", "--remote", "http://127.0.0.1:9")
+    assert found.code == 1 and "nothing listens at 127.0.0.1:9" in said(found, "verifier")
+
+
+@pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f5"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
+def test_remapped_keys(outrider: Outrider, home: Path, keys: str, mark: str) -> None:
+    assert said(outrider("doctor"), "keys") == ""
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(f"[keys]\n{keys}\n")
+    found = outrider("doctor")
+    assert found.code == (0 if mark == "✓" else 1)
+    if mark == "✗":
+        assert "chat.n" in found.out or "keys" in said(found, "settings")
+    else:
+        assert found.out.count("✓ keys") == 1
+
+
+def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path) -> None:
+    home.mkdir()
+    (home / "logs").write_text("in the way")
+    found = outrider("doctor")
+    assert found.code == 0 and "! folders" in found.out and str(home / "logs") in said(found, "folders")
+    shutil.rmtree(home / "data")
+    (home / "data").write_text("in the way")
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ folders" in found.out and "✗ database" in found.out
+    assert "OUTRIDER_HOME" in said(found, "folders")
+
+
+def test_looking_creates_no_folder(home: Path) -> None:
+    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
+    assert [one.state for one in (*checkups.folders_of(folders), checkups.disk(folders))] == ["ok", "ok"]
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(("least", "code", "mark"), [(0, 0, "!"), (1 << 60, 1, "✗")])
+def test_a_disk_that_is_full(
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, least: int, code: int, mark: str
+) -> None:
+    monkeypatch.setattr(checkups, "SCARCE_BYTES", 1 << 60)
+    monkeypatch.setattr(checkups, "LEAST_BYTES", least)
+    found = outrider("doctor")
+    assert found.code == code and f"{mark} disk" in found.out and "free some space" in said(found, "disk")
+
+
+def test_a_database_that_is_none(outrider: Outrider, home: Path, database: Path) -> None:
+    shutil.copy(database, database.with_name("outrider.db.before-m005"))
+    database.write_bytes(b"no database " * 1000)
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ database" in found.out and "before-m005" in said(found, "database")
+
+
+def test_a_database_with_a_broken_page(outrider: Outrider, database: Path) -> None:
+    assert "✓ database" in outrider("doctor").out
+    with closing(sqlite3.connect(database)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    page = database.read_bytes().index(b"MEMORY" * 100) // size + 3  # Of a chain: each begins with the next number.
+    with database.open("r+b") as file:
+        file.seek(page * size)
+        file.write(b"\xff" * 4)
+    Store.open(database).close()  # Nothing is noticed.
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ database" in found.out and "damaged" in said(found, "database")
+
+
+def test_a_database_of_a_newer_version(outrider: Outrider, database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('outrider', 'm999_telepathy', '')"
+        )
+    found = outrider("doctor")
+    assert found.code == 1 and "update Outrider" in said(found, "database")
+
+
+def test_a_drafter_whose_files_are_damaged(
+    outrider: Outrider, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = shutil.copytree(tiny_pair / "drafter", tmp_path / "broken")
+    with (broken / "tokenizer.json").open("r+b") as file:
+        file.write(b"x")
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(broken))
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ drafter" in found.out and "tokenizer.json" in said(found, "drafter")
+
+
+def test_remotes_and_their_tokens(outrider: Outrider, home: Path) -> None:
+    assert said(outrider("doctor"), "remotes") == ""
+    file = home / "config" / "remotes.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[remotes.home]\nurl = "http://localhost:1"\ntoken = "file"\n')
+    tokens = file.with_name("tokens.json")
+    tokens.write_text("{}")
+    tokens.chmod(0o644)
+    found = outrider("doctor")
+    assert found.code == 0 and "holds no token of home" in said(found, "remotes")
+    assert f"chmod 600 {tokens}" in said(found, "remotes")
+    file.write_text("remotes = 3")
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ remotes" in found.out and "remotes.toml" in said(found, "remotes")
+    assert "expected a table" in said(found, "remotes")
+
+
+def test_a_drafter_that_was_made_for_another_model(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
+    found = outrider("doctor", "--remote", verifier.url)
+    assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
+    assert "use the drafter made for it" in said(found, "verifier")
+
+
+def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "proxy.example:8080")
+    found = outrider("doctor")
+    assert found.code == 1 and "✗ proxy" in found.out and "HTTPS_PROXY" in said(found, "proxy")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:hunter2@proxy.example:8080")
+    found = outrider("doctor", "--remote", "https://far.example")
+    assert found.code == 0 and "far.example is reached through http://…@proxy.example:8080" in said(found, "proxy")
+    assert "hunter2" not in found.out
+    monkeypatch.setenv("NO_PROXY", "far.example")
+    assert said(outrider("doctor", "--remote", "https://far.example"), "proxy") == ""
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        (found,) = checkups.port(taken.getsockname()[1])
+        assert "--port" in found.text and "in use" in found.text
+        free = taken.getsockname()[1]
+    assert list(checkups.port(free)) == []
+
+
+def test_json(outrider: Outrider, home: Path) -> None:
+    well = outrider("doctor", "--json")
+    assert well.code == 0 and json.loads(well.out)["ok"] is True
+    home.joinpath("config").mkdir()
+    home.joinpath("config", "config.toml").write_text("mode = 'x\x1b'")
+    found = json.loads(outrider("doctor", "--json").out)
+    assert found["ok"] is False
+    assert {one["part"]: one["state"] for one in found["findings"]}["settings"] == "broken"
+    assert all(set(one) == {"state", "part", "text"} for one in found["findings"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark", "says"),
+    [
+        ({"TERM": "dumb"}, "✗", "cannot draw"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "!", "unset it"),
+        ({"TERM": "vt100"}, "!", "256 colours"),
+        ({"TERM": "xterm-256color"}, "✓", "100 × 30"),
+        ({"TERM": "xterm-256color", "PYTHONIOENCODING": "latin-1"}, "?", "LANG"),
+    ],
+)
+def test_terminals(home: Path, tiny_pair: Path, kind: dict[str, str], mark: str, says: str) -> None:
+    own = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "offline"}
+    command = [sys.executable, "-m", "app.start", "doctor"]
+    with Terminal(command, environment={**os.environ, **own}, folder=REPOSITORY, kind=kind) as terminal:
+        code = terminal.end()
+    line = next(line for line in terminal.text.splitlines() if " terminal " in line)
+    assert says in line and (line.startswith(mark) or mark == "?") and code == (1 if mark == "✗" else 0)
+
+
+async def test_a_clock_that_is_far_off(home: Path, tiny_pair: Path) -> None:
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1]
+        listed = json.dumps({"object": "list", "data": [{"id": "talker", "owned_by": "somebody"}]}).encode()
+        status = "200 OK" if path == b"/v1/models" else "404 Not Found"
+        writer.write(http(listed, status=status, content_type=JSON, extra=f"date: {YEAR_2001}\r\n"))
+        await writer.drain()
+
+    own = {"OUTRIDER_HOME": str(home), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"), "OUTRIDER_MODE": "hosted"}
+    async with listening(serve) as port:
+        command = [sys.executable, "-m", "app.start", "doctor", "--remote", f"http://127.0.0.1:{port}"]
+        ran = await asyncio.to_thread(
+            subprocess.run, command, cwd=REPOSITORY, env={**os.environ, **own}, capture_output=True, text=True
+        )
+    line = next(line for line in ran.stdout.splitlines() if line.split()[1] == "clock")
+    assert line.startswith("!") and "ahead of 127.0.0.1" in line

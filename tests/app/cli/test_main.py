@@ -1,0 +1,307 @@
+"""The commands as scripts see them: stdout, stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from drafter.config import GRAPH
+from storage import Store
+from tests.support.commands import Outrider, runner
+from tests.support.serving import REPOSITORY, VerifierProcess
+
+KEYS = [
+    "text",
+    "token_ids",
+    "provenance",
+    "reason",
+    "cut",
+    "reasoning",
+    "mode",
+    "rounds",
+    "tau",
+    "drafted_nodes",
+    "second_stage",
+    "ahead_tries",
+    "ahead_hits",
+    "ahead_adopted",
+    "seconds",
+    "first_token_seconds",
+    "rtt_ms",
+    "line",
+    "up_bytes_per_second",
+    "down_bytes_per_second",
+    "bytes_up",
+    "bytes_down",
+    "trace",
+]
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+def test_the_answer_is_all_there_is_on_stdout(outrider: Outrider, verifier: VerifierProcess) -> None:
+    asked = outrider("ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "12")
+    again = outrider("ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "12", "--json")
+    assert asked.code == again.code == 0
+    answer = json.loads(again.out)
+    assert list(answer) == ["conversation", *KEYS]
+    assert asked.out == answer["text"] + "\n"
+    assert (answer["mode"], answer["provenance"]) == ("edge", {"verified": 12, "drafted": 0, "streamed": 0})
+    assert len(answer["token_ids"]) == 12 and answer["rounds"] <= 12 and answer["tau"] >= 1.0
+    assert answer["bytes_up"] > 0 and answer["bytes_down"] > 0 and answer["first_token_seconds"] <= answer["seconds"]
+
+
+def test_the_trace_tells_what_each_round_was_to_bring_and_brought(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pace in ("measured", "fixed"):
+        monkeypatch.setenv("OUTRIDER_PACE", pace)
+        asked = outrider(
+            "ask", "list files", "--remote", verifier.url, "--mode", "edge", "--max-tokens", "24", "--json"
+        )
+        answer = json.loads(asked.out)
+        trace = answer["trace"]
+        assert len(trace) == answer["rounds"] and sum(one["gained"] for one in trace) == 24
+        assert sum(one["nodes"] for one in trace) == answer["drafted_nodes"] > 0
+        assert all(one["expected"] >= 1 and one["server_seconds"] > 0 for one in trace)
+        assert [one["cost"] is None for one in trace] == [pace == "fixed"] * len(trace)
+        assert all(one["levels"] > 0 for one in trace)
+
+
+def test_the_reference_takes_a_round_for_each_token(outrider: Outrider, verifier: VerifierProcess) -> None:
+    answers = []
+    for option in ([], ["--no-draft"]):
+        asked = outrider("ask", "show disk usage", "--remote", verifier.url, "--max-tokens", "12", "--json", *option)
+        answers.append(json.loads(asked.out))
+    assert answers[0]["token_ids"] == answers[1]["token_ids"]
+    assert (answers[1]["rounds"], answers[1]["drafted_nodes"], answers[1]["tau"]) == (12, 0, 1.0)
+
+
+def test_sampled_trees_are_an_option(outrider: Outrider, verifier: VerifierProcess) -> None:
+    sampled = ["--mode", "edge", "--temperature", "0.5", "--seed", "1", "--tree", "sampled"]
+    asked = outrider("ask", "list files", "--remote", verifier.url, "--max-tokens", "12", "--json", *sampled)
+    answer = json.loads(asked.out)
+    assert asked.code == 0 and len(answer["token_ids"]) == 12 and answer["drafted_nodes"] > 0
+    assert outrider("ask", "list files", "--tree", "random").code == 2
+
+
+def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
+    asked = outrider("ask", "list files", "--mode", "offline", "--max-tokens", "8")
+    assert asked.code == 0 and asked.out.strip()
+    assert "offline" in asked.err and "8 of 8 tokens" in asked.err
+    seeds = [
+        outrider("ask", "a", "--mode", "offline", "--max-tokens", "8", "--temperature", "2", "--seed", seed).out
+        for seed in ("1", "1", "2")
+    ]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_stdin_is_appended(outrider: Outrider, home: Path) -> None:
+    assert outrider("ask", "explain this:", "--mode", "offline", "--max-tokens", "1", stdin="ls -l\n").code == 0
+    assert outrider("ask", "--mode", "offline", "--max-tokens", "1", stdin="only stdin").code == 0
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        questions = [store.thread(conversation.id)[0].text for conversation in store.conversations()]
+    finally:
+        store.close()
+    assert questions == ["only stdin", "explain this:\n\nls -l"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ask"], "no question"),
+        (["ask", "a", "--mode", "cloud"], "mode"),
+        (["ask", "a", "--max-tokens", "0"], "max_tokens"),
+        (["ask", "a", "--temperature", "-1"], "temperature"),
+        (["ask", "a", "--temperature", "9"], "temperature: expected a number <= 2"),
+        (["ask", "a", "--temperature", "nan"], "temperature"),
+        (["ask", "a", "--remote", "example.org"], "http"),
+        (["ask", "a", "--remote", "http://me:secret@example.org"], "credentials"),
+        (["ask", "a", "--no-draft", "--mode", "offline"], "choose one"),
+        (["ask", "a", "--prompts", "p.jsonl"], "not both"),
+        (["ask", "--prompts", "/nowhere/p.jsonl"], "cannot be read"),
+        (["chat"], "terminal"),
+        (["ask", "a", "--colour"], "colour"),
+        (["serve", "--tls-cert", "a.pem"], "--tls-key"),
+    ],
+)
+def test_usage_errors(outrider: Outrider, arguments: list[str], says: str) -> None:
+    asked = outrider(*arguments)
+    assert asked.code == 2
+    assert says in asked.err and "Traceback" not in asked.err
+    assert asked.out == ""
+
+
+def test_a_bad_config_file_is_named(outrider: Outrider, home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text("tempreature = 1")
+    asked = outrider("ask", "a", "--mode", "offline")
+    assert asked.code == 2 and "config.toml" in asked.err and "tempreature" in asked.err
+
+
+@pytest.mark.parametrize("option", [["--mode", "edge"], ["--mode", "hosted"], ["--no-draft"]])
+def test_no_verifier_is_exit_3(outrider: Outrider, option: list[str]) -> None:
+    asked = outrider("ask", "a", "--remote", NOBODY, *option)
+    assert asked.code == 3
+    assert asked.out == "" and "nothing listens" in asked.err
+
+
+def test_broken_parts_are_exit_1(
+    outrider: Outrider, home: Path, tiny_pair: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
+    asked = outrider("ask", "a", "--mode", "offline")
+    assert asked.code == 1 and "No drafter" in asked.err
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in (tiny_pair / "drafter").iterdir():
+        (broken / file.name).write_bytes(file.read_bytes())
+    with (broken / "drafter.onnx").open("r+b") as graph:
+        graph.seek(100)
+        graph.write(b"broken")
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(broken))
+    asked = outrider("ask", "a", "--mode", "offline")
+    assert asked.code == 1 and "checksum" in asked.err
+    (home / "data" / "outrider.db").write_bytes(b"no database " * 1000)
+    asked = outrider("ask", "a", "--mode", "offline")
+    assert asked.code == 1 and "outrider.db" in asked.err and "Traceback" not in asked.err
+
+
+def test_a_prompt_that_is_too_long(outrider: Outrider, verifier: VerifierProcess) -> None:
+    asked = outrider("ask", "--remote", verifier.url, "--mode", "edge", stdin="x" * 5000)
+    assert asked.code == 1 and asked.out == "" and "tokens" in asked.err
+
+
+def test_a_prompt_file_gives_a_line_for_each_question(
+    outrider: Outrider, verifier: VerifierProcess, tmp_path: Path
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"id": "one", "prompt": "list files"}\n{"turns": ["show disk usage", "of this folder"]}\n')
+    asked = outrider("ask", "--prompts", str(path), "--remote", verifier.url, "--mode", "edge", "--max-tokens", "6")
+    lines = [json.loads(line) for line in asked.out.splitlines()]
+    assert asked.code == 0
+    assert [line["prompt"] for line in lines] == ["list files", "show disk usage", "of this folder"]
+    assert lines[0]["id"] == "one" and all(list(line)[-len(KEYS) :] == KEYS for line in lines)
+    assert all(line["provenance"] == {"verified": 6, "drafted": 0, "streamed": 0} for line in lines)
+
+
+def test_history_lists_and_searches(outrider: Outrider) -> None:
+    for question in ("unpack a tarball", "show\x1b]0;x\x07 the disk"):
+        outrider("ask", question, "--mode", "offline", "--max-tokens", "1")
+    listed = outrider("history")
+    assert [line.split("  ")[2] for line in listed.out.splitlines()] == ["show the disk", "unpack a tarball"]
+    found = outrider("history", "search", "tarball")
+    assert found.code == 0
+    nothing = outrider("history", "search", "kubernetes")
+    assert (nothing.code, nothing.out) == (0, "") and "Nothing was found." in nothing.err
+    assert "unpack a tarball" in found.out and "disk" not in found.out and "\x1b" not in listed.out + found.out
+
+
+def test_history_shows_the_time_of_the_clock_on_the_wall(outrider: Outrider, home: Path) -> None:
+    outrider("ask", "unpack a tarball", "--mode", "offline", "--max-tokens", "1")
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        stored = datetime.fromisoformat(store.conversations()[0].updated)
+    finally:
+        store.close()
+    before = os.environ.get("TZ")
+    try:
+        os.environ["TZ"] = "XYZ-9"
+        time.tzset()
+        listed, found = outrider("history").out, outrider("history", "search", "tarball").out
+        wall = (stored + timedelta(hours=9)).strftime("%Y-%m-%d %H:%M")
+        assert listed.split("  ")[1] == wall and found.split("  ")[1][:-3] == wall[:-3]
+    finally:
+        os.environ.pop("TZ") if before is None else os.environ.update(TZ=before)
+        time.tzset()
+
+
+def test_doctor(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    well = outrider("doctor", "--remote", verifier.url)
+    assert well.code == 0, well.out
+    parts = [line.split()[:2] for line in well.out.splitlines() if line.split()[1] != "port"]
+    wanted = ["program", "settings", "folders", "disk", "database", "terminal", "drafter", "verifier"]
+    assert parts == [["✓", part] for part in wanted]
+    unreachable = outrider("doctor", "--remote", NOBODY)
+    assert unreachable.code == 1 and "✗ verifier" in unreachable.out
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(tmp_path / "nowhere"))
+    assert "✗ drafter" in outrider("doctor", "--remote", verifier.url).out
+
+
+def test_the_setting_chooses_what_runs_the_drafter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    outrider = runner(monkeypatch, capsys, home, folder)
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    assert "with ONNX Runtime on cpu a draft takes" in outrider("doctor").out
+    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
+    assert re.search(r"✓ drafter .* with PyTorch on \w+, int8 a draft takes", outrider("doctor").out)
+    (folder / GRAPH).unlink()  # Only PyTorch can do without.
+    asked = outrider("ask", "list files", "--max-tokens", "5")
+    assert asked.code == 0 and asked.out.strip()
+    monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "onnx")
+    asked = outrider("ask", "list files", "--max-tokens", "5")
+    assert asked.code == 1 and "drafter.onnx is missing" in asked.err
+
+
+def test_serve_explains_what_it_cannot_load(outrider: Outrider, tmp_path: Path) -> None:
+    asked = outrider("serve", "--model", str(tmp_path / "nowhere"), "--port", "0")
+    assert asked.code == 1 and "nowhere" in asked.err and asked.out == ""
+    asked = outrider("serve", "--host", "0.0.0.0", "--port", "0")
+    assert asked.code == 1 and "token" in asked.err
+
+
+def test_an_interrupt_stores_what_is_there(verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "OUTRIDER_HOME": str(tmp_path), "OUTRIDER_DRAFTER": str(tiny_pair / "drafter")}
+    command = [sys.executable, "-m", "app.cli", "ask", "list files", "--remote", verifier.url, "--no-draft"]
+    process = subprocess.Popen(
+        [*command, "--max-tokens", "900"], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    database = tmp_path / "data" / "outrider.db"
+    store = None
+    try:
+        for _ in range(3000):
+            time.sleep(0.02)
+            store = store or (Store.open(database) if database.exists() else None)
+            if store and any(
+                store.thread(one.id)[-1:] and store.thread(one.id)[-1].tokens for one in store.conversations()
+            ):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 130 and "Traceback" not in err
+        assert store is not None
+        answer = store.thread(store.conversations()[0].id)[-1]
+        assert answer.status == "stopped" and 0 < len(answer.tokens) < 900
+        assert answer.text.startswith(out[:-1])
+    finally:
+        process.kill()
+        process.communicate()
+        if store is not None:
+            store.close()

@@ -1,0 +1,77 @@
+"""The manual page says what the commands say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli.__main__ import cli
+from app.config import Settings
+from docs.manpage import PAGE, commands, entry, page, settings, text
+
+
+def test_it_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it again: python docs/manpage.py"
+
+
+def test_every_command_has_a_section() -> None:
+    sections = re.findall(r"^\.SS (outrider [a-z ]*[a-z])", page(), re.MULTILINE)
+    paths = [path for path, _ in commands(typer.main.get_command(cli), "outrider")]
+    assert sections == paths and {"outrider ask", "outrider history search", "outrider queue"} <= set(paths)
+
+
+def test_every_option_and_argument_is_there_with_what_it_is() -> None:
+    root = typer.main.get_command(cli)
+    for path, command in commands(root, "outrider"):
+        section = re.split(r"^\.S[SH] ", page().partition(f"\n.SS {path}")[2], maxsplit=1, flags=re.MULTILINE)[0]
+        for one in command.params:
+            name = text(one.opts[-1] if one.param_type_name == "option" else one.metavar or one.name)
+            (meaning,) = re.findall(rf"^\.[BI] .*{re.escape(name)}.*\n(.*)$", section, re.MULTILINE)[:1]
+            assert meaning.strip(), f"{path} {name} has no help"
+    assert not re.search(r"<(str|int|float|path|.* range|list.*)>", page())
+    assert "\\-\\-version" in page()
+
+
+def test_every_setting_is_there_with_its_default() -> None:
+    assert [name for name, _, _ in settings()] == list(Settings.__struct_fields__)
+    assert ("nodes", "128", "Most nodes of a draft tree.") in list(settings())
+    assert not [default for _, default, _ in settings() if "/" in default], "no folder of this machine"
+
+
+def test_an_example_keeps_its_quotes() -> None:
+    assert entry('ask "a b"', "c")[1] == ".B ask \\(dqa b\\(dq"
+
+
+def test_text_gives_the_typesetter_no_orders() -> None:
+    assert text(".so /etc/passwd") == "\\&.so /etc/passwd" and text("a\\fBb-c") == "a\\efBb\\-c"
+    assert not [line for line in page().splitlines() if not line.isascii()]
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_it_is_typeset_without_a_warning() -> None:
+    command = ["groff", "-man", "-ww", "-Tutf8", str(PAGE)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    shown = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", ran.stdout)
+    assert ran.stderr == "" and "EXIT STATUS" in shown and "outrider doctor" in shown
+    assert 'outrider ask "list files by size"' in shown
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_man_shows_it_without_a_warning() -> None:
+    command = ["man", "--warnings", "-l", str(PAGE)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "MANWIDTH": "80"})
+    assert ran.stderr == "" and "Without a command it opens the chat." in ran.stdout
+
+
+@pytest.mark.parametrize("script", ["manpage", "screenshot", "screens", "recording"])
+def test_the_scripts_of_the_documents_write_no_file_when_they_are_asked_for_help(script: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(PAGE.with_name(f"{script}.py")), "--help"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"python docs/{script}.py" in ran.stdout and not list(tmp_path.iterdir())

@@ -1,0 +1,158 @@
+"""`outrider ask --queue`, `outrider queue` and `outrider verify` as scripts see them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from storage import Store
+from tests.support.commands import Outrider, runner
+from tests.support.serving import REPOSITORY, VerifierProcess
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "12")
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+def own(outrider: Outrider, verifier: VerifierProcess, question: str) -> str:
+    """The target's own answer."""
+    asked = outrider("ask", question, "--remote", verifier.url, "--no-draft", "--json")
+    return str(json.loads(asked.out)["text"])
+
+
+def test_a_question_is_kept_listed_changed_and_sent(outrider: Outrider, verifier: VerifierProcess) -> None:
+    kept = [outrider("ask", "--queue", question) for question in ("list files", "show\x1b[2J\nthe disk", "never")]
+    assert [asked.code for asked in kept] == [0, 0, 0] and "queued" in kept[0].err
+    first, second, third = (asked.out.strip() for asked in kept)
+    listed = outrider("queue")
+    assert [line.split("  ")[0::2] for line in listed.out.splitlines()] == [
+        [first, "ask"],
+        [second, "ask"],
+        [third, "ask"],
+    ]
+    assert listed.out.splitlines()[1].endswith("show the disk")
+    assert outrider("queue", "edit", second, "show disk usage").code == 0
+    assert outrider("queue", "remove", third).code == 0
+    sent = outrider("queue", "send", "--remote", verifier.url)
+    assert sent.code == 0
+    assert sent.out.splitlines() == [own(outrider, verifier, text) for text in ("list files", "show disk usage")]
+    assert "never" not in sent.err
+    assert outrider("queue").out == ""
+    again = outrider("queue", "send", "--remote", verifier.url)
+    assert (again.code, again.out) == (0, "") and "nothing is queued" in again.err
+
+
+def test_without_a_verifier_everything_stays_queued(outrider: Outrider, home: Path) -> None:
+    outrider("ask", "--queue", "list files")
+    before = outrider("queue").out
+    sent = outrider("queue", "send", "--remote", NOBODY)
+    assert (sent.code, sent.out) == (3, "")
+    assert "nothing listens" in sent.err and "1 of 1 stay queued" in sent.err
+    assert outrider("queue").out == before
+    outrider("ask", "list files", "--mode", "offline")
+    verified = outrider("verify", "--remote", NOBODY)
+    assert (verified.code, verified.out) == (3, "") and "nothing listens" in verified.err
+
+
+def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider, verifier: VerifierProcess) -> None:
+    nothing = outrider("verify", "--remote", verifier.url)
+    assert nothing.code == 1 and "no answer" in nothing.err
+    # Hot, so that it is certainly not what the target says.
+    alone = outrider("ask", "list files", "--mode", "offline", "--temperature", "2", "--seed", "3")
+    conversation = outrider("history").out.split()[0]
+    answer = own(outrider, verifier, "list files")
+    assert alone.out != answer
+    verified = outrider("verify", conversation, "--remote", verifier.url)
+    assert verified.code == 0 and verified.out == answer + "\n"
+    assert "of 12 drafted tokens" in verified.err and "it did not keep: " in verified.err
+    again = outrider("verify", conversation, "--remote", verifier.url)
+    assert (again.code, again.out) == (0, verified.out) and "verified already" in again.err
+    unknown = outrider("verify", "c0ffee", "--remote", verifier.url)
+    assert unknown.code == 1 and "c0ffee" in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["ask", "--queue"], 2, "no question"),
+        (["ask", "--queue", "a", "--json"], 2, "--queue"),
+        (["ask", "--queue", "a", "--no-draft"], 2, "--queue"),
+        (["ask", "--queue", "--prompts", "p.jsonl"], 2, "--queue"),
+        (["queue", "remove", "c0ffee"], 1, "outrider queue"),
+        (["queue", "edit", "c0ffee", "a"], 1, "outrider queue"),
+    ],
+)
+def test_what_is_wrong_is_said(outrider: Outrider, arguments: list[str], code: int, says: str) -> None:
+    asked = outrider(*arguments)
+    assert asked.code == code and says in asked.err and "Traceback" not in asked.err and asked.out == ""
+
+
+def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
+    outrider: Outrider, verifier: VerifierProcess, tiny_pair: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "250")
+    questions = ["list files", "show disk usage"]
+    for question in questions:
+        outrider("ask", "--queue", question)
+    monkeypatch.setenv("OUTRIDER_REMOTE", verifier.url)
+    # A round for every token or two, so that it is caught in the middle.
+    slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
+    command = [sys.executable, "-m", "app.cli", "queue", "send"]
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        for enough in (1, 40):  # Of the first answer; then of the one that takes it up.
+            process = subprocess.Popen(
+                command, cwd=REPOSITORY, env={**os.environ, **slow}, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                while not unfinished(store, enough):
+                    assert process.poll() is None, "it ended before it could be killed"
+                    time.sleep(0.005)
+                os.kill(process.pid, signal.SIGKILL)
+            finally:
+                process.kill()
+                process.wait()
+            store.recover()
+            assert len(store.queued()) == 2
+            assert outrider("queue").out.splitlines()[0].split("  ")[2:] == ["verify", "list files"]
+    finally:
+        store.close()
+    sent = outrider("queue", "send", "--remote", verifier.url)
+    assert sent.code == 0 and outrider("queue").out == ""
+    store = Store.open(home / "data" / "outrider.db")
+    try:
+        threads = [store.thread(conversation.id) for conversation in store.conversations()]
+        every = [message for one in store.conversations() for message in store.messages(one.id)]
+    finally:
+        store.close()
+    answers = {thread[0].text: thread[-1] for thread in threads}
+    assert {len(thread) for thread in threads} == {2} and sorted(answers) == sorted(questions)
+    assert sorted(message.text for message in every if message.role == "user") == sorted(questions)
+    for question, answer in answers.items():
+        assert answer.status == "done" and all(answer.provenance)
+        assert answer.text == own(outrider, verifier, question)
+
+
+def unfinished(store: Store, tokens: int) -> bool:
+    """Whether an answer that is being written has that many."""
+    messages = (message for one in store.conversations() for message in store.messages(one.id))
+    return any(message.status == "streaming" and len(message.tokens) >= tokens for message in messages)

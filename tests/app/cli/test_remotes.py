@@ -1,0 +1,355 @@
+"""`outrider remote` as people and scripts use it, and `--remote NAME` of the commands that ask."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.cli import remotes as remote_commands
+from app.remotes import tokens as secrets
+from drafter.config import read_config, write_config
+from tests.remote.test_transport import Authority
+from tests.remote.toy_verifier import ToyVerifier, serving
+from tests.support.chat_server import ChatServer, Script
+from tests.support.commands import Outrider, runner
+from tests.support.ring import NoKeyring, Ring, use
+from tests.support.serving import REPOSITORY, VerifierProcess
+
+TOKEN = "sk-do-not-show-me-0123456789"
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
+    ring = Ring()
+    use(monkeypatch, ring)
+    return ring
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path, ring: Ring
+) -> Outrider:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+@pytest.fixture
+def chat_server() -> Iterator[str]:
+    """The address of an OpenAI-compatible server, in a thread of its own."""
+    import asyncio
+    import threading
+
+    ready, ended = threading.Event(), asyncio.Event()
+    found: list[tuple[int, asyncio.AbstractEventLoop]] = []
+
+    async def serve() -> None:
+        async with ChatServer([Script(["tar -xf ", "a.tar"])]).listening() as port:
+            found.append((port, asyncio.get_running_loop()))
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    ready.wait()
+    port, loop = found[0]
+    yield f"http://127.0.0.1:{port}"
+    loop.call_soon_threadsafe(ended.set)
+    thread.join()
+
+
+def parts(out: str) -> dict[str, str]:
+    """State of each part that a test looked at."""
+    return {line[2:13].strip(): line[0] for line in out.splitlines()}
+
+
+# ---- keeping them ----------------------------------------------------------------------------------------------------
+
+
+def test_add_list_use_remove(outrider: Outrider, home: Path, ring: Ring) -> None:
+    assert outrider("remote").out == "" and "the bundled verifier answers" in outrider("remote").err
+    added = outrider("remote", "add", "office", "https://office:8000", "--token-stdin", stdin=TOKEN + "\n")
+    assert added.code == 0 and added.out == "" and "its token: keyring" in added.err
+    assert outrider("remote", "add", "home", NOBODY, "--token-env", "HOME_TOKEN", "--kind", "verifier").code == 0
+    assert outrider("remote", "use", "office").code == 0
+    listed = outrider("remote")
+    assert [line.split() for line in listed.out.splitlines()] == [
+        ["*", "office", "https://office:8000", "auto", "token:", "keyring"],
+        ["home", NOBODY, "verifier", "token:", "HOME_TOKEN", "(not", "set)"],
+    ]
+    rows = [json.loads(line) for line in outrider("remote", "list", "--json").out.splitlines()]
+    assert [(row["name"], row["used"], row["token"], row["token_variable"]) for row in rows] == [
+        ("office", True, "keyring", None),
+        ("home", False, "environment", "HOME_TOKEN"),
+    ]
+    assert outrider("remote", "use", "--none").code == 0
+    assert all(line.startswith(" ") for line in outrider("remote").out.splitlines())
+    assert outrider("remote", "remove", "office").code == 0 and ring.kept == {}
+    assert [line.split()[0] for line in outrider("remote").out.splitlines()] == ["home"]
+    everything = added.out + added.err + listed.out + listed.err
+    assert TOKEN not in everything + "".join(path.read_text() for path in (home / "config").iterdir())
+
+
+def test_without_a_keyring_it_says_which_file(outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, NoKeyring())
+    added = outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
+
+
+def test_a_keyring_that_nobody_unlocks_is_named(
+    outrider: Outrider, home: Path, ring: Ring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_commands, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(secrets._ask, "__defaults__", (1.0,))
+    ring.silent.clear()
+    added = outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    ring.silent.set()
+    assert added.code == 0 and "waiting for the keyring, which may ask you to unlock it" in added.err
+    assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
+
+
+def test_a_new_token(outrider: Outrider, ring: Ring) -> None:
+    outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    assert outrider("remote", "token", "office", "--token-stdin", stdin="new-token").code == 0
+    assert list(ring.kept.values()) == ["new-token"]
+    assert outrider("remote", "token", "office").code == 2  # No terminal to ask on.
+    assert outrider("remote", "token", "office", "--remove").code == 0 and ring.kept == {}
+
+
+def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: Ring) -> None:
+    outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
+    again = outrider("remote", "add", "office", "https://office", "--model", "m")
+    assert again.code == 2 and "--replace" in again.err
+    assert outrider("remote", "add", "office", "https://office", "--model", "m", "--replace").code == 0
+    assert list(ring.kept.values()) == [TOKEN]
+    assert outrider("remote", "add", "office", "https://elsewhere", "--replace").code == 0 and ring.kept == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["add", "office", "office:8000"], "http:// or https://"),
+        (["add", "of fice", "https://office"], "a name is"),
+        (["add", "bundled", "https://office"], "on this device"),
+        (["add", "office", "https://me:secret@office"], "credentials"),
+        (["add", "office", "https://office", "--ca", "/nowhere/ca.pem"], "/nowhere/ca.pem cannot be read"),
+        (["add", "office", "https://office", "--key", "/nowhere/key.pem"], "give both"),
+        (["add", "office", "https://office", "--proxy", "http://me:secret@proxy"], "without credentials"),
+        (["add", "office", "https://office", "--read-timeout", "0"], "read_timeout"),
+        (["add", "office", "https://office", "--token-stdin"], "stdin holds no token"),
+        (["add", "office", "https://office", "--token-stdin", "--token-env", "A"], "not both"),
+        (["use"], "Give a name, or --none"),
+        (["use", "office"], "there is no remote 'office'"),
+        (["remove", "office"], "there is no remote 'office'"),
+        (["test", "office"], "there is no remote 'office'"),
+        (["test"], "No remote is in use"),
+    ],
+)
+def test_usage_errors(outrider: Outrider, home: Path, arguments: list[str], says: str) -> None:
+    said = outrider("remote", *arguments)
+    assert said.code == 2 and says in said.err and said.out == "" and "secret" not in said.err
+    assert not (home / "config").exists()
+
+
+def test_a_setting_that_goes_before_is_named(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    outrider("remote", "add", "office", "https://office")
+    assert outrider("remote", "use", "office").err == ""
+    monkeypatch.setenv("OUTRIDER_REMOTE", "https://elsewhere")
+    assert "https://elsewhere, which goes before" in outrider("remote", "use", "office").err
+
+
+def test_the_token_is_asked_for_without_echo(home: Path) -> None:
+    near, far = pty.openpty()
+    environment = {**os.environ, "OUTRIDER_HOME": str(home), "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    command = [sys.executable, "-m", "app.cli", "remote", "add", "office", "https://office"]
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, env=environment, stdin=far, stdout=far, stderr=far, start_new_session=True
+    )
+    os.close(far)
+    seen, answered = b"", False
+    while True:
+        try:
+            seen += os.read(near, 1024)
+        except OSError:  # Linux's way to say that nobody is at the other end any more.
+            break
+        if not answered and b"(enter: none): " in seen:
+            os.write(near, TOKEN.encode() + b"\n")
+            answered = True
+    os.close(near)
+    assert process.wait(60) == 0 and b"tokens.json" in seen and TOKEN.encode() not in seen
+    assert TOKEN in (home / "config" / "tokens.json").read_text()
+
+
+# ---- using them ------------------------------------------------------------------------------------------------------
+
+
+def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path) -> None:
+    outrider("remote", "add", "here", verifier.url)
+    outrider("remote", "add", "nobody", NOBODY, "--connect-timeout", "5")
+    short = ["--mode", "edge", "--max-tokens", "4", "--json"]
+    named = outrider("ask", "list files", "--remote", "here", *short)
+    assert named.code == 0 and json.loads(named.out)["provenance"] == {"verified": 4, "drafted": 0, "streamed": 0}
+    outrider("remote", "use", "here")
+    assert outrider("ask", "list files", *short).code == 0
+    outrider("remote", "use", "nobody")
+    gone = outrider("ask", "list files", *short)
+    assert gone.code == 3 and "nothing listens at 127.0.0.1:9" in gone.err
+    assert outrider("ask", "list files", "--remote", "here", *short).code == 0
+    unknown = outrider("ask", "list files", "--remote", "hree", *short)
+    assert unknown.code == 2 and "known: here, nobody" in unknown.err
+    assert "known: here, nobody" in outrider("chat", "--remote", "hree").err
+    assert "needs a terminal" in outrider("chat", "--remote", "here").err
+    well = outrider("doctor", "--remote", "here")
+    assert well.code == 0 and "✓ verifier" in well.out
+    assert "✗ verifier   there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
+    assert outrider("queue", "send", "--remote", "here").code == 0
+    assert outrider("verify", "--remote", "here").code == 0
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    token = outrider("ask", "a", "--remote", "here", "--token-file", str(file))
+    assert token.code == 2 and "--token-file goes with the address" in token.err
+
+
+def test_a_token_for_an_address_is_in_a_file_where_no_other_program_sees_it(outrider: Outrider, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    with serving(ToyVerifier(token=TOKEN).app()) as port:
+        address = ["doctor", "--remote", f"http://127.0.0.1:{port}"]
+        file.write_text("a-wrong-token")
+        wrong = outrider(*address, "--token-file", str(file))
+        assert wrong.code == 1 and "Give the right token." in wrong.out
+        file.write_text(f"{TOKEN}\n")
+        right = outrider(*address, "--token-file", str(file))
+        assert "token." not in right.out and TOKEN not in right.out + right.err
+    file.write_text("\n")
+    for path, says in ((file, "holds no token"), (tmp_path / "gone", "cannot be read: No such file")):
+        refused = outrider(*address, "--token-file", str(path))
+        assert refused.code == 2 and says in " ".join(refused.err.split())
+    assert outrider(*address, "--token", TOKEN).code == 2
+
+
+def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ring) -> None:
+    toy = ToyVerifier(token=TOKEN)
+    with serving(toy.app()) as port:
+        url = f"http://127.0.0.1:{port}"
+        outrider("remote", "add", "toy", url, "--kind", "verifier", "--token-stdin", stdin=TOKEN)
+        known = outrider("remote", "test", "toy")
+        assert parts(known.out)["verifier"] == "✓" and "✓ token       from keyring" in known.out
+        ring.kept = dict.fromkeys(ring.kept, "a-wrong-token")
+        wrong = outrider("remote", "test", "toy")
+        assert wrong.code == 1 and "Give the right token." in wrong.out
+        ring.locked = True
+        locked = outrider("remote", "test", "toy")
+        assert locked.code == 1 and "✗ set-up      the keyring does not give the token of toy" in locked.out
+        offline = outrider("ask", "a", "--remote", "toy", "--max-tokens", "2")
+        assert offline.code == 3 and "the remote toy cannot be used: the keyring does not give" in offline.err
+    assert all(secret not in one.out + one.err for one in (known, wrong, locked) for secret in (TOKEN, "a-wrong-token"))
+
+
+# ---- testing them ----------------------------------------------------------------------------------------------------
+
+
+def test_a_verifier_that_fits(outrider: Outrider, verifier: VerifierProcess) -> None:
+    outrider("remote", "add", "here", verifier.url.replace("127.0.0.1", "localhost"))
+    outrider("remote", "use", "here")
+    tested = outrider("remote", "test")
+    assert tested.code == 0, tested.out
+    assert set(parts(tested.out).values()) == {"✓"}
+    assert list(parts(tested.out)) == [
+        "name", "connection", "round trips", "verifier", "fits", "mode"
+    ]  # fmt: skip
+    assert (
+        "localhost is " in tested.out
+        and "of 5 between" in tested.out
+        and "tokenizer, vocabulary and memory" in tested.out
+    )
+    assert "edge: drafted here: about" in tested.out or "hosted: drafted there: about" in tested.out
+
+
+def test_a_drafter_that_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    home: Path,
+    tiny_pair: Path,
+    tmp_path: Path,
+    verifier: VerifierProcess,
+) -> None:
+    use(monkeypatch, Ring())
+    folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
+    outrider = runner(monkeypatch, capsys, home, folder)
+    config = read_config(folder)
+    for changes, code, says in (
+        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary; its memory is not for"),
+        ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that target"),
+        ({"tokenizer": "00" * 16}, 1, "has another tokenizer; set `drafter` to the one made for target"),
+    ):
+        write_config(folder, msgspec.structs.replace(config, **changes))  # type: ignore[arg-type]
+        tested = outrider("remote", "test", verifier.url)
+        assert tested.code == code and says in tested.out
+        assert ("✗ mode        offline" in tested.out) == (code == 1)
+
+
+def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    outrider("remote", "add", "talker", chat_server, "--model", "other", "--kind", "openai")
+    tested = outrider("remote", "test", "talker")
+    assert tested.code == 0 and "OpenAI-compatible, with talker, other" in tested.out
+    assert "✓ model       other; an answer that is cut off has to be asked for anew" in tested.out
+    assert "✓ mode        hosted, without memory" in tested.out
+    outrider("remote", "add", "talker", chat_server, "--model", "third", "--replace")
+    tested = outrider("remote", "test", "talker")
+    assert tested.code == 1 and "✗ model" in tested.out and "talker, other" in tested.out
+    monkeypatch.setenv("OUTRIDER_MODE", "edge")
+    tested = outrider("remote", "test", chat_server)
+    assert tested.code == 1 and "✗ mode        none: it verifies no drafts" in tested.out
+
+
+@pytest.mark.parametrize(("days", "mark"), [(100, "✓"), (5, "!")])
+def test_tls_is_told(outrider: Outrider, tmp_path: Path, days: int, mark: str) -> None:
+    authority = Authority(tmp_path)
+    expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days, hours=1)
+    certificate, key = authority.issue("localhost", expires)
+    with serving(ToyVerifier().app(), ssl_certfile=str(certificate), ssl_keyfile=str(key)) as port:
+        outrider("remote", "add", "toy", f"https://localhost:{port}", "--ca", str(authority.file))
+        tested = outrider("remote", "test", "toy")
+        assert parts(tested.out)["TLS"] == mark
+        assert f"trusted by {authority.file}; localhost, signed by trustme" in tested.out
+        assert f"until {expires:%Y-%m-%d} ({days} days)" in tested.out
+        untrusted = outrider("remote", "test", f"https://localhost:{port}")
+        assert untrusted.code == 3 and "--ca" in untrusted.out
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (NOBODY, "✗ connection  nothing listens at 127.0.0.1:9"),
+        ("http://verifier.invalid", "✗ name        the name of verifier.invalid was not found"),
+    ],
+)
+def test_nobody_there(outrider: Outrider, url: str, says: str) -> None:
+    tested = outrider("remote", "test", url)
+    assert tested.code == 3 and says in tested.out
+
+
+def test_a_name_in_a_broken_file(outrider: Outrider, home: Path) -> None:
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "remotes.toml").write_text("[remotes")
+    for arguments in (["remote"], ["remote", "add", "a", "https://a"], ["ask", "a", "--remote", "a"]):
+        said = outrider(*arguments)
+        assert said.code == 2 and "remotes.toml is not valid TOML" in said.err
+    assert outrider("ask", "a", "--mode", "offline", "--max-tokens", "1").code == 0

@@ -1,0 +1,63 @@
+"""Settings and folders that this account may not read are named, with what to do; nothing ends in a traceback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigError, Folders, load_settings
+from tests.support.commands import Outrider, runner
+from tests.support.permissions import as_somebody
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with as_somebody():
+        home = Path(tempfile.mkdtemp(prefix="outrider-unreadable-"))
+        for name in ("config", "data", "logs"):
+            (home / name).mkdir()
+        (home / "config" / "config.toml").write_text("seed = 3\n")
+        (home / "config" / "remotes.toml").write_text("")
+    yield home
+    for place in (home, *home.iterdir()):
+        place.chmod(0o700)
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    run = runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    return run
+
+
+@pytest.mark.parametrize("closed", ["config", "config/config.toml"])
+def test_settings(home: Path, closed: str) -> None:
+    (home / closed).chmod(0o000)
+    folders = Folders.locate({"OUTRIDER_HOME": str(home)})
+    with as_somebody(), pytest.raises(ConfigError, match=r"config\.toml cannot be read: Permission denied"):
+        load_settings(folders, {})
+
+
+@pytest.mark.parametrize("closed", ["config", "data", "logs", ""])
+@pytest.mark.parametrize(
+    "command", [["history"], ["doctor"], ["history", "search", "tar"], ["queue"], ["remote"], ["log"], ["keys"]]
+)
+def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path, closed: str, command: list[str]) -> None:
+    outrider(*command)  # What it imports may be for root alone.
+    for made in home.rglob("*"):
+        os.chown(made, home.stat().st_uid, home.stat().st_gid)
+    (home / closed).chmod(0o000)
+    with as_somebody():
+        ended = outrider(*command)
+    assert ended.code in (0, 1, 2) and "Traceback" not in ended.err
+    assert ended.code == 0 or str(home / closed) in ended.out + ended.err

@@ -1,0 +1,128 @@
+"""Replies over a line with a delay, with a real verifier process: drafting ahead changes when words come, not which."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import Done, Paced, Verified
+from app.reply.assistant import Assistant
+from benchmarks.emulator import Emulator, LinkProfile
+from drafter.runtime import Drafter
+from tests.support.conversing import ask, assistant
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+EDGE = Settings(mode="edge", max_tokens=48, pace="fixed", depth=4, nodes=24)
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@asynccontextmanager
+async def far(
+    drafter: Drafter, folder: Path, verifier: VerifierProcess, settings: Settings = EDGE, mbps: float = 100.0
+) -> AsyncIterator[tuple[Assistant, Emulator]]:
+    """An assistant for which drafting ahead has paid so far, behind a line of 60 ms."""
+    profile = LinkProfile(name="far", rtt_ms=60.0, up_mbps=100.0, down_mbps=mbps)
+    async with (
+        Emulator(profile, "127.0.0.1", verifier.port) as line,
+        assistant(drafter, folder / "outrider.db", line.url, settings=settings) as opened,
+    ):
+        assert opened._connection is not None
+        adoption = opened._connection.adoption
+        for _ in range(20):
+            adoption.sent(10.0, adopted=False)
+            adoption.sent(0.001, adopted=True)
+            adoption.returned(0.1, 10.0, ahead=False)
+        yield opened, line
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.4])
+async def test_drafting_ahead_does_not_change_an_answer(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path, temperature: float
+) -> None:
+    answers = []
+    for ahead in (True, False):
+        changes = {"ahead": ahead, "temperature": temperature, "seed": 5}
+        async with far(drafter, tmp_path, verifier, EDGE.replaced(changes, "test")) as (opened, _):
+            heard = await ask(opened, "list files")
+        assert heard.done is not None and all(heard.done.provenance)
+        answers.append(heard.done.token_ids)
+        stats, trace = heard.done.stats, [event for event in heard.events if isinstance(event, Paced)]
+        assert sum(paced.ahead for paced in trace) == stats.ahead_adopted <= stats.ahead_hits <= stats.ahead_tries
+        assert (stats.ahead_adopted > 0) == ahead == (stats.ahead_tries > 0)
+        assert stats.ahead_tries < stats.rounds
+    assert answers[0] == answers[1]
+
+
+async def test_sampled_trees_are_not_drafted_ahead(verifier: VerifierProcess, drafter: Drafter, tmp_path: Path) -> None:
+    settings = EDGE.replaced({"temperature": 0.4, "seed": 5, "tree": "sampled"}, "test")
+    async with far(drafter, tmp_path, verifier, settings) as (opened, _):
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and heard.done.stats.ahead_tries == 0 and heard.done.stats.tau > 1.0
+
+
+async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    down, connections = {}, {}
+    for ahead in (True, False):
+        (folder := tmp_path / str(ahead)).mkdir()
+        async with far(drafter, folder, verifier, EDGE.replaced({"ahead": ahead}, "test"), 0.1) as (opened, line):
+            conversation = opened.store.create_conversation("thin").id
+            heard = await ask(opened, "list files", conversation)
+            assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
+            drafting, _ = opened._conversations._open[conversation]
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert await drafting.hear(30.0)
+            held = len(drafting._context.tokens)
+            assert drafting.memory_from >= held - 2, "nothing is missing"
+            down[ahead] = line.bytes_down
+            connections[ahead] = line.connections
+    assert connections[False] == 1 <= connections[True] <= 2, "a second line at most, where memory is late"
+    assert down[True] < 1.1 * down[False]
+
+
+async def test_a_reply_that_is_stopped_while_it_drafts_ahead_can_go_on(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    async with far(drafter, tmp_path, verifier) as (opened, _):
+        conversation = opened.store.create_conversation("stopped").id
+        async with aclosing(opened.reply(conversation, "list files")) as events:
+            seen, ending = 0, None
+            async for event in events:
+                seen += isinstance(event, Verified)
+                if seen == 3 and isinstance(event, Verified):
+                    asyncio.get_running_loop().call_later(0.03, opened.stop)  # In the middle of the next round.
+                ending = event if isinstance(event, Done) else ending
+        assert ending is not None and ending.stopped
+        stopped = opened.store.thread(conversation)
+        heard = await ask(opened, "and hidden ones", conversation)
+    (tmp_path / "plain").mkdir()
+    async with far(drafter, tmp_path / "plain", verifier, EDGE.replaced({"ahead": False}, "test")) as (opened, _):
+        conversation = opened.store.create_conversation("plain").id
+        question = opened.store.add_message(conversation, "user", stopped[0].text, parent_id=None, status="done")
+        answer = opened.store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+        opened.store.finish(answer.id, stopped[1].tokens, stopped[1].provenance, stopped[1].text, "stopped", {})
+        plain = await ask(opened, "and hidden ones", conversation)
+    assert heard.done is not None and plain.done is not None
+    assert heard.done.token_ids == plain.done.token_ids
+
+
+async def test_it_is_not_tried_where_the_round_leaves_no_time(
+    verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
+) -> None:
+    async with assistant(drafter, tmp_path / "near.db", verifier.url, settings=EDGE) as opened:
+        assert opened._connection is not None
+        for _ in range(200):
+            opened._connection.costs.drafted(1, 100.0)  # A drafter that is far slower than any round.
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and heard.done.stats.ahead_tries == 0

@@ -1,0 +1,111 @@
+"""Stored answers as the second stage finds them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.drafting.retrieval import Retrieval
+from drafter.config import DATASTORE, DrafterCorrupt, read_config, write_config
+from drafter.datastore import save_datastore
+from drafter.ngram import BREAK
+from drafter.runtime import Drafter
+from drafter.text import ChatText
+from storage import Store
+from tests.support.conversing import ask, assistant
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "outrider.db")
+    yield store
+    store.close()
+
+
+def answered(store: Store, tokens: Sequence[int], said: str) -> None:
+    conversation = store.create_conversation("stored").id
+    question = store.add_message(conversation, "user", "list files", parent_id=None, status="done")
+    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
+
+
+def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
+    opening = text.answer_opening()
+    assert opening and text.render([("user", "show disk usage")])[-len(opening) :] == opening
+
+
+async def test_answers_are_read_oldest_first_and_again_when_there_are_more(drafter: Drafter, store: Store) -> None:
+    opening = drafter.text.answer_opening()
+    decode = drafter.text.decode
+    answered(store, [7, 8, 9], decode([7, 8, 9]))
+    answered(store, [7, 5], decode([7, 5]))
+    answered(store, [10, 11], "by another tokenizer")
+    retrieval = Retrieval(drafter, store)
+    assert retrieval.indices == ()
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist() == [*opening, 7, 8, 9, BREAK, *opening, 7, 5, BREAK]
+    answered(store, [6], decode([6]))
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist()[-len(opening) - 2 :] == [*opening, 6, BREAK]
+
+
+async def test_the_drafters_own_texts_stand_beside_them(tiny_pair: Path, store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "drafter"
+    shutil.copytree(tiny_pair / "drafter", folder)
+    save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
+    write_config(folder, read_config(folder))
+    loaded = Drafter.load(folder)
+    answered(store, [9], loaded.text.decode([9]))
+    retrieval = Retrieval(loaded, store)
+    for _ in range(2):
+        retrieval.refresh()
+        await retrieval.close()
+        assert [index.tokens.tolist()[-4:] for index in retrieval.indices][1] == [BREAK, 7, 8, BREAK]
+        assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
+
+
+async def test_a_damaged_datastore_costs_guesses_and_nothing_else(
+    tiny_pair: Path, store: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "drafter"
+    shutil.copytree(tiny_pair / "drafter", folder)
+    save_datastore(folder / DATASTORE, [[4, 5, 6], [7, 8]])
+    write_config(folder, read_config(folder))
+    (folder / DATASTORE).write_bytes(b"damaged")
+    drafter = Drafter.load(folder)
+    answered(store, [9], drafter.text.decode([9]))
+    with pytest.raises(DrafterCorrupt, match="checksum"):
+        drafter.datastore()
+    retrieval = Retrieval(drafter, store)
+    retrieval.refresh()
+    await retrieval.close()
+    assert retrieval.indices[0].tokens.tolist()[-2:] == [9, BREAK]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+async def test_the_second_stage_changes_no_answer_and_is_counted(
+    drafter: Drafter, tmp_path: Path, temperature: float
+) -> None:
+    answers, guessed = [], []
+    for second_stage in (True, False):
+        settings = Settings(mode="offline", max_tokens=60, temperature=temperature, seed=3, second_stage=second_stage)
+        async with assistant(drafter, tmp_path / f"{second_stage}.db", None, settings=settings) as opened:
+            conversation = opened.store.create_conversation("twice").id
+            heard = [await ask(opened, question, conversation) for question in ("list files", "and again")]
+            heard.append(await ask(opened, "list files"))  # Asked before, in another conversation.
+        assert all(one.done is not None for one in heard)
+        answers.append([(one.text, one.done.token_ids) for one in heard if one.done is not None])
+        guessed.append([one.done.stats.second_stage for one in heard if one.done is not None])
+    assert answers[0] == answers[1]
+    assert guessed[0][2] > 0 and guessed[1] == [0, 0, 0]

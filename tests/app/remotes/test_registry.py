@@ -1,0 +1,316 @@
+"""Remotes on the disk, and where their tokens go."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config import ConfigError, Folders
+from app.remotes import tokens as secrets
+from app.remotes.registry import Remote, Remotes, checked
+from tests.support.ring import NoKeyring, PlainRing, Ring, use
+
+TOKEN = "sk-do-not-show-me-0123456789"
+OFFICE = Remote(url="https://office.example:8443")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+@pytest.fixture
+def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
+    ring = Ring()
+    use(monkeypatch, ring)
+    return ring
+
+
+@pytest.fixture
+def no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, NoKeyring())
+
+
+def files(folders: Folders) -> str:
+    """All that is in the config folder."""
+    return "".join(path.read_text() for path in folders.config.iterdir())
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_put_is_there_again(folders: Folders, no_ring: None, tmp_path: Path) -> None:
+    full = Remote(
+        url="http://10.0.0.2:8000/team",
+        kind="openai",
+        model='a "model" \\ naïve 🦀',
+        ca=str(tmp_path / "ca.pem"),
+        cert=str(tmp_path / "cert.pem"),
+        key=str(tmp_path / "key.pem"),
+        proxy="socks5://127.0.0.1:1080",
+        connect_timeout=2.5,
+        read_timeout=60.0,
+        token_variable="TEAM_TOKEN",
+    )
+    remotes = Remotes(folders)
+    assert len(remotes) == 0 and not folders.config.exists()
+    remotes.put("office", OFFICE)
+    remotes.put("team.2", full)
+    remotes.use("team.2")
+    again = Remotes(folders)
+    assert dict(again) == {"office": OFFICE, "team.2": full} and again.used == "team.2"
+    assert mode(remotes.path) == 0o600 and [path.name for path in folders.config.iterdir()] == ["remotes.toml"]
+    again.use(None)
+    again.remove("office")
+    assert [name for name, _ in Remotes(folders)] == ["team.2"] and Remotes(folders).used is None
+    again.use("team.2")
+    again.remove("team.2")
+    assert Remotes(folders).used is None
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_any_text_is_written_and_read(model: str) -> None:
+    from app.remotes.registry import _toml
+
+    read = tomllib.loads(_toml({"office": Remote(url=OFFICE.url, model=model)}, "office"))
+    assert msgspec.convert(read["remotes"]["office"], Remote).model == model
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("use = ", "not valid TOML"),
+        ("[remotes.office]\n", "lacks its 'url'"),
+        ('[remotes.office]\nurl = "office"\n', "http:// or https://"),
+        ('[remotes.office]\nurl = "http://a"\ncolour = 1\n', "no 'colour'; a remote has url, kind"),
+        ('[remotes.office]\nurl = "http://a"\nread_timeout = -1\n', "read_timeout"),
+        ('[remotes.office]\nurl = "http://a"\nproxy = "http://me:secret@proxy"\n', "without credentials"),
+        ('[remotes."of fice"]\nurl = "http://a"\n', "a name is of letters"),
+        ('[remotes.bundled]\nurl = "http://a"\n', "on this device"),
+        ('use = "home"\n[remotes.office]\nurl = "http://a"\n', "no such remote"),
+    ],
+)
+def test_a_broken_file_is_explained_and_left_alone(folders: Folders, text: str, says: str) -> None:
+    folders.config.mkdir(parents=True)
+    path = folders.config / "remotes.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        Remotes(folders).put("other", OFFICE)
+    assert says in str(caught.value) and str(path) in str(caught.value)
+    assert path.read_text() == text
+
+
+def test_a_link_to_the_file_stays_one(folders: Folders, no_ring: None, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "dotfiles" / "remotes.toml"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text("")
+    folders.config.mkdir(parents=True)
+    (folders.config / "remotes.toml").symlink_to(elsewhere)
+    Remotes(folders).put("office", OFFICE)
+    assert (folders.config / "remotes.toml").is_symlink() and "office" in elsewhere.read_text()
+
+
+def test_two_windows_change_it_at_once(folders: Folders, no_ring: None) -> None:
+    first, second = Remotes(folders), Remotes(folders)
+    first.put("office", OFFICE, TOKEN)
+    second.put("home", Remote(url="https://home.example"), "another token")
+    second.use("home")
+    first.put("office", msgspec.structs.replace(OFFICE, model="new", token="file"))
+    found = Remotes(folders)
+    assert [name for name, _ in found] == ["office", "home"] and found.used == "home"
+    assert (found.get("office").model, found.token("office"), found.token("home")) == ("new", TOKEN, "another token")
+    second.remove("office")
+    with pytest.raises(ConfigError, match="no remote 'office'"):
+        first.use("office")
+    assert [name for name, _ in Remotes(folders)] == ["home"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked")
+def test_no_change_of_several_at_once_is_lost(folders: Folders, no_ring: None) -> None:
+    def add(number: int) -> None:
+        Remotes(folders).put(f"r{number}", Remote(url=f"https://r{number}.example"), f"token {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    found = Remotes(folders)
+    assert {name: found.token(name) for name, _ in found} == {f"r{number}": f"token {number}" for number in range(24)}
+    assert {path.name for path in folders.config.iterdir()} == {"remotes.toml", "tokens.json"}
+
+
+def test_a_folder_that_cannot_be_written(folders: Folders, no_ring: None, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("a file where the folder should be")
+    with pytest.raises(ConfigError, match="cannot be"):
+        Remotes(folders).put("office", OFFICE, TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("remote", "says"),
+    [
+        (Remote(url="office:8000"), "http:// or https://"),
+        (Remote(url="https://me:secret@office"), "credentials"),
+        (Remote(url="https://office:port"), "cannot be kept"),
+        (Remote(url="https://office", key="key.pem"), "give both"),
+        (Remote(url="https://office", proxy="office:3128"), "a proxy is written as"),
+        (Remote(url="https://office", token_variable="MY TOKEN"), "token_variable"),
+        (Remote(url="https://office", connect_timeout=0), "connect_timeout"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(remote: Remote, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        checked(remote)
+    assert "secret" not in str(caught.value)
+
+
+def test_paths_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    remote = checked(Remote(url="https://office", ca="ca.pem", cert="~/cert.pem"))
+    assert (remote.ca, remote.cert) == (str(tmp_path / "ca.pem"), "/home/me/cert.pem")
+
+
+def test_the_bundled_verifier_is_used_by_its_name(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", Remote(url="https://office"))
+    remotes.use("office")
+    remotes.use("bundled")
+    assert remotes.used is None and Remotes(folders).used is None
+
+
+def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", OFFICE)
+    remotes.put("home", OFFICE)
+    assert remotes.meant_by(None) is None and remotes.meant_by("home") == "home"
+    remotes.use("office")
+    assert (remotes.meant_by(None), remotes.meant_by("home"), remotes.meant_by("bundled")) == ("office", "home", None)
+    with pytest.raises(ConfigError, match="known: office, home.*outrider remote add.*https://"):
+        remotes.meant_by("ofice")
+
+
+# ---- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_keyring_that_works_keeps_the_token(folders: Folders, ring: Ring) -> None:
+    remotes = Remotes(folders)
+    kept = remotes.put("office", OFFICE, TOKEN)
+    assert (kept.token, remotes.token_place(kept)) == ("keyring", "keyring")
+    assert ring.kept == {("outrider", "office https://office.example:8443"): TOKEN}
+    assert Remotes(folders).token("office") == TOKEN and TOKEN not in files(folders)
+    remotes.remove("office")
+    assert ring.kept == {}
+
+
+@pytest.mark.parametrize("ring", ["none", "plain", "locked"])
+def test_else_a_file_that_nobody_else_can_read(folders: Folders, ring: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"none": NoKeyring(), "plain": PlainRing(), "locked": Ring()}[ring]
+    if ring == "locked":
+        found.locked = True  # type: ignore[attr-defined]
+    use(monkeypatch, found)
+    remotes = Remotes(folders)
+    kept = remotes.put("office", OFFICE, TOKEN)
+    file = folders.config / "tokens.json"
+    assert (kept.token, remotes.token_place(kept)) == ("file", str(file)) and mode(file) == 0o600
+    assert Remotes(folders).token("office") == TOKEN and TOKEN not in remotes.path.read_text()
+    file.chmod(0o644)
+    assert "others can read it" in remotes.token_place(kept)
+    remotes.put("home", OFFICE, "another-token")
+    assert mode(file) == 0o600
+    remotes.remove("office")
+    assert TOKEN not in files(folders) and Remotes(folders).token("home") == "another-token"
+
+
+def test_a_keyring_without_anybody_to_unlock_it(folders: Folders, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets._ask, "__defaults__", (0.05,))
+    ring.silent.clear()
+    assert Remotes(folders).put("office", OFFICE, TOKEN).token == "file"
+    ring.silent.set()
+    for thread in threading.enumerate():
+        if thread.name == "keyring":
+            thread.join(30)
+    assert ring.kept == {}, "unlocked too late, it keeps nothing"
+
+
+def test_else_the_environment(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    office = remotes.put("office", msgspec.structs.replace(OFFICE, token_variable="OUTRIDER_TOKEN"))
+    home = remotes.put("home", OFFICE)
+    team = remotes.put("team", Remote(url=OFFICE.url, token_variable="TEAM_TOKEN"))
+    environment = {"OUTRIDER_TOKEN": TOKEN}
+    assert remotes.token("office", environment) == TOKEN and remotes.token("team", environment) is None
+    assert remotes.token("home", environment) is None and remotes.token_place(home, environment) == "none"
+    assert remotes.token_place(office, environment) == "OUTRIDER_TOKEN (set)"
+    assert remotes.token_place(team, environment) == "TEAM_TOKEN (not set)"
+
+
+@pytest.mark.parametrize("keyring", [True, False])
+def test_a_token_never_goes_to_another_server(folders: Folders, keyring: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Ring() if keyring else NoKeyring())
+    remotes = Remotes(folders)
+    kept = remotes.put("office", OFFICE, TOKEN)
+    moved = msgspec.structs.replace(kept, url="https://office.example:8443/v1")
+    assert remotes.put("office", moved).token == kept.token and remotes.token("office") == TOKEN
+    gone = remotes.put("office", msgspec.structs.replace(kept, url="https://elsewhere.example"))
+    assert gone.token == "environment" and remotes.token("office", {}) is None
+    assert TOKEN not in files(folders)
+    remotes.put("office", OFFICE, TOKEN)
+    remotes.path.write_text(remotes.path.read_text().replace("office.example", "elsewhere.example"))
+    with pytest.raises(ConfigError, match="no token of office for https://elsewhere.example:8443"):
+        Remotes(folders).token("office")
+
+
+def test_a_new_token_takes_the_place_of_the_old_one(folders: Folders, ring: Ring) -> None:
+    remotes = Remotes(folders)
+    ring.locked = True
+    assert remotes.put("office", OFFICE, TOKEN).token == "file"
+    ring.locked = False
+    assert remotes.put("office", OFFICE, "the-new-one").token == "keyring"
+    assert remotes.token("office") == "the-new-one" and json.loads((folders.config / "tokens.json").read_text()) == {}
+    remotes.put("office", OFFICE)
+    assert ring.kept == {}  # Without a place it has no token.
+
+
+def test_what_a_keyring_keeps_to_itself_is_told(folders: Folders, ring: Ring) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", OFFICE, TOKEN)
+    ring.locked = True
+    with pytest.raises(ConfigError, match="unlock it, or give the token again") as caught:
+        remotes.token("office")
+    assert TOKEN not in str(caught.value)
+    with pytest.raises(ConfigError, match="still in the keyring.*account office https://office.example:8443"):
+        remotes.remove("office")
+    assert "office" not in Remotes(folders)
+
+
+def test_a_token_file_that_is_not_ours(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", OFFICE, TOKEN)
+    for text in ("{", "[1]", '{"a": 1}'):
+        (folders.config / "tokens.json").write_text(text)
+        with pytest.raises(ConfigError, match="not what Outrider wrote"):
+            remotes.token("office")
+        with pytest.raises(ConfigError, match="not what Outrider wrote"):
+            remotes.put("office", OFFICE, "another")
+        assert (folders.config / "tokens.json").read_text() == text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_cannot_be_read(folders: Folders, no_ring: None) -> None:
+    remotes = Remotes(folders)
+    remotes.put("office", OFFICE)
+    remotes.path.chmod(0)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Remotes(folders)

@@ -1,0 +1,247 @@
+"""A token goes to the server that was named beside it, and to no other: seen by what each server is shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from tests.support.commands import Outcome, Outrider, runner
+from tests.support.ring import NoKeyring, use
+
+TOKEN = "sk-given-for-one-server-0123456789"
+
+
+class Recorder(ThreadingHTTPServer):
+    """A server that keeps what it is shown. `redirect`: where it sends everybody on to."""
+
+    daemon_threads = True
+
+    def __init__(self, redirect: str | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), Requests)
+        self.redirect = redirect
+        self.shown: list[str | None] = []
+        """The header `Authorization` of each request."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Requests(BaseHTTPRequestHandler):
+    server: Recorder
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.shown.append(self.headers.get("authorization"))
+        self.send_response(404 if self.server.redirect is None else 307)
+        if self.server.redirect is not None:
+            self.send_header("location", self.server.redirect + self.path)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def recorder(redirect: str | None = None) -> Iterator[Recorder]:
+    with Recorder(redirect) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token", "outrider_remote"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    use(monkeypatch, NoKeyring())
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+@pytest.fixture
+def ours() -> Iterator[Recorder]:
+    with recorder() as server:
+        yield server
+
+
+@pytest.fixture
+def other() -> Iterator[Recorder]:
+    with recorder() as server:
+        yield server
+
+
+def settings_file(home: Path, text: str) -> None:
+    (home / "config").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "config.toml").write_text(text)
+
+
+def ask(outrider: Outrider, *arguments: str) -> Outcome:
+    return outrider("ask", "list files", "--mode", "hosted", "--max-tokens", "2", *arguments)
+
+
+COMMANDS = [["ask", "a", "--mode", "hosted", "--remote"], ["doctor", "--remote"], ["remote", "test"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_the_token_of_the_file_goes_to_the_remote_of_the_file(
+    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, command: list[str]
+) -> None:
+    settings_file(home, f'remote = "{ours.url}"\ntoken = "{TOKEN}"\n')
+    outrider(*command, other.url)
+    assert other.shown and set(other.shown) == {None} and not ours.shown
+    outrider(*command, f"{ours.url}/v1")  # The same server by another path.
+    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
+
+
+def test_the_token_of_the_file_goes_to_no_remote_of_the_environment(
+    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(home, f'remote = "{ours.url}"\ntoken = "{TOKEN}"\n')
+    monkeypatch.setenv("OUTRIDER_REMOTE", other.url)
+    ask(outrider)
+    assert other.shown and set(other.shown) == {None} and not ours.shown
+
+
+def test_a_token_without_a_remote_beside_it_goes_nowhere(
+    outrider: Outrider, home: Path, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_file(home, f'token = "{TOKEN}"\n')
+    ask(outrider, "--remote", other.url)
+    monkeypatch.setenv("OUTRIDER_REMOTE", other.url)
+    ask(outrider)
+    monkeypatch.delenv("OUTRIDER_REMOTE")
+    settings_file(home, "")
+    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
+    said = ask(outrider, "--remote", other.url)
+    assert other.shown and set(other.shown) == {None}
+    assert "OUTRIDER_TOKEN or config.toml is not sent" in said.err and TOKEN not in said.err
+
+
+def test_the_token_of_the_environment_goes_to_the_remote_of_the_environment(
+    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
+    monkeypatch.setenv("OUTRIDER_REMOTE", ours.url)
+    ask(outrider)
+    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
+    ask(outrider, "--remote", other.url)
+    assert other.shown and set(other.shown) == {None}
+
+
+def test_the_token_of_the_environment_goes_to_the_remote_of_the_file(
+    outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who keeps the address in the file and the secret out of it."""
+    settings_file(home, f'remote = "{ours.url}"\n')
+    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
+    ask(outrider)
+    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
+    ask(outrider, "--remote", other.url)
+    assert other.shown and set(other.shown) == {None}
+
+
+def test_the_token_of_the_command_line_goes_to_the_server_of_that_call(
+    outrider: Outrider, home: Path, ours: Recorder, tmp_path: Path
+) -> None:
+    settings_file(home, 'remote = "http://127.0.0.1:9"\ntoken = "another-one"\n')
+    (tmp_path / "token").write_text(TOKEN)
+    ask(outrider, "--remote", ours.url, "--token-file", str(tmp_path / "token"))
+    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
+
+
+@pytest.mark.parametrize("chosen", ["--remote", "use", "environment"])
+def test_no_named_remote_gets_a_token_that_it_was_not_given(
+    outrider: Outrider, home: Path, other: Recorder, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    settings_file(home, f'token = "{TOKEN}"\n')
+    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
+    outrider("remote", "add", "office", other.url)
+    if chosen == "use":
+        outrider("remote", "use", "office")
+    elif chosen == "environment":
+        monkeypatch.setenv("OUTRIDER_REMOTE", "office")
+    ask(outrider, *(["--remote", "office"] if chosen == "--remote" else []))
+    outrider("remote", "test", "office")
+    outrider("doctor", "--remote", "office")
+    assert other.shown and set(other.shown) == {None}
+
+
+def test_a_named_remote_gets_the_variable_that_it_names(
+    outrider: Outrider, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
+    outrider("remote", "add", "office", ours.url, "--token-env", "OUTRIDER_TOKEN")
+    outrider("remote", "add", "team", other.url, "--token-env", "TEAM_TOKEN")
+    outrider("remote", "test", "office")
+    outrider("remote", "test", "team")
+    assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
+    assert other.shown and set(other.shown) == {None}
+
+
+def test_only_a_token_that_is_there_is_ticked(
+    outrider: Outrider, other: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outrider("remote", "add", "team", other.url, "--token-env", "TEAM_TOKEN")
+    outrider("remote", "add", "open", other.url)
+    assert "! token       none: TEAM_TOKEN is not set" in outrider("remote", "test", "team").out
+    assert "token" not in outrider("remote", "test", "open").out
+    found = outrider("doctor", "--remote", "team").out
+    assert "! remotes    team: TEAM_TOKEN, which holds its token, is not set" in found
+    assert f"✓ remotes    open: {other.url}, no token" in found
+    monkeypatch.setenv("TEAM_TOKEN", TOKEN)
+    assert "✓ token       from TEAM_TOKEN" in outrider("remote", "test", "team").out
+    assert f"✓ remotes    team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
+
+
+def test_a_redirect_takes_the_token_nowhere(outrider: Outrider, other: Recorder, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    with recorder(other.url) as server:
+        for command in COMMANDS[:2]:
+            outrider(*command, server.url, "--token-file", str(tmp_path / "token"))
+        assert f"Bearer {TOKEN}" in server.shown and not other.shown
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "https://home.example",
+        "http://home.example:8000",
+        "http://home.example.elsewhere.example",
+        "http://home.example@elsewhere.example",
+        "http://elsewhere.example/http://home.example",
+        "http://home.example:notaport",
+        "office",
+        None,
+    ],
+)
+def test_another_server_is_told_by_scheme_host_and_port(remote: str | None) -> None:
+    given = Settings().replaced({"remote": "http://home.example", "token": TOKEN}, "a test")
+    assert given.replaced({"remote": remote}, "a test").token is None
+
+
+@pytest.mark.parametrize("remote", ["http://home.example:80", "http://HOME.example/v1", "http://home.example"])
+def test_the_same_server_keeps_its_token(remote: str) -> None:
+    given = Settings().replaced({"remote": "http://home.example", "token": TOKEN}, "a test")
+    assert given.replaced({"remote": remote, "seed": 3}, "a test").token == TOKEN

@@ -1,0 +1,95 @@
+"""An answer's events add up to its text, whatever happens to its tokens."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.events import Drafted, ReplyText, Retracted, Verified
+from app.reply.answer import Answer, Shown
+from drafter.text import ChatText
+from tests.support.tiny_text import tiny_text
+
+TEXT = tiny_text()
+# Bytes that make characters together, bytes that never do, and an escape sequence's beginning, each its own token.
+PIECES = [
+    token
+    for piece in ("a", "ls ", "ü", "☃", "🐢", "\x1b[31m", "\x1b]0;t\x07", "\u202e")
+    for token in TEXT.encode(piece)
+]
+tokens = st.lists(st.sampled_from(PIECES), max_size=5)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("guess"), tokens),
+        st.tuples(st.just("draft"), tokens),
+        st.tuples(st.just("verify"), tokens),
+        st.tuples(st.just("agree"), st.integers(0, 4)),
+    ),
+    max_size=12,
+)
+
+
+def replay(events: list[Shown], onto: ReplyText) -> None:
+    for event in events:
+        solid = onto.solid
+        onto.apply(event)
+        assert onto.solid.startswith(solid)
+
+
+@given(steps)
+def test_the_screen_shows_what_is_stored(script: list[tuple[str, list[int] | int]]) -> None:
+    answer, screen = Answer(TEXT), ReplyText()
+    for kind, value in script:
+        if isinstance(value, int):  # The target confirms some of the drafted tokens.
+            replay(answer.verify(answer.suffix[:value], 0), screen)
+        elif kind == "guess":
+            replay(answer.guess(value), screen)
+        elif kind == "draft":
+            for token in value:
+                replay(answer.draft(token), screen)
+        else:
+            replay(answer.verify(value, len(value)), screen)
+        assert answer.provenance == [True] * answer.verified + [False] * len(answer.suffix)
+    replay(answer.finish(), screen)
+    assert screen.solid + screen.ghost == answer.text
+    assert "\x1b" not in answer.text and "\u202e" not in answer.text
+    if not answer.suffix:
+        assert screen.ghost == ""
+
+
+def test_a_correct_guess_turns_solid_without_a_flicker(text: ChatText) -> None:
+    answer = Answer(text)
+    command = text.encode("ls -l")
+    assert answer.guess(command) == [Drafted("ls -l", len(command))]
+    bonus = text.encode("a")
+    assert answer.verify(command + bonus, len(command)) == [Verified("ls -la", len(command) + 1, len(command))]
+
+
+def test_a_wrong_guess_is_taken_back_first(text: ChatText) -> None:
+    answer = Answer(text)
+    answer.guess(text.encode("ls -l"))
+    right = text.encode("ls *")
+    events = answer.verify(right, 2)
+    assert isinstance(events[0], Retracted)
+    assert events[1:] == [Verified("ls *", len(right), 2)]
+
+
+def test_half_a_character_is_held_back(text: ChatText) -> None:
+    answer = Answer(text)
+    turtle = text.encode("🐢")
+    assert len(turtle) == 4
+    shown = "".join(event.text for event in answer.verify(turtle[:3], 0) if isinstance(event, Verified))
+    assert shown == ""
+    assert answer.verify(turtle[3:], 0) == [Verified("🐢", 1, 0)]
+
+
+def test_tokens_written_alone_stay_where_the_target_agrees(text: ChatText) -> None:
+    answer = Answer(text)
+    alone = text.encode("xyz")
+    for token in alone:
+        answer.draft(token)
+    assert answer.verify(alone[:2], 1) == [Verified("xy", 2, 1)]
+    assert (answer.tokens, answer.provenance) == (alone, [True, True, False])
+    answer.verify(text.encode("Q"), 0)
+    assert answer.text == "xyQ"
+    assert all(answer.provenance)

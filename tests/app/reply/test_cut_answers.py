@@ -1,0 +1,34 @@
+"""An answer that ends at a limit says so on stderr, with how to go on, whoever has written it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Outrider, runner
+from tests.support.serving import VerifierProcess
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
+) -> Outrider:
+    return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted", "auto", "offline"])
+def test_a_limit_of_tokens(outrider: Outrider, verifier: VerifierProcess, mode: str) -> None:
+    cut = outrider("ask", "list files", "--mode", mode, "--remote", verifier.url, "--max-tokens", "4")
+    assert cut.code == 0 and "the answer is not whole: cut at 4 tokens (max_tokens)" in cut.err
+    assert "To go on: " in cut.err and "--max-tokens" in cut.err
+    told = json.loads(outrider("ask", "a", "--mode", mode, "--remote", verifier.url, "--max-tokens", "4", "--json").out)
+    assert (told["reason"], told["cut"]) == ("length", "cut at 4 tokens (max_tokens)")
+
+
+def test_each_answer_of_a_file(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "list files"}\n{"prompt": "list them"}\n')
+    done = outrider("ask", "--prompts", str(prompts), "--remote", verifier.url, "--max-tokens", "4")
+    assert done.err.count("the answer is not whole") == 2

@@ -1,0 +1,138 @@
+"""The screen's core before, while and after its assistant is loaded, over the tiny drafter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.config import Folders, Settings
+from app.events import Done, Event, Failed, Started
+from app.remotes.connection import Fixed
+from app.remotes.switcher import Desk
+from app.reply.deferred import Starting
+from storage import Store
+from tests.support.serving import VerifierProcess
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store.open(tmp_path / "outrider.db")
+    yield store
+    store.close()
+
+
+def starting(store: Store, drafter: Path) -> Starting:
+    settings = Settings(mode="offline", drafter=str(drafter), max_tokens=5)
+    return Starting(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
+
+
+async def heard(events: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in events]
+
+
+async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        assert (core.present, core.status().mode) == (None, "warming")
+        asking = core.reply(conversation, "list files")
+        started = await anext(asking)
+        question, pending = store.thread(conversation)
+        assert (question.text, pending.status) == ("list files", "pending"), "stored, though nobody can answer yet"
+        core.start()
+        events = await heard(asking)
+        assert started == Started(conversation, pending.id) and isinstance(events[-1], Done)
+        assert not any(isinstance(event, Started) for event in events)
+        assert core.present is not None and core.status().mode == "offline"
+        assert len(store.thread(conversation)[-1].tokens) == 5
+        events = await heard(core.reply(conversation, "and hidden ones"))
+        assert isinstance(events[-1], Done)
+
+
+async def test_one_that_never_starts_closes(store: Store, tiny_pair: Path) -> None:
+    async with starting(store, tiny_pair / "drafter") as core:
+        core.stop()
+    assert core.present is None
+
+
+async def test_the_remote_can_be_chosen_before_and_after(
+    store: Store, tiny_pair: Path, verifier: VerifierProcess
+) -> None:
+    settings = Settings(drafter=str(tiny_pair / "drafter"), remote="http://127.0.0.1:9", max_tokens=5)
+    folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
+    async with Starting(store, settings, folders) as core:
+        core.use(Fixed("http://127.0.0.1:8"))
+        core.use(Fixed(verifier.url))
+        core.start()
+        assistant = await core.assistant()
+        assert (await assistant.settled()).mode in ("edge", "hosted")
+        core.use(None)
+        assert core.status().why == "offline by choice"
+
+
+async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        asking = core.reply(conversation, "list files")
+        await anext(asking)
+        waiting = asyncio.create_task(heard(asking))
+        await asyncio.sleep(0)
+        core.stop()
+        (event,) = await waiting
+        assert isinstance(event, Done) and event.stopped
+        question, answer = store.thread(conversation)
+        assert (question.text, answer.text, answer.status) == ("list files", "", "stopped")
+        edited = core.edit(question.id, "list hidden files")
+        await anext(edited)
+        assert [message.text for message in store.thread(conversation)] == ["list hidden files", ""]
+        core.start()
+        assert isinstance((await heard(edited))[-1], Done)
+        assert isinstance((await heard(core.regenerate(answer.id)))[-1], Done)
+
+
+async def test_a_window_that_closes_early_has_stored_the_question(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        asking = core.reply(conversation, "list files")
+        await anext(asking)
+        await asking.aclose()
+    assert [(one.text, one.status) for one in store.thread(conversation)] == [("list files", "done"), ("", "stopped")]
+
+
+async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: Store, tmp_path: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tmp_path / "nowhere") as core:
+        changes = core.changes()
+        core.start()
+        change = await anext(changes)
+        assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
+        *_, event = await heard(core.reply(conversation, "list files"))
+        assert isinstance(event, Failed) and "nowhere" in event.message
+        assert [one.text for one in store.thread(conversation)] == ["list files", ""]
+        assert [one.title for one in core.store.conversations()] == ["a"]
+        queued = core.outbox.enqueue(conversation, "later")
+        assert [one.id for one in core.outbox.queued()] == [queued.id]
+        assert [one async for one in core.outbox.due()] == []
+        core.outbox.unqueue(queued.id)
+        assert core.outbox.queued() == []
+
+
+@pytest.mark.parametrize("remote", [None, "office"])
+async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
+    store: Store, tiny_pair: Path, remote: str | None
+) -> None:
+    folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
+    folders.config.mkdir()
+    (folders.config / "remotes.toml").write_text("[remotes")
+    conversation = store.create_conversation("a").id
+    settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
+    async with Starting(store, settings, folders) as core:
+        assert "remotes.toml is not valid TOML" in Desk(settings, folders, core).trouble
+        core.start()
+        last = (await heard(core.reply(conversation, "list files")))[-1]
+        assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued
+        await (await core.assistant()).settled()
+        assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
+    assert [message.text for message in store.thread(conversation)] == ["list files", ""]

@@ -1,0 +1,135 @@
+"""While the verifier starts, the chat shows what the drafter is sure of; the verifier judges it when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import Drafted, ModeChanged
+from app.remotes.connection import Fixed, SourceFailed
+from app.reply.assistant import Assistant
+from drafter.runtime import Drafter
+from remote import VerifierClient
+from storage import Store
+from tests.support.conversing import Heard, ask, assistant
+from tests.support.serving import VerifierProcess
+
+QUESTION = "list files"
+
+
+class Starts(Fixed):
+    """As the bundled verifier: its model was chosen together with the drafter, and it takes a while to be there."""
+
+    own = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.up = asyncio.Event()
+        self.fails = False
+
+    async def client(self) -> VerifierClient:
+        await self.up.wait()
+        if self.fails:
+            raise SourceFailed("it did not start")
+        return await super().client()
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "outrider.db")
+
+
+async def asked(source: Starts, opened: Assistant, store: Store, *, early: bool) -> tuple[Heard, str]:
+    """One answer, and what of it was there before the verifier was; the verifier is there after that."""
+    heard, shown = Heard(), ""
+    conversation = store.create_conversation("test").id
+    async with aclosing(opened.reply(conversation, QUESTION)) as events:
+        async for event in events:
+            heard.apply(event)
+            if not source.up.is_set() and (isinstance(event, Drafted) or not early and heard.modes):
+                shown = heard.text
+            if not source.up.is_set() and heard.reply.mode == "warming" and (heard.reply.stats.drafted or not early):
+                source.up.set()
+    return heard, shown
+
+
+async def reference(verifier: VerifierProcess, drafter: Drafter, database: Path, settings: Settings) -> Heard:
+    async with assistant(drafter, database, verifier.url, settings=settings, draft=False) as opened:
+        return await ask(opened, QUESTION)
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_the_drafter_writes_before_the_verifier_is_there(
+    verifier: VerifierProcess,
+    drafter: Drafter,
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    early: bool,
+) -> None:
+    monkeypatch.setattr("app.reply.generation.SURE", 0.0)  # Of random weights nothing is sure.
+    settings, source = Settings(max_tokens=40), Starts(verifier.url)
+    async with Assistant(drafter, store, source, settings, modes=("edge",), early=early) as opened:
+        heard, shown = await asked(source, opened, store, early=early)
+    plain = await reference(verifier, drafter, tmp_path / "plain.db", Settings(mode="edge", max_tokens=40))
+    assert bool(shown) == early and heard.modes == ["warming", "edge"]
+    assert heard.done is not None and plain.done is not None
+    assert heard.done.token_ids == plain.done.token_ids and all(heard.done.provenance)
+    assert store.message(heard.message).text == plain.text
+    store.close()
+
+
+async def test_what_it_is_not_sure_of_is_not_shown(
+    verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.reply.generation.SURE", 1.1)
+    source = Starts(verifier.url)
+    async with Assistant(drafter, store, source, Settings(max_tokens=8), modes=("edge",), early=True) as opened:
+        asyncio.get_running_loop().call_later(0.3, source.up.set)
+        heard = await ask(opened, QUESTION)
+    until = next(at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode == "edge")
+    assert not any(isinstance(event, Drafted) for event in heard.events[:until])
+    assert heard.done is not None and all(heard.done.provenance)
+    store.close()
+
+
+@pytest.mark.parametrize("case", ["edge", "hosted", "sampled"])
+async def test_only_auto_mode_at_temperature_0_writes_early(
+    verifier: VerifierProcess, drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr("app.reply.generation.SURE", 0.0)
+    chosen = {"temperature": 0.8, "seed": 1} if case == "sampled" else {"mode": case}
+    source = Starts(verifier.url)
+    settings = Settings(max_tokens=8).replaced(chosen, "the test")
+    async with Assistant(drafter, store, source, settings, early=True) as opened:
+        asyncio.get_running_loop().call_later(0.3, source.up.set)
+        heard = await ask(opened, QUESTION)
+    until = next(
+        at for at, event in enumerate(heard.events) if isinstance(event, ModeChanged) and event.mode != "warming"
+    )
+    assert not any(isinstance(event, Drafted) for event in heard.events[:until])
+    store.close()
+
+
+async def test_where_the_verifier_does_not_start_the_drafter_goes_on_from_there(
+    drafter: Drafter, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.reply.generation.SURE", 0.0)
+    source = Starts("http://127.0.0.1:9")
+    source.fails = True
+    async with Assistant(drafter, store, source, Settings(max_tokens=40), early=True) as opened:
+        heard, shown = await asked(source, opened, store, early=True)
+    async with Assistant(drafter, store, None, Settings(mode="offline", max_tokens=40)) as opened:
+        alone = await ask(opened, QUESTION)
+    assert shown and heard.modes == ["warming", "offline"]
+    assert heard.done is not None and alone.done is not None and heard.done.token_ids == alone.done.token_ids
+    store.close()

@@ -1,0 +1,218 @@
+"""An answer that was drafted alone, verified when the line is back: what the target keeps, and what it puts instead."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.events import Judged
+from app.reply.assistant import Assistant
+from app.reply.judgement import dropped, stored_judgement
+from drafter.runtime import Drafter
+from storage import Message
+from tests.support.conversing import Heard, ask, assistant, until_mode
+from tests.support.serving import VerifierProcess
+
+SETTINGS = Settings(max_tokens=40)
+OFFLINE = Settings(mode="offline", max_tokens=40)
+NOBODY = "http://127.0.0.1:9"
+QUESTION = "list files"
+
+
+@pytest.fixture(scope="module")
+def drafter(tiny_pair: Path) -> Drafter:
+    return Drafter.load(tiny_pair / "drafter")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "outrider.db"
+
+
+@pytest.fixture(scope="module")
+def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
+    """What the target says to the question by itself, token by token."""
+
+    async def reference() -> tuple[int, ...]:
+        folder = tmp_path_factory.mktemp("reference")
+        async with assistant(drafter, folder / "db", verifier.url, settings=SETTINGS, draft=False) as opened:
+            heard = await ask(opened, QUESTION)
+            assert heard.done is not None
+            return heard.done.token_ids
+
+    return asyncio.run(reference())
+
+
+def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Message:
+    """A stored answer of these tokens, of which the first are verified."""
+    conversation = opened.store.create_conversation("drafted").id
+    question = opened.store.add_message(conversation, "user", QUESTION, parent_id=None, status="done")
+    answer = opened.store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+    provenance = [at < verified for at in range(len(tokens))]
+    opened.store.finish(answer.id, tokens, provenance, opened._drafter.text.decode(tokens), "done", {})
+    return opened.store.message(answer.id)
+
+
+async def verify(opened: Assistant, message_id: str) -> tuple[Heard, Judged | None]:
+    heard = Heard()
+    async with aclosing(opened.verify(message_id)) as events:
+        async for event in events:
+            heard.apply(event)
+    return heard, next((event for event in heard.events if isinstance(event, Judged)), None)
+
+
+async def test_what_the_target_agrees_with_stays(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        answer = drafted(opened, own)
+        heard, judged = await verify(opened, answer.id)
+        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+        assert judged == Judged(answer.id, 40, 40, "") and str(judged) == "the target kept all 40 drafted tokens"
+        assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
+        assert heard.reply.solid == answer.text and heard.reply.ghost == ""
+        verified = opened.store.thread(answer.conversation_id)[-1]
+        assert (verified.id, verified.tokens, verified.status) == (heard.message, own, "done")
+        assert stored_judgement(verified, answer) == judged
+        assert verified.stats["verifies"] == answer.id
+        assert opened.store.message(answer.id) == answer
+
+
+@pytest.mark.parametrize(("verified", "departs"), [(0, 0), (0, 23), (10, 17)])
+async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...], verified: int, departs: int
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        other = own[-1] if own[departs] != own[-1] else own[-2]
+        answer = drafted(opened, (*own[:departs], other, *own[departs + 1 : 39]), verified)
+        heard, judged = await verify(opened, answer.id)
+        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+        assert judged is not None
+        assert (judged.kept, judged.of) == (departs - verified, 39 - verified)
+        assert judged.dropped and answer.text.endswith(judged.dropped)
+        assert heard.done.stats.verified == 40 - verified
+        assert heard.text == drafter.text.decode(own)
+        assert [message.id for message in opened.store.messages(answer.conversation_id)[1:]] == [
+            answer.id,
+            heard.message,
+        ]
+
+
+async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        said = drafter.text.decode(own[:10]) + "or so"
+        tokens = tuple(reversed(range(10, 30)))
+        conversation = opened.store.create_conversation("by another drafter").id
+        pending = opened.store.ask(conversation, QUESTION, parent_id=None)
+        opened.store.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
+        heard, judged = await verify(opened, pending.id)
+        assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
+        assert judged is not None and judged.of == len(drafter.text.encode(said))
+        assert opened.store.message(pending.id).tokens == tokens, "a message never changes"
+        prompt = await ask(opened, "and now?", conversation)
+        assert prompt.done is not None
+
+
+async def test_a_conversation_begun_offline_goes_on_with_the_target(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        earlier = opened.store.create_conversation("earlier").id
+        for question in ("show disk usage", "of this folder"):  # Its memory is that of the system prompt as well.
+            await ask(opened, question, earlier)
+    async with assistant(drafter, database, None, settings=OFFLINE) as opened:
+        conversation = opened.store.create_conversation("begun offline").id
+        alone = await ask(opened, QUESTION, conversation)
+        assert alone.done is not None and not any(alone.done.provenance)
+        drafting, _ = opened._conversations._open[conversation]
+        assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        heard, judged = await verify(opened, alone.message)
+        assert heard.done is not None and heard.done.token_ids == own
+        assert judged is not None and judged.of == 40
+        assert judged.kept == next((at for at in range(40) if alone.done.token_ids[at] != own[at]), 40)
+        further = await ask(opened, "and hidden ones", conversation)
+        assert further.done is not None and all(further.done.provenance)
+        thread = opened.store.thread(conversation)
+        assert [message.id for message in thread if message.role == "assistant"] == [heard.message, further.message]
+
+
+async def test_what_was_said_since_stays_in_sight(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        answer = drafted(opened, own[:20])
+        further = await ask(opened, "and hidden ones", answer.conversation_id)
+        heard, judged = await verify(opened, answer.id)
+        assert judged is not None and judged.kept == judged.of == 20
+        assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
+        assert [message.id for message in opened.store.thread(answer.conversation_id)][1::2] == [
+            answer.id,
+            further.message,
+        ]
+        assert opened.store.message(heard.message).parent_id == answer.parent_id
+
+
+@pytest.mark.parametrize("url", [None, NOBODY])
+async def test_without_a_verifier_it_says_so_and_stores_nothing(
+    drafter: Drafter, database: Path, url: str | None
+) -> None:
+    async with assistant(drafter, database, url, settings=SETTINGS) as opened:
+        answer = drafted(opened, (5, 6, 7))
+        await opened.settled()
+        heard, judged = await verify(opened, answer.id)
+        assert heard.failed is not None and heard.failed.code == "unavailable" and judged is None
+        assert heard.failed.message.startswith("No verifier: ")
+        assert len(opened.store.messages(answer.conversation_id)) == 2
+
+
+async def test_what_is_verified_needs_no_verification(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        answer = drafted(opened, (5, 6, 7), verified=3)
+        heard, _ = await verify(opened, answer.id)
+        assert heard.failed is not None and "verified already" in heard.failed.message
+        heard, _ = await verify(opened, "c0ffee")
+        assert heard.failed is not None and "c0ffee" in heard.failed.message
+
+
+async def test_stopped_it_leaves_the_drafted_answer_where_it_was(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
+        await until_mode(opened, "edge")
+        answer = drafted(opened, own[:3])
+        async with aclosing(opened.verify(answer.id)) as events:
+            async for event in events:
+                assert not isinstance(event, Judged)
+                opened.stop()
+        thread = opened.store.thread(answer.conversation_id)
+        assert thread[-1] == answer
+        assert opened.store.messages(answer.conversation_id)[-1].status == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "end"),
+    [
+        ("use tar xf", "use tar xf", ""),
+        ("use tar", "use tar xf", ""),
+        ("use tar xf file", "use tar xvf file", "xf file"),
+        ("unzip", "tar", "unzip"),
+        ("a b\x1b[2J", "a c", "b"),
+    ],
+)
+def test_dropped_begins_with_a_word(before: str, after: str, end: str) -> None:
+    assert dropped(before, after) == end

@@ -1,0 +1,205 @@
+"""Keys: remapped in the settings, listed in context, and all of them in the command palette."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from app.config import ConfigError, Settings
+from app.events import ModeChanged
+from app.tui.app import OutriderApp
+from app.tui.bindings import actions, checked, rooms
+from app.tui.palette import MOVES, Actions
+from app.tui.screens.help import HelpScreen
+from app.tui.screens.queue import QueueScreen
+from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.transcript import Transcript
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
+from tests.app.tui.window import Window
+from tests.support.commands import runner
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    outer = {room.title for room in rooms() if room.outer}
+    taken: dict[tuple[str, str], str] = {}
+    for action in actions({}):
+        for key in action.keys:
+            room = "outer" if action.room in outer else action.room
+            assert taken.setdefault((room, key), action.id) == action.id, f"{key} in {room}"
+
+
+def test_every_key_of_ours_has_a_name_and_words() -> None:
+    for room in rooms():
+        for base in room.node.__mro__:
+            if base.__module__.startswith("app."):
+                for binding in base.__dict__.get("BINDINGS", []):
+                    assert binding.id and binding.description, binding
+    names = [action.id for action in actions({})]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ({"chat.nwe": "f5"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
+        ({"chat.new": "ctrl+t"}, "'ctrl+t' is the key of chat.verify"),
+        ({"chat.new": "f5", "chat.list": "f11,f5"}, "'f5' is the key of chat."),
+        ({"prompt.send": "ctrl+n"}, "'ctrl+n' is the key of chat.new"),
+        ({"chat.new": "crtl+n"}, "'crtl+n' is no key"),
+        ({"chat.new": "f5,"}, "'' is no key"),
+        ({"chat.new": "n"}, "could not be typed"),
+    ],
+)
+def test_what_cannot_be_a_key_is_said(keys: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        checked(keys)
+    assert complaint in str(error.value) and str(error.value).startswith("[keys]")
+
+
+def test_keys_can_be_swapped_and_tables_nested() -> None:
+    settings = Settings().replaced({"keys": {"chat": {"new": "ctrl+t", "verify": "ctrl+n"}}}, "a test")
+    assert checked(settings.keys) == {"chat.new": "ctrl+t", "chat.verify": "ctrl+n"}
+    now = {action.id: action.keys for action in actions(checked(settings.keys))}
+    assert now["chat.new"] == ("ctrl+t",) and now["chat.verify"] == ("ctrl+n",)
+
+
+def test_the_settings_file_remaps_and_the_command_lists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    outrider = runner(monkeypatch, capsys, tmp_path, tmp_path)
+    file = tmp_path / "config" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[keys]\nchat.new = "f5"\n')
+    listed = outrider("keys")
+    assert listed.code == 0, listed.err
+    (line,) = [line for line in listed.out.splitlines() if line.startswith("chat.new ")]
+    assert line.split() == ["chat.new", "f5", "New", "conversation"]
+    file.write_text('[keys]\nchat.neu = "f5"\n')
+    wrong = outrider("keys")
+    assert wrong.code == 2 and "did you mean 'chat.new'" in wrong.err
+    file.write_text("[keys]\nchat.new = 5\n")
+    assert outrider("keys").code == 2
+
+
+async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.questions == ["q"])
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: app.chat.conversation is None and app.questions == [])
+
+
+def rows(app: OutriderApp) -> list[str]:
+    return [str(static.content) for static in app.screen.query(Static)]
+
+
+async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("question_mark")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        assert rows(app)[rows(app).index("New conversation") - 1] == "f5"
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        assert app.prompt.text == ""
+
+
+async def test_help_begins_with_what_has_the_focus(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        assert rows(app).index("Prompt") < rows(app).index("Conversation")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        await app.chat.open_conversation(conversation)
+        app.screen.query_one(Transcript).focus()
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        assert rows(app).index("Conversation") < rows(app).index("Prompt")
+
+
+async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        await pilot.press("f1")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        titles = [str(title.content) for title in app.screen.query(".title").results(Static)]
+        assert titles == ["Queue", "Everywhere", "Words"]
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+
+
+async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    keys = {
+        "app.help": "f9", "prompt.send": "f10", "prompt.keep": "alt+escape,f12", "chat.stop": "f5",
+        "message.edit": "j", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
+    }  # fmt: skip
+    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
+        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f9 keys")
+        await pilot.resize_terminal(60, 40)
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f9 keys")
+        await pilot.resize_terminal(36, 40)
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier")
+        await pilot.resize_terminal(100, 40)
+        await app.chat.open_conversation(conversation)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · j reword"))
+        await pilot.press("j")
+        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f5 gives up"))
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
+        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f9", "VerticalScroll")):
+            await pilot.press(key)
+            await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
+            await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
+            await pilot.press("z")
+            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+
+
+async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> None:
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    async with app.run_test(size=(120, 30)):
+        offered = {command.title: command.help for command in Actions(app.screen).commands()}
+        for action in actions({}):
+            room = next(room for room in rooms() if room.title == action.room)
+            if not room.over and action.id not in MOVES:
+                assert action.description in offered, action.id
+        assert offered["New conversation"] == "f5"
+
+
+async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert app.theme == DARK.name
+        await app.chat.open_conversation(conversation)
+        await app.choose(pilot, "new conversation")
+        await wait_until(pilot, lambda: app.chat.conversation is None)
+        await app.choose(pilot, "theme: nord")
+        await wait_until(pilot, lambda: app.theme == "nord")
+    again = Window(ScriptedCore(store))
+    async with again.run_test(size=(100, 30)) as pilot:
+        assert again.theme == "nord"
+        await pilot.press("f2")
+        await wait_until(pilot, lambda: again.theme == LIGHT.name)
+
+
+@pytest.mark.parametrize("kept", [b"", b"{", b'{"theme": 5}', b'{"theme": "no such theme"}'])
+async def test_what_was_remembered_may_be_damaged(store: Store, kept: bytes) -> None:
+    store.path.with_name("screen.json").write_bytes(kept)
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)):
+        assert app.theme == DARK.name

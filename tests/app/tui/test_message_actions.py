@@ -1,0 +1,262 @@
+"""What can be done with a message: each key, and what it leaves behind in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from textual.pilot import Pilot
+
+from app.events import Drafted, Failed, Verified
+from app.tui.unsent import Unsent
+from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.transcript import Transcript
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
+from tests.app.tui.window import Window
+
+TWO = "Use:\n\n```sh\nls -l\n```\n\nor:\n\n```sh\nls -la\n```\n"
+TURNS = (("one", "first *answer*"), ("two", TWO))
+
+
+def says(text: str) -> Sequence[Step]:
+    return [Verified(text, 2, 0), finished(2)]
+
+
+async def opened(pilot: Pilot[None], app: Window, store: Store, turns: Sequence[tuple[str, str]] = TURNS) -> str:
+    conversation = store_turns(store, "title", turns)
+    await app.chat.open_conversation(conversation)
+    await wait_until(pilot, lambda: app.answers == [answer for _, answer in turns])
+    await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("Question, Answer")))
+    return conversation
+
+
+def cursor(app: Window) -> list[str]:
+    """What has the cursor."""
+    questions = [f"? {one.turn.question}" for one in app.screen.query(Question) if one.has_class("-cursor")]
+    return questions + [f"! {one.turn.text}" for one in app.screen.query(Answer) if one.has_class("-cursor")]
+
+
+def toasts(app: Window) -> str:
+    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
+
+
+async def test_the_cursor_walks_the_messages_and_esc_goes_back_to_the_prompt(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("alt+up")
+        assert cursor(app) == [] and app.prompt.has_focus, "there is nothing to choose"
+        await opened(pilot, app, store)
+        for step, there in (("up", f"! {TWO}"), ("up", "? two"), ("up", "! first *answer*"), ("down", "? two")):
+            await pilot.press(f"alt+{step}")
+            await wait_until(pilot, lambda: cursor(app) == [there])  # noqa: B023
+        assert app.screen.query_one(Transcript).has_focus
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.has_focus and cursor(app) == [])
+        await pilot.press(*"cd")
+        assert app.prompt.text == "cd", "letters are typed"
+
+
+async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, store)
+        await pilot.click(app.screen.query(Question).first())
+        await wait_until(pilot, lambda: cursor(app) == ["? one"])
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "one" and "Copied one" in toasts(app))
+        await pilot.click(app.screen.query(Answer).first())
+        await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard == "first *answer*")
+
+
+async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_focus(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, store)
+        prose = app.screen.query(Answer).first().prose
+        await pilot.mouse_down(prose, offset=(0, 0))
+        await pilot.hover(prose, offset=(5, 0))
+        await pilot.mouse_up(prose, offset=(5, 0))
+        await wait_until(pilot, lambda: bool(app.screen.get_selected_text()))
+        marked = app.screen.get_selected_text()
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: app.clipboard == marked and "first answer".startswith(marked or "?"))
+        await pilot.press("d")
+        assert app.prompt.text == "d" and cursor(app) == []
+
+
+async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, store)
+        await pilot.press("alt+up", "2")
+        await wait_until(pilot, lambda: app.clipboard == "ls -la")
+        await pilot.press("1")
+        await wait_until(pilot, lambda: app.clipboard == "ls -l")
+        await pilot.press("3")
+        await wait_until(pilot, lambda: "That answer has 2 code blocks." in toasts(app))
+        prose = app.screen.query(Answer).last().prose
+        rows = [prose.render_line(y).text for y in range(prose.size.height)]
+        row = next(y for y, text in enumerate(rows) if text.rstrip().endswith("copy 2"))
+        await pilot.click(prose, offset=(len(rows[row].rstrip()) - 3, row))
+        await wait_until(pilot, lambda: app.clipboard == "ls -la")
+
+
+async def test_a_question_is_asked_in_other_words(store: Store) -> None:
+    app = Window(ScriptedCore(store, [says("other")]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press(*"half", "alt+up", "alt+up", "alt+up", "e")
+        await wait_until(pilot, lambda: app.prompt.has_focus and app.prompt.text == "one")
+        assert "other words" in str(app.prompt.border_title)
+        await pilot.press("escape")
+        assert app.prompt.text == "half" and not app.prompt.border_title, "given up"
+        await pilot.press("alt+up", "alt+up", "alt+up", "e")
+        await wait_until(pilot, lambda: app.prompt.text == "one")
+        await pilot.press("s", "enter")
+        await wait_until(pilot, lambda: app.questions == ["ones"] and app.answers == ["other"])
+        assert app.prompt.text == "half", "what was typed before comes back"
+        assert [message.text for message in store.thread(conversation)] == ["ones", "other"]
+        assert len(store.messages(conversation)) == 6, "nothing is overwritten"
+        question = app.screen.query_one(Question)
+        await wait_until(pilot, lambda: str(question.render()) == "ones  2/2")
+
+
+async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press(*"half", "alt+up", "e")
+        kept = lambda: Unsent(store.path).read(conversation)  # noqa: E731
+        await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
+        await pilot.press(*" more")
+        await wait_until(pilot, lambda: kept() == "half\n\ntwo more")
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.prompt.text == "half" and kept() == "half")
+        await pilot.press("up")
+        assert app.prompt.text == "two more"
+
+
+async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store) -> None:
+    app = Window(ScriptedCore(store, [says("second"), says("third")]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        for there in ("second", "third"):
+            await pilot.press("alt+up", *(["alt+up"] * 2 if there == "second" else []), "r")
+            await wait_until(pilot, lambda: app.answers == [there])  # noqa: B023
+        await wait_until(pilot, lambda: app.text("Answer > .note") == "3/3")
+        await pilot.press("left_square_bracket")
+        await wait_until(pilot, lambda: app.answers == ["second"] and app.text("Answer > .note") == "2/3")
+        await wait_until(pilot, lambda: cursor(app) == ["! second"])
+        await pilot.press("left_square_bracket")
+        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+        await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
+        await pilot.press("left_square_bracket")
+        await wait_until(pilot, lambda: "no other version" in toasts(app))
+        await pilot.press("right_square_bracket", "right_square_bracket")
+        await wait_until(pilot, lambda: app.answers == ["third"])
+        assert [message.text for message in store.thread(conversation)] == ["one", "third"]
+
+
+async def test_a_stopped_answer_goes_on(store: Store) -> None:
+    stops: list[Step] = [Verified("half ", 1, 0), asyncio.Event()]
+    app = Window(ScriptedCore(store, [stops, [Verified("half ", 1, 0), Verified("and whole", 1, 0), finished(2)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.drawing)
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: app.answers == ["half "])
+        await pilot.press("alt+up", "g")
+        await wait_until(pilot, lambda: app.answers == ["half and whole"] and app.questions == ["a"])
+        await wait_until(pilot, lambda: app.text("Answer > .note") == "2/2")
+        assert store.thread(store.conversations()[0].id)[-1].status == "done"
+
+
+@pytest.mark.parametrize("key", ["r", "g", "e"])
+async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store, key: str) -> None:
+    failure = Failed("No verifier: no route.", "unavailable")
+    app = Window(ScriptedCore(store, [[failure]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        before = [message.id for message in store.thread(conversation)]
+        await pilot.press("alt+up", key, *(["x", "enter"] if key == "e" else []))
+        await wait_until(pilot, lambda: failure.message in toasts(app))
+        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+        assert [message.id for message in store.thread(conversation)] == before
+        assert app.prompt.text == ("twox" if key == "e" else "")
+
+
+async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press("u")
+        assert app.prompt.text == "u"
+        await pilot.press("backspace", "alt+up", "u")
+        await wait_until(pilot, lambda: "Nothing was deleted" in toasts(app))
+        await pilot.press("d")
+        await wait_until(pilot, lambda: app.questions == ["one", "two"] and app.answers == ["first *answer*", ""])
+        assert "The key u brings it back" in toasts(app)
+        await pilot.press("alt+up", "alt+up", "d")
+        await wait_until(pilot, lambda: app.questions == ["one"])
+        assert len(store.thread(conversation)) == 1
+        await pilot.press("u")
+        await wait_until(pilot, lambda: app.questions == ["one", "two"])
+        await pilot.press("u")
+        await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
+        assert len(store.thread(conversation)) == 4
+
+
+async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press("alt+up", "alt+up", "alt+up", "f")
+        await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation != conversation)
+        assert len(store.thread(conversation)) == 4 and len(store.conversations()) == 2
+        assert app.prompt.has_focus
+
+
+async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None:
+    conversation = store.create_conversation("drafted")
+    answer = store.ask(conversation.id, "q", parent_id=None)
+    store.finish(answer.id, range(4), [True, True, False, False], "use tar xf file!", "done", {})
+    app = Window(ScriptedCore(store, [[Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation.id)
+        await pilot.press("alt+up", "p")
+        shaded = lambda: [answer.prose.shaded for answer in app.screen.query(Answer)]  # noqa: E731
+        await wait_until(pilot, lambda: shaded() == ["xf file!"])
+        await pilot.press("escape", *"more", "enter")
+        await wait_until(pilot, lambda: len(shaded()) == 2 and shaded()[1] == "is")
+        await pilot.press("alt+up", "p")
+        await wait_until(pilot, lambda: shaded() == ["", ""])
+
+
+async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> None:
+    conversation = store.create_conversation("drafted")
+    parent = None
+    for text in ("a", "b"):
+        parent = store.ask(conversation.id, text, parent_id=parent).id
+        store.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
+    app = Window(ScriptedCore(store, mode=ScriptedCore(store).mode))
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.core.scripts = [[Verified("b own", 1, 0), finished(1)]]
+        await app.chat.open_conversation(conversation.id)
+        await wait_until(pilot, lambda: app.answers == ["a drafted", "b drafted"])
+        await pilot.press("alt+up", "v")
+        await wait_until(pilot, lambda: app.answers == ["a drafted", "b own"])
+
+
+async def test_while_an_answer_runs_others_wait(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[Verified("half ", 1, 0), asyncio.Event()]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        conversation = await opened(pilot, app, store)
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.drawing)
+        await pilot.press("alt+up", "alt+up", "alt+up", "r", "d", "left_square_bracket")
+        await wait_until(pilot, lambda: "still running" in toasts(app))
+        assert len(store.messages(conversation)) == 6

@@ -1,0 +1,66 @@
+"""The application in its window: when it collects its garbage."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from app.events import Verified
+from app.tui.screens.chat.screen import ChatScreen
+from app.tui.terminal import COLLECTIONS, Window
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+
+
+@pytest.fixture(autouse=True)
+def collector() -> Iterator[None]:
+    """As it was before."""
+    threshold = gc.get_threshold()
+    yield
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def old_garbage() -> weakref.ref[Cycle]:
+    """Something that only a collection of everything can find."""
+    cycle = Cycle()
+    for _ in range(COLLECTIONS + 1):
+        gc.collect(1)
+    return weakref.ref(cycle)
+
+
+async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
+    hold = asyncio.Event()
+    core = ScriptedCore(store, [[Verified("ye", 1, 0), hold, Verified("s", 1, 0), finished(2)]])
+    painted = asyncio.Event()
+    app = Window(core, on_painted=painted.set)
+    async with app.run_test() as pilot:
+        await wait_until(pilot, painted.is_set)
+        garbage = old_garbage()
+        await wait_until(pilot, lambda: garbage() is None)
+        chat = app.screen
+        assert isinstance(chat, ChatScreen)
+        app._touched = 0.0
+        await pilot.press(*"hi", "enter")
+        assert app._touched > 0.0
+        await wait_until(pilot, lambda: chat.live is not None)
+        garbage, app._touched = old_garbage(), 0.0
+        app.tidy()
+        assert garbage() is not None, "an answer is coming"
+        app._touched = time.monotonic() + 60
+        hold.set()
+        await wait_until(pilot, lambda: chat.live is None)
+        app.tidy()
+        assert garbage() is not None, "a key was just pressed"
+        app._touched = 0.0
+        await wait_until(pilot, lambda: garbage() is None)

@@ -1,0 +1,284 @@
+"""What is typed survives: a switch of the conversation, the end of the program, an editor that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from app.events import Failed, ModeChanged
+from app.tui.editor import EditorFailed, editor_command
+from app.tui.unsent import Unsent
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
+
+PASTED = "\n".join(f"line {number}" for number in range(30))
+
+
+class Lending(Window):
+    """Has no terminal to lend: suspends in name only."""
+
+    @contextlib.contextmanager
+    def suspend(self) -> Iterator[None]:
+        yield
+
+
+def kept(store: Store, conversation: str | None) -> str:
+    return Unsent(store.path).read(conversation)
+
+
+async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
+    one, two = (store_turns(store, title, [("q", "a")]) for title in ("one", "two"))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"new")
+        await app.chat.open_conversation(one)
+        assert app.prompt.text == ""
+        await pilot.press(*"first")
+        app.prompt.post_message(events.Paste(PASTED))
+        await wait_until(pilot, lambda: app.prompt.full_text == "first" + PASTED)
+        await app.chat.open_conversation(two)
+        assert app.prompt.text == ""
+        await app.chat.open_conversation(one)
+        assert app.prompt.text == "first" + PASTED
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.prompt.text == "new")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.prompt.text == "new")
+        await app.chat.open_conversation(one)
+        assert app.prompt.text == "first" + PASTED
+
+
+async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store) -> None:
+    conversation = store_turns(store, "one", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press(*"half a thou")
+        await wait_until(pilot, lambda: kept(store, conversation) == "half a thou")
+        await pilot.press(*"ght")
+        await wait_until(pilot, lambda: kept(store, conversation) == "half a thought")
+        await pilot.press("ctrl+u")
+        await wait_until(pilot, lambda: kept(store, conversation) == "")
+
+
+async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: Store) -> None:
+    gone, binned = (store_turns(store, title, [("q", "a")]) for title in ("gone", "binned"))
+    for conversation in (gone, binned):
+        Unsent(store.path).write(conversation, "a thought")
+        os.utime(store.path.parent / "unsent" / f"in-{conversation}", (0, 0))
+    store.erase(gone)
+    store.delete(binned)
+    async with Window(ScriptedCore(store)).run_test() as pilot:
+        await wait_until(pilot, lambda: kept(store, gone) == "")
+    assert kept(store, binned) == "a thought", "it can come back"
+
+
+async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"sent", "enter")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        await pilot.press(*"later", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["later"])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert app.prompt.text == ""
+        await wait_until(pilot, lambda: app.prompt.earlier == ["sent"])
+        await pilot.press("up")
+        assert app.prompt.text == "sent", "from the database"
+
+
+@pytest.mark.parametrize("keys", [("enter", "b"), ("ctrl+l", "b"), ("enter", "b", "enter")])
+async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(
+    store: Store, keys: tuple[str, ...]
+) -> None:
+    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.prompt.post_message(events.Paste(PASTED))
+        await wait_until(pilot, lambda: app.prompt.full_text == PASTED)
+        for pressed in ("ctrl+j", "a", *keys, "c"):
+            app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
+        await wait_until(pilot, lambda: app.prompt.text == "bc")
+        assert app.prompt.earlier == [f"{PASTED}\na"]
+        await wait_until(pilot, lambda: kept(store, app.chat.conversation) == "bc")
+
+
+async def test_questions_of_all_conversations_are_recalled(store: Store) -> None:
+    store_turns(store, "one", [("first", "a"), ("again", "b")])
+    store_turns(store, "two", [("second", "a"), ("again", "b")])
+    app = Window(ScriptedCore(store, [[*verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.prompt.earlier == ["first", "second", "again"])
+        await pilot.press(*"third", "enter")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        seen = []
+        for _ in range(4):
+            await pilot.press("up")
+            seen.append(app.prompt.text)
+        assert seen == ["third", "again", "second", "first"]
+
+
+async def test_a_question_that_could_not_be_stored_can_be_recalled(store: Store) -> None:
+    hold = asyncio.Event()
+    app = Window(ScriptedCore(store, [[hold, Failed("The disk is full.", "internal")]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"question", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press(*"next")
+        hold.set()
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert app.prompt.text == "next"
+        await pilot.press("up")
+        assert app.prompt.text == "question"
+        await pilot.press("down")
+        assert app.prompt.text == "next"
+
+
+async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store: Store) -> None:
+    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"queued", "ctrl+l")
+        await wait_until(pilot, lambda: app.waiting == ["queued"])
+        await pilot.press("ctrl+n", *"typed")
+        await app.chat.open_conversation(store.conversations()[0].id)
+        await pilot.press("ctrl+l")
+        await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation is None)
+        await pilot.press("up")
+        assert app.prompt.text == "typed"
+
+
+async def test_control_c_stops_an_answer(store: Store) -> None:
+    core = ScriptedCore(store, [[asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("x", "ctrl+c")
+        assert app.prompt.text == "" and app.prompt.answering, "first it clears what is typed"
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert core.stops == 1
+
+
+async def test_control_c_stops_an_answer_wherever_the_focus_is(store: Store) -> None:
+    store_turns(store, "one", [("q", "a")])
+    core = ScriptedCore(store, [[asyncio.Event()]])
+    app = Window(core)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press("alt+up")
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: not app.prompt.answering)
+        assert core.stops == 1
+
+
+async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[asyncio.Event()]]))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await pilot.press(*"a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press(*"b", "enter", "enter", "enter")
+        await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
+        await pilot.press("ctrl+c", "ctrl+l")
+        await wait_until(pilot, lambda: "Nothing is queued here." in [one.message for one in app._notifications])
+        assert len(app._notifications) == 2, "one of them for three presses"
+
+
+async def test_a_file_that_cannot_be_written_is_told_once_it_matters(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        store.path.with_name("unsent").write_text("in the way")
+        await pilot.press("a")
+        await wait_until(pilot, lambda: any("cannot be kept" in toast.message for toast in app._notifications))
+        assert app.prompt.text == "a"
+
+
+def script(folder: Path, body: str) -> str:
+    """An editor that runs `body` on `path`."""
+    file = folder / "editor.py"
+    file.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n{body}\n")
+    return shlex.join([sys.executable, str(file)])
+
+
+async def test_an_editor_writes_the_prompt_while_an_answer_runs(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", script(tmp_path, "path.write_text(path.read_text().upper() + '\\nmore\\x1b[2J\\n')"))
+    hold = asyncio.Event()
+    app = Lending(ScriptedCore(store, [[hold, *verified("yes"), finished(3)]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("a", "enter")
+        await wait_until(pilot, lambda: app.prompt.answering)
+        await pilot.press(*"text ")
+        app.prompt.post_message(events.Paste(PASTED))
+        await wait_until(pilot, lambda: "⟦" in app.prompt.text)
+        await pilot.press("ctrl+g")
+        hold.set()
+        await wait_until(pilot, lambda: app.prompt.text == f"TEXT {PASTED.upper()}\nmore")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        app.prompt.move_cursor((0, 0))
+        await pilot.press("up")
+        assert app.prompt.text == f"text {PASTED}", "what was there can be recalled"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("sys.exit(3)", "ended with 3; the prompt is as it was"),
+        ("path.write_text('half'); sys.exit(1)", "what was written there is in"),
+        ("path.unlink()", "cannot be read"),
+    ],
+)
+async def test_an_editor_that_fails_takes_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+) -> None:
+    monkeypatch.setenv("VISUAL", script(tmp_path, body))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    app = Lending(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"typed", "ctrl+g")
+        await wait_until(pilot, lambda: any(told in toast.message for toast in app._notifications))
+        assert app.prompt.text == "typed"
+        left = [path.read_text() for path in tmp_path.glob("outrider-prompt-*")]
+        assert left == (["half"] if "half" in body else [])
+
+
+async def test_without_a_terminal_to_lend_the_prompt_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "true")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"typed", "ctrl+g")
+        await wait_until(pilot, lambda: any("cannot be lent" in toast.message for toast in app._notifications))
+        assert app.prompt.text == "typed"
+
+
+async def test_an_editor_that_is_not_there_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "no-such-editor --wait")
+    app = Lending(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"typed", "ctrl+g")
+        await wait_until(
+            pilot, lambda: any("no-such-editor did not start" in toast.message for toast in app._notifications)
+        )
+        assert app.prompt.text == "typed"
+
+
+def test_which_editor() -> None:
+    assert editor_command({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
+    assert editor_command({"VISUAL": " ", "EDITOR": "'my editor'"}) == ["my editor"]
+    with pytest.raises(EditorFailed, match=r"\$EDITOR is no command"):
+        editor_command({"EDITOR": "'unclosed"})

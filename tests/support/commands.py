@@ -1,0 +1,40 @@
+"""Runs a command of the program in this process."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.cli.__main__ import main
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Outrider = Callable[..., Outcome]
+
+
+def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, drafter: Path) -> Outrider:
+    """A function that runs `outrider ARGUMENTS` on its own home with the drafter in `drafter`."""
+    monkeypatch.setenv("OUTRIDER_HOME", str(home))
+    monkeypatch.setenv("HOME", str(home))  # What else lies in the tester's is none of its business.
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("OUTRIDER_DRAFTER", str(drafter))
+
+    def run(*arguments: str, stdin: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Outcome(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
+
+    return run

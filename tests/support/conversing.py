@@ -1,0 +1,103 @@
+"""What tests of the assistant share: opening one on real parts, and reading a reply to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.config import Settings
+from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
+from app.remotes.connection import Fixed
+from app.remotes.last_seen import Seen
+from app.remotes.mode_meter import Verifying
+from app.reply.assistant import Assistant
+from drafter.runtime import Drafter
+from remote import TransportOptions
+from remote.timing import CLOCK, Clock
+from storage import Store
+from tests.support.patience import PATIENCE_SECONDS
+
+
+@dataclass
+class Heard:
+    """One reply, replayed."""
+
+    reply: ReplyText = field(default_factory=ReplyText)
+    events: list[Event] = field(default_factory=list)
+    done: Done | None = None
+    failed: Failed | None = None
+
+    def apply(self, event: Event) -> None:
+        self.reply.apply(event)
+        self.events.append(event)
+        self.done = event if isinstance(event, Done) else self.done
+        self.failed = event if isinstance(event, Failed) else self.failed
+
+    @property
+    def modes(self) -> list[str]:
+        return [event.mode for event in self.events if isinstance(event, ModeChanged)]
+
+    @property
+    def message(self) -> str:
+        return next(event.message for event in self.events if isinstance(event, Started))
+
+    @property
+    def text(self) -> str:
+        return self.reply.solid + self.reply.ghost
+
+
+@asynccontextmanager
+async def assistant(
+    drafter: Drafter,
+    database: Path,
+    url: str | None,
+    *,
+    draft: bool = True,
+    settings: Settings | None = None,
+    modes: tuple[Verifying, ...] = ("edge",),
+    patient: bool = True,
+    seen: Seen | None = None,
+    clock: Clock = CLOCK,
+) -> AsyncIterator[Assistant]:
+    """On its own database connection; connected to `url` where one is given and anything answers there.
+
+    `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds. `patient` False: a
+    silent verifier is given up after what rounds have taken so far, which on a busy machine may be too soon.
+    """
+    store = Store.open(database)
+    try:
+        source = None if url is None else Fixed(url, clock=clock)
+        if source is not None and patient:
+            source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
+        settings = settings or Settings(max_tokens=40)
+        async with Assistant(
+            drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
+        ) as opened:
+            yield opened
+    finally:
+        store.close()
+
+
+async def until_mode(opened: Assistant, mode: str) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while opened.status().mode != mode:
+            await asyncio.sleep(0.02)
+
+
+async def until_connected(opened: Assistant) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while opened.status().mode in ("warming", "offline"):
+            await asyncio.sleep(0.02)
+
+
+async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
+    """One whole reply."""
+    heard = Heard()
+    conversation = conversation or opened.store.create_conversation("test").id
+    async with aclosing(opened.reply(conversation, question)) as events:
+        async for event in events:
+            heard.apply(event)
+    return heard

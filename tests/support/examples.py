@@ -1,0 +1,51 @@
+"""The questions that the documents and the welcome screen may show: the bundled pair answers each of them rightly."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[1] / "data" / "examples.jsonl"
+_FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question, or a question and what is asked after it."""
+
+    id: str
+    turns: tuple[str, ...]
+    commands: int
+    """How many commands the last answer shows."""
+    accept: tuple[re.Pattern[str], ...]
+    """What a right command looks like, as a person would accept it."""
+    offline: bool
+    """The drafter alone answers it rightly, too."""
+
+    @property
+    def question(self) -> str:
+        return self.turns[-1]
+
+    def problem(self, answer: str) -> str | None:
+        """What is wrong with an answer; None: nothing. Each of its commands must be right."""
+        commands = [block.strip() for block in _FENCE.findall(answer)]
+        if len(commands) != self.commands:
+            return f"{len(commands)} commands, not {self.commands}: {answer!r}"
+        wrong = [command for command in commands if not any(one.search(command) for one in self.accept)]
+        return f"wrong: {wrong}" if wrong else None
+
+
+def read_examples() -> list[Example]:
+    rows = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+    return [
+        Example(
+            row["id"],
+            tuple(row.get("turns") or [row["prompt"]]),
+            row.get("commands", 1),
+            tuple(map(re.compile, row["accept"])),
+            row["offline"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,88 @@
+"""Which module of this repository imports which, read from the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: `module` (dotted) needs `needs` (dotted, the longest part that is a file)."""
+
+    module: str
+    needs: str
+    line: int
+
+
+def module_name(path: Path, root: Path) -> str:
+    """`app/reply/edge.py` is `app.reply.edge`, `storage/__init__.py` is `storage`."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules(root: Path, *packages: str) -> dict[str, Path]:
+    """Every module of these packages by its dotted name."""
+    return {module_name(path, root): path for package in packages for path in sorted((root / package).rglob("*.py"))}
+
+
+def imported_names(path: Path) -> Iterator[tuple[str, int]]:
+    """Every name that a file imports, with its line: also inside functions and under `TYPE_CHECKING`.
+
+    `from a.b import c` gives `a.b.c`, for `c` may be a module.
+    """
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def imports(root: Path, *packages: str) -> list[Import]:
+    """Every import of one module of these packages by another."""
+    known = modules(root, *packages)
+    found = []
+    for module, path in known.items():
+        for name, line in imported_names(path):
+            while name and name not in known:
+                name = name.rpartition(".")[0]
+            if name and name != module:
+                found.append(Import(module, name, line))
+    return found
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that reach one another, each sorted (strongly connected components of two nodes or more)."""
+    reach = {node: _reachable(node, edges) for node in edges}
+    groups = {frozenset({node, *(other for other in reach[node] if node in reach.get(other, ()))}) for node in edges}
+    return sorted(sorted(group) for group in groups if len(group) > 1)
+
+
+def depth(edges: dict[str, set[str]]) -> int:
+    """Nodes on the longest way down; nodes of one circle count once."""
+    circle_of = {node: circle[0] for circle in circles(edges) for node in circle}
+    contracted: dict[str, set[str]] = {}
+    for node, needs in edges.items():
+        here = circle_of.get(node, node)
+        contracted.setdefault(here, set()).update(circle_of.get(other, other) for other in needs)
+    floors: dict[str, int] = {}
+
+    def floor(node: str) -> int:
+        if node not in floors:
+            floors[node] = 1 + max((floor(other) for other in contracted.get(node, ()) if other != node), default=0)
+        return floors[node]
+
+    return max(map(floor, contracted), default=0)
+
+
+def _reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for needs in edges.get(waiting.pop(), ()):
+            if needs not in seen:
+                seen.add(needs)
+                waiting.append(needs)
+    return seen

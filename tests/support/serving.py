@@ -1,0 +1,82 @@
+"""A real verifier process on loopback, for tests that talk to one and for tests that kill it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class VerifierProcess:
+    """`outrider serve` of a tiny pair. The port stays the same when it is started again.
+
+    `prefix`: what runs the command, elsewhere than here. `token_file`: what it asks for if `host` is not loopback.
+    """
+
+    def __init__(
+        self, pair: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = (), token_file: Path | None = None
+    ) -> None:
+        self._pair = pair
+        self._host = host
+        self._prefix = prefix
+        self._token_file = token_file
+        self.port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._host}:{self.port}"
+
+    def start(self) -> Self:
+        """Returns when it answers."""
+        command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
+        command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
+        command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
+        command += [] if self._token_file is None else ["--token-file", str(self._token_file)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        found = re.search(r":(\d+)$", line.strip())
+        assert found is not None, f"the verifier did not start: {line!r}"
+        self.port = int(found[1])
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGKILL)
+        self.stop()
+
+    def pause(self) -> None:
+        """SIGSTOP: its connections stay open, and nothing answers."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,90 @@
+"""A tiny target and its drafter, made in seconds with random weights, for tests that need real parts.
+
+Both are nearly a bigram table: their layers add little to the embedding, and they share embedding and head. So the
+drafter guesses right often but not always, and every path of a round is walked. Unprintable bytes are never chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
+from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
+from drafter.training.export import export_graph
+from drafter.training.target import borrow, drafter_config
+from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
+
+
+def build_pair(folder: Path, *, seed: int = 0, context: int = 1024) -> Path:
+    """Write `folder/target` (a transformers checkpoint) and `folder/drafter` (an artefact); returns `folder`."""
+    generator_state = torch.random.get_rng_state()
+    torch.manual_seed(seed)
+    try:
+        target = _write_target(folder / "target", context)
+        _write_drafter(folder / "drafter", folder / "target", target)
+    finally:
+        torch.random.set_rng_state(generator_state)
+    return folder
+
+
+def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
+    tokenizer = train_tokenizer()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
+    fast.chat_template = CHAT_TEMPLATE
+    size = tokenizer.get_vocab_size()
+    config = LlamaConfig(
+        vocab_size=size,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=context,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=END,
+        pad_token_id=0,
+    )
+    model = LlamaForCausalLM(config).eval().requires_grad_(False)
+    torch.nn.init.normal_(model.model.embed_tokens.weight)
+    torch.nn.init.normal_(model.lm_head.weight)
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        spread = {attention.q_proj: 0.3, attention.k_proj: 0.3, attention.v_proj: 0.2, attention.o_proj: 0.08}
+        for projection, std in spread.items():
+            torch.nn.init.normal_(projection.weight, std=std)
+    for token in range(size):
+        text = fast.decode([token])
+        if token < len(SPECIAL) or not (text.isascii() and text.isprintable()):
+            model.lm_head.weight[token] = 0.0  # Never the likeliest token, so a greedy answer fills its length.
+    model.generation_config.eos_token_id = END
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return model
+
+
+def _write_drafter(folder: Path, target_folder: Path, target: LlamaForCausalLM) -> None:
+    folder.mkdir(parents=True)
+    for name in (TOKENIZER, TEMPLATE):
+        (folder / name).write_bytes((target_folder / name).read_bytes())
+    config = drafter_config(target, "tiny", inference_layers=0, layer_self_attention=True)
+    encoder, drafter = MemoryEncoder(config), DraftModel(config)
+    borrow(drafter, target)
+    for layer in (drafter.self_attention[0].self_attn["o_proj"], drafter.cross_attention.o_proj):
+        torch.nn.init.normal_(layer.weight, std=0.1)
+    save_weights(encoder, folder / ENCODER)
+    save_weights(drafter, folder / FLOAT)
+    export_graph(drafter.eval(), folder / GRAPH)
+    config = msgspec.structs.replace(
+        config,
+        stop_tokens=(END,),
+        tokenizer=hashlib.blake2b((folder / TOKENIZER).read_bytes(), digest_size=16).hexdigest(),
+        memory=memory_digest(target.state_dict(), encoder).hex(),
+    )
+    write_config(folder, config)
