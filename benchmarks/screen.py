@@ -33,7 +33,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from app.cli.machine import machine
-from app.drafting.context import Context
+from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.terminal import Window

@@ -14,10 +14,9 @@ from typing import Self
 
 from app.concurrency import first_of
 from app.config import Settings
-from app.drafting.context import Context, context_of, context_told
 from app.drafting.drafting import Drafting
-from app.drafting.pool import Conversations
-from app.drafting.transcript import conversation_messages, conversation_tokens
+from app.drafting.pool import DraftingPool
+from app.drafting.prompt import Context, context_of, context_told, conversation_messages, conversation_tokens
 from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
 from app.remotes.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
 from app.remotes.last_seen import Seen
@@ -75,7 +74,7 @@ class Assistant:
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are given up as soon as the answer that came over them is complete."""
         self._closed = False
-        self._conversations = Conversations(drafter, store, second_stage=settings.second_stage and draft)
+        self._pool = DraftingPool(drafter, store, second_stage=settings.second_stage and draft)
         self._reply: Reply | None = None
         self._reading = False
         """A conversation is read for the next one."""
@@ -102,10 +101,10 @@ class Assistant:
         self._closed = True
         self.outbox.stir()
         await asyncio.gather(*self._leaving)
-        await self._conversations.quiet()
+        await self._pool.quiet()
         if self._connection is not None:
             await self._connection.close()
-        await self._conversations.close()
+        await self._pool.close()
 
     # ---- who is asked ------------------------------------------------------------------------------------------------
 
@@ -115,7 +114,7 @@ class Assistant:
         An answer that is on its way is finished over the connection that it has. Sessions, what was measured of the
         line, and what memory has come of open conversations begin anew: all of it is another verifier's.
         """
-        left, drafting = self._connection, self._conversations.leave()
+        left, drafting = self._connection, self._pool.clear()
         self._connection = self._connect(source)
         self.start()
         leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
@@ -358,7 +357,7 @@ class Assistant:
         if length > CONTEXT_TOKENS:
             message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             unreadable = NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
-        drafting, line = self._conversations.enter(conversation_id)
+        drafting, line = self._pool.enter(conversation_id)
         writing = Writing(
             tokens,
             messages=conversation_messages(thread),

@@ -61,7 +61,7 @@ class Edge:
             for step in writing.answer.guess(self.guesses(tree)):
                 yield step
             committed = writing.committed
-            unseen = max(0, len(committed) - writing.line.sent)
+            unseen = writing.line.unread(committed)
             warm = connection.server_seconds is not None  # A verifier's very first forward takes longer than others.
             deadline = writing.deadline(connection, committed)
             if not adopts:
@@ -169,7 +169,7 @@ class Edge:
         accepted = [int(tree.tokens[node]) for node in verdict.accepted]
         shown = writing.verify(accepted + ([] if verdict.bonus is None else [verdict.bonus]), len(accepted))
         writing.drafting.learn(tree, verdict.accepted, verdict.bonus)
-        writing.line.sent = verdict.length
+        writing.line.record(verdict.length)
         writing.traffic.append(reply)
         writing.drafted_nodes += len(tree)
         if writing.reason is None and self._full(reply):

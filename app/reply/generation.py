@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from app.config import Settings
@@ -17,12 +16,12 @@ from app.drafting.lookahead import Lookahead
 from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
 from app.remotes.connection import Connection, Verifier
 from app.remotes.mode_meter import Verifying
+from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
-from remote.bounds import Bounds
+from remote import ChatStream, HostedStream, RoundReply
 from remote.openai import Usage
 from remote.protocol import Sampling
 from remote.timing import CLOCK, Clock
@@ -67,22 +66,6 @@ def sure_path(tree: DraftTree) -> list[int]:
     return path
 
 
-@dataclass
-class Line:
-    """What one conversation shares with its verifier, from reply to reply."""
-
-    client: VerifierClient | None = None
-    session: RemoteSession | None = None
-    sent: int = 0
-    """Tokens that the verifier has seen."""
-
-    def with_verifier(self, verifier: Verifier) -> RemoteSession:
-        if self.session is None or self.client is not verifier.client:
-            session = verifier.client.session(Bounds.of(verifier.card))
-            self.client, self.session, self.sent = verifier.client, session, 0
-        return self.session
-
-
 class Writing:
     """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
 
@@ -101,7 +84,7 @@ class Writing:
         most: int,
         sampling: Sampling,
         drafting: Drafting,
-        line: Line,
+        line: VerifierSession,
         draft: bool,
         begun: Answer,
         clock: Clock = CLOCK,
@@ -264,7 +247,7 @@ class Writing:
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
         """Seconds for the verifier to answer to these tokens, of which it may not have seen some."""
-        unseen = max(0, len(committed) - self.line.sent)
+        unseen = self.line.unread(committed)
         estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unseen
         return connection.link.deadline(estimate, TOKEN_BYTES * unseen)
 

@@ -119,7 +119,8 @@ class Hosted:
         """Put what a round of the stream gave into the answer."""
         writing = self._writing
         shown = writing.verify(unpack_tokens(progress.tokens), progress.drafted)
-        writing.line.sent, self.begun = progress.length, True
+        writing.line.record(progress.length)
+        self.begun = True
         if progress.finished and writing.reason is None:
             writing.reason = "length"
         return shown

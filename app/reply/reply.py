@@ -217,7 +217,7 @@ class Reply:
         if isinstance(error, Refused) and error.code == "too_long":
             raise NoAnswer(f"{error} Start a new conversation.", "too_long") from error
         if isinstance(error, Refused) and error.code == "out_of_order":
-            self._writing.line.client = None
+            self._writing.line.drop()
         elif hopeless(error):
             raise NoAnswer(str(error), "unavailable") from error
         connection.lost(peer, error)

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from app.config import Settings
-from app.drafting.spelling import is_spelt, spelt
+from app.drafting.prompt import is_spelt, spelt
 from app.reply.answer import Answer
 from app.reply.generation import NoAnswer
 from app.reply.judgement import verified_length

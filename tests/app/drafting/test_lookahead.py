@@ -80,7 +80,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
             conversation = opened.store.create_conversation("thin").id
             heard = await ask(opened, "list files", conversation)
             assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
-            drafting, _ = opened._conversations._open[conversation]
+            drafting, _ = opened._pool._open[conversation]
             async with asyncio.timeout(PATIENCE_SECONDS):
                 assert await drafting.hear(30.0)
             held = len(drafting._context.tokens)

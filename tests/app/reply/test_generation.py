@@ -11,8 +11,9 @@ import pytest
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
+from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer
-from app.reply.generation import Line, Writing
+from app.reply.generation import Writing
 from drafter.runtime import Drafter
 from remote.protocol import Sampling
 from storage import Store
@@ -32,7 +33,7 @@ def writing(tiny_pair: Path, tmp_path: Path) -> Iterator[Writing]:
             most=6,
             sampling=Sampling(),
             drafting=Drafting(drafter, store, store.create_conversation().id, thread),
-            line=Line(),
+            line=VerifierSession(),
             draft=True,
             begun=Answer(drafter.text),
         )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.drafting.context import conversation_length
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_length, conversation_tokens
 from app.events import Done, Paced, Started, Stats
 from app.tui.metrics import Figures, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
