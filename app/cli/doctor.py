@@ -16,8 +16,8 @@ from app.cli import leftovers
 from app.cli.checks import Finding
 from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
+from app.remotes.choice import source_of
 from app.remotes.connection import Source, SourceFailed, chosen
-from app.reply.bootstrap import source_of
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
 from drafter.extras import how_to_install

@@ -48,7 +48,7 @@ class Desk:
 
         An answer that is on its way is finished where it began. Raises `ConfigError`.
         """
-        from app.reply.bootstrap import source_named  # The screen opens without httpx.
+        from app.remotes.choice import source_named  # The screen opens without httpx.
 
         remotes = self.remotes()
         source = source_named(name, remotes, self._settings)

@@ -90,9 +90,12 @@ class Starting:
         if self._closing.is_set():
             return
         try:
-            opening = await asyncio.to_thread(import_module, "app.reply.bootstrap")
-            source = opening.usable_source(self._settings, self._folders)
-            async with opening.assistant_on(self.store, self._settings, self._folders, source, early=True) as assistant:
+            bootstrap = await asyncio.to_thread(import_module, "app.reply.bootstrap")
+            choice = import_module("app.remotes.choice")
+            source = choice.usable_source(self._settings, self._folders)
+            async with bootstrap.assistant_on(
+                self.store, self._settings, self._folders, source, early=True
+            ) as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
