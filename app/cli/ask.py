@@ -19,10 +19,11 @@ from app.events import (
     Failed,
     Judged,
     ModeChanged,
-    Paced,
     Reasoned,
     ReplyText,
     Retracted,
+    RoundEnded,
+    RoundReport,
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
@@ -45,7 +46,7 @@ class Answered:
     reply: ReplyText
     done: Done | None
     failed: Failed | None
-    trace: tuple[Paced, ...] = ()
+    trace: tuple[RoundReport, ...] = ()
     judged: Judged | None = None
     reasoning: str = ""
     """What a model has reasoned before it answered."""
@@ -86,7 +87,7 @@ class Answered:
             "down_bytes_per_second": _whole(stats.down_bytes_per_second),
             "bytes_up": stats.bytes_up,
             "bytes_down": stats.bytes_down,
-            "trace": [_rounded(asdict(paced)) for paced in self.trace],
+            "trace": [_rounded(asdict(report)) for report in self.trace],
         }
 
 
@@ -181,7 +182,7 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
-    trace: list[Paced] = []
+    trace: list[RoundReport] = []
     judged: Judged | None = None
     reasoning: list[str] = []
     async with aclosing(answer) as events, _cut(stream):
@@ -197,8 +198,8 @@ async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = No
             elif isinstance(event, Failed):
                 failed = event
                 say(event.message)
-            elif isinstance(event, Paced):
-                trace.append(event)
+            elif isinstance(event, RoundEnded) and event.report is not None:
+                trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
             elif isinstance(event, Judged):

@@ -17,7 +17,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told, conversation_messages, conversation_tokens
-from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
+from app.events import Event, Failed, Judged, Mode, ModeChanged, RoundEnded, Started
 from app.remotes.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
 from app.remotes.last_seen import Seen
 from app.remotes.mode_meter import MODES, Verifying
@@ -318,7 +318,7 @@ class Assistant:
                 reply.stop()
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
-                    if isinstance(step, Stats):
+                    if isinstance(step, RoundEnded):
                         answer = reply.answer
                         with contextlib.suppress(StorageBusy):  # The next one saves what this one did not.
                             self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)

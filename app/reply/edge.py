@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from app.events import Paced
+from app.events import RoundEnded, RoundReport
 from app.remotes.connection import Connection, Verifier
 from app.reply.answer import Shown
 from app.reply.generation import MEMORY_LIMIT_SECONDS, Step, Writing, sure_path
@@ -36,7 +36,7 @@ class Edge:
         """By which its tree was made."""
         self._cost_ahead: Cost | None = None
         """By which trees are made ahead of its verdict."""
-        self._last: Paced | None = None
+        self._last: RoundReport | None = None
         """What became of the last round."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
@@ -99,8 +99,7 @@ class Edge:
                 seconds = now - since - paced.rtt_seconds
                 connection.modes.edge(paced.gained, seconds, paced.server_seconds, opening=opening)
             since, opening = now, False
-            yield paced
-            yield writing.stats(connection)
+            yield RoundEnded(writing.stats(connection), paced)
             if alone and writing.mode(connection) != "edge":
                 return  # What was written alone is judged.
 
@@ -180,9 +179,9 @@ class Edge:
         """The session can take no more tokens."""
         return reply.verdict.length >= self._verifier.card.limits.max_tokens
 
-    def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float, ahead: bool) -> Paced:
+    def _paced(self, tree: DraftTree, reply: RoundReply, draft_seconds: float, ahead: bool) -> RoundReport:
         verdict = reply.verdict
-        return Paced(
+        return RoundReport(
             levels=self._levels,
             nodes=len(tree),
             expected=tree.expected_tau,

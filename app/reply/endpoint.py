@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from app.events import ModeChanged, Reasoned
+from app.events import ModeChanged, Reasoned, RoundEnded
 from app.exits import GO_ON
 from app.remotes.connection import Connection, Endpoint
 from app.reply.continuation import Continuation, Diverged
@@ -114,7 +114,7 @@ class Telling:
                     yield step
             if writing.reason is not None or answer.length - saved > answer.length // SHARE:
                 saved = answer.length
-                yield writing.stats(self._connection)
+                yield RoundEnded(writing.stats(self._connection))
 
     def _shown(self, stream: ChatStream, piece: str) -> list[Step]:
         """What a piece changes: empty ones are reasoning."""

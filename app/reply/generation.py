@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
+from app.events import Failed, ModeChanged, Reasoned, RoundEnded, Stats
 from app.remotes.connection import Connection, Verifier
 from app.remotes.mode_meter import Verifying
 from app.remotes.verifier_session import VerifierSession
@@ -27,7 +27,7 @@ from remote.protocol import Sampling
 from remote.timing import CLOCK, Clock
 
 T = TypeVar("T")
-Step = Shown | Reasoned | ModeChanged | Stats | Paced
+Step = Shown | Reasoned | ModeChanged | RoundEnded
 Reason = Literal["end", "length", "stopped"]
 Code = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 

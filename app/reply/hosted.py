@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from app.events import Paced
+from app.events import RoundEnded, RoundReport
 from app.remotes.connection import Connection, Verifier
 from app.reply.answer import Shown
 from app.reply.edge import Edge
@@ -76,8 +76,7 @@ class Hosted:
                     seconds = self._learn(stream, frame)
                     for step in self._progress(frame):
                         yield step
-                    yield _paced(frame, seconds)
-                    yield writing.stats(connection)
+                    yield RoundEnded(writing.stats(connection), _paced(frame, seconds))
                     stream.silence = connection.link.deadline(connection.server_seconds or 0.0, MEMORY_BYTES)
                     if writing.reason is None and writing.mode(connection) != "hosted":
                         return
@@ -126,9 +125,9 @@ class Hosted:
         return shown
 
 
-def _paced(progress: Progress, seconds: float) -> Paced:
+def _paced(progress: Progress, seconds: float) -> RoundReport:
     """A round of the stream, so many seconds after the one before; 0: there was none."""
-    return Paced(
+    return RoundReport(
         levels=0,
         nodes=0,
         expected=None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 
-from app.events import ModeChanged, Stats, Verified
+from app.events import ModeChanged, RoundEnded, Stats, Verified
 from app.remotes.connection import Connection, Endpoint, Peer, SourceFailed, Verifier, hopeless
 from app.reply.answer import Answer
 from app.reply.edge import Edge
@@ -279,7 +279,7 @@ class Reply:
             for step in self.answer.draft(token):
                 yield step
         writing.count_first()
-        yield self.stats
+        yield RoundEnded(self.stats)
 
     # ---- alone -------------------------------------------------------------------------------------------------------
 
@@ -298,12 +298,12 @@ class Reply:
                 writing.count_first()
                 writing.end_at(self.answer.tokens)
                 if len(self.answer.tokens) % STATS_TOKENS == 0:
-                    yield self.stats
+                    yield RoundEnded(self.stats)
                 if writing.reason is not None or writing.stopping.is_set():
                     break
                 if self._peer is not None:
                     break
-        yield self.stats
+        yield RoundEnded(self.stats)
 
 
 def kept_line(text: str) -> str:
