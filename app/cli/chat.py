@@ -53,14 +53,14 @@ def _no_screen() -> str | None:
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
     from app.cli.continuing import conversation_to_continue
     from app.remotes.switcher import Desk
-    from app.reply.deferred import Starting
+    from app.reply.deferred import DeferredCore
     from app.tui.terminal import Window
     from storage import Store
 
     store = Store.open(folders.database)
     try:
         chosen = conversation_to_continue(store, conversation, last=last)
-        async with Starting(store, settings, folders) as core:
+        async with DeferredCore(store, settings, folders) as core:
             desk = Desk(settings, folders, core)
             window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)
             await window.run_async()
