@@ -24,7 +24,7 @@ FLOAT = "model.safetensors"
 DATASTORE = "datastore.npz"
 
 Scheme = Literal["int8", "nbits8", "nbits4", "auto"]
-"""How the weights of the step graph are quantised: see `drafter/quantise.py`."""
+"""How the weights of the step graph are quantised: see `drafter/training/quantise.py`."""
 
 
 class DrafterError(Exception):

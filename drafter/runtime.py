@@ -80,7 +80,7 @@ class Drafter:
 
 def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) -> DraftStep:
     try:
-        from drafter.torch_step import TorchStep  # Seconds, and PyTorch, which the other runtime needs not.
+        from drafter.model.torch_step import TorchStep  # Seconds, and PyTorch, which the other runtime needs not.
 
         return TorchStep.load(folder, device, bits)
     except ModuleNotFoundError as error:

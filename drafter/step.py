@@ -2,7 +2,7 @@
 
 A step takes M tokens and whatever rows they may see, and gives the likeliest next tokens of each and their own new
 cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text. `DraftStep` is what every
-runtime offers; the other one is `drafter/torch_step.py`.
+runtime offers; the other one is `drafter/model/torch_step.py`.
 """
 
 from __future__ import annotations

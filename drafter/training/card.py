@@ -7,29 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from drafter.config import write_config
+from drafter.training.loop import Unseen
 
 if TYPE_CHECKING:
     from drafter.training.pipeline import Built, Plan
 
 CARD = "README.md"
-
-
-class Unseen(msgspec.Struct, frozen=True):
-    """What a training log tells of answers that were not learnt from."""
-
-    divergence: float
-    """KL(target || drafter), nats."""
-    agreement: list[float]
-    """Share of tokens whose likeliest guess is the target's, by staleness from 1 on."""
-    alone: float
-    """The same share, of a last turn drafted without any memory of it."""
-
-
-class _Line(msgspec.Struct):
-    unseen: Unseen | None = None
 
 
 @dataclass(frozen=True)
@@ -45,12 +29,6 @@ class Evaluation:
     prompts: int
     command: str
     """Measures all but `float_tau` again."""
-
-
-def read_unseen(log: Path) -> Unseen | None:
-    """The last such figures of a training log; None where there were too few answers to keep some from learning."""
-    lines = (msgspec.json.decode(line, type=_Line) for line in reversed(log.read_bytes().splitlines()))
-    return next((line.unseen for line in lines if line.unseen is not None), None)
 
 
 def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import torch
 from torch import nn
@@ -150,3 +151,24 @@ def means(recent: Sequence[Losses]) -> dict[str, object]:
         "agreement": [round(float(share), 3) for share in agreement],
         "chain_tau": round(chain_tau(agreement.tolist()), 3),
     }
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """What a training log tells of answers that were not learnt from."""
+
+    divergence: float
+    """KL(target || drafter), nats."""
+    agreement: list[float]
+    """Share of tokens whose likeliest guess is the target's, by staleness from 1 on."""
+    alone: float
+    """The same share, of a last turn drafted without any memory of it."""
+
+
+class _LogLine(msgspec.Struct):
+    unseen: Unseen | None = None
+
+
+def read_unseen(log: Path) -> Unseen | None:
+    """The last such figures of a training log; None where there were too few answers to keep some from learning."""
+    lines = (msgspec.json.decode(line, type=_LogLine) for line in reversed(log.read_bytes().splitlines()))
+    return next((line.unseen for line in lines if line.unseen is not None), None)

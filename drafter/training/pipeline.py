@@ -30,16 +30,16 @@ from drafter.config import (
 from drafter.datastore import save_datastore
 from drafter.memory import Bits
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
-from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
 from drafter.training.answers import Conversation, draft_vocabulary, generate_answers, read_answers
-from drafter.training.card import Unseen, read_unseen
-from drafter.training.distil import Recipe, train
+from drafter.training.distil import train
 from drafter.training.export import export_graph
 from drafter.training.heldout import ANSWERS
-from drafter.training.loop import LOG, trained_parameters
+from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
 from drafter.training.processes import processes
+from drafter.training.quantise import Parity, StepInputs, compare, prompt, quantise_graph
+from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
 from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +19,10 @@ from transformers import PreTrainedModel
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import Conversation
+from drafter.training.batches import Batch
 from drafter.training.processes import processes
 from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
-
-if TYPE_CHECKING:
-    from drafter.training.distil import Batch
 
 AT_ONCE = 16
 """Conversations in one forward while recording."""

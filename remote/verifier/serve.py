@@ -180,7 +180,7 @@ def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
     """Weights of the linear layers to int8 or int4, in place; the head stays as it is, for it chooses the tokens."""
     from optimum.quanto import freeze, qint4, qint8, quantize  # Slow to import, and rarely wanted.
 
-    from drafter.quanto import need_no_compiler
+    from drafter.model.quanto import need_no_compiler
 
     need_no_compiler()
     quantize(model, weights=qint8 if kind == "int8" else qint4, exclude="lm_head")

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from drafter.config import FLOAT, DrafterError
-from drafter.model import DraftModel, load_draft_model
+from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
 from drafter.step import Floats, Rows, Step, cache_shapes
-from drafter.training.export import StepGraph
 
 Bits = Literal[8, 4]
 
@@ -44,7 +43,7 @@ class TorchStep:
         self.cache_shapes = cache_shapes(model.config)
         self._device = device
         self._dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-        step = StepGraph(model)
+        step = StepModule(model)
         del model.head  # Its rows of the draft vocabulary are the step's own.
         self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
         if bits is not None:
@@ -139,7 +138,7 @@ def _quantise(step: nn.Module, bits: Bits) -> None:
     """Weights of the linear layers to int8 or int4, in place. The head is int8 in both: it chooses the tokens."""
     from optimum.quanto import freeze, qint4, qint8, quantize  # Takes seconds, which floats need not pay.
 
-    from drafter.quanto import need_no_compiler
+    from drafter.model.quanto import need_no_compiler
 
     need_no_compiler()
     quantize(step, weights=qint8, include="head")
