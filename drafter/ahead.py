@@ -34,7 +34,7 @@ class Halted(Exception):
 
 
 @dataclass(frozen=True)
-class Drafted:
+class DraftedNodes:
     """Nodes whose rows are in the slabs after the last token, in the order they were run."""
 
     tokens: NDArray[np.int64]
@@ -43,14 +43,14 @@ class Drafted:
     """(n, n): each node sees itself and those above it."""
 
     @classmethod
-    def of(cls, tree: DraftTree) -> Drafted:
+    def of(cls, tree: DraftTree) -> DraftedNodes:
         """A whole tree, as if it was run in the order of its nodes."""
         return cls(tree.tokens.astype(np.int64), tree.parents.astype(np.int64), tree.ancestors())
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def grown(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Drafted:
+    def grown(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> DraftedNodes:
         """With more nodes; a parent may be among the new ones before its child."""
         before, count = len(self), len(self) + len(tokens)
         sees = np.zeros((count + 1, count), bool)  # The last row stands for the root: index -1 sees no node.
@@ -58,7 +58,7 @@ class Drafted:
         for node, parent in enumerate(parents.tolist(), before):
             sees[node] = sees[parent]
             sees[node, node] = True
-        return Drafted(np.append(self.tokens, tokens), np.append(self.parents, parents), sees[:-1])
+        return DraftedNodes(np.append(self.tokens, tokens), np.append(self.parents, parents), sees[:-1])
 
     def follow(self, tokens: Sequence[int]) -> NDArray[np.int64]:
         """The nodes on the path that spells the longest beginning of `tokens`."""
@@ -80,7 +80,7 @@ class Drafted:
         return places[:-1]
 
 
-NOTHING = Drafted(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), bool))
+NOTHING = DraftedNodes(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +106,14 @@ class Prepared:
     """A draft of what follows an outcome."""
 
     flight: Flight
-    drafted: Drafted
+    drafted: DraftedNodes
     rows: list[Rows]
     """Of each layer: those of the outcome's tokens, then those of `drafted`."""
     chain: Chain
     taken: tuple[int, float] | None
 
 
-def fresh_leaves(tree: DraftTree, drafted: Drafted, final: Collection[int] = ()) -> NDArray[np.int64]:
+def fresh_leaves(tree: DraftTree, drafted: DraftedNodes, final: Collection[int] = ()) -> NDArray[np.int64]:
     """Nodes that were not run although the answer may go on from them: the likeliest, at most `MOST_LEAVES`."""
     assert tree.acceptance is not None
     known = (drafted.places(tree) != UNRUN) | np.isin(tree.tokens, list(final)) | (tree.acceptance < LEAST_CHANCE)
@@ -123,7 +123,7 @@ def fresh_leaves(tree: DraftTree, drafted: Drafted, final: Collection[int] = ())
 
 def outcomes(
     flight: Flight,
-    drafted: Drafted,
+    drafted: DraftedNodes,
     acceptance: Acceptance | None = None,
     final: Collection[int] = (),
     most: int = MOST_OUTCOMES,
