@@ -16,10 +16,10 @@ from drafter.model.weights import load_weights
 
 
 class Exit(nn.Module):
-    """Brings the drafter's stream to where the target's hidden states lie: a root-mean-square norm, scale and shift.
+    """Brings the drafter's stream to the range of the target's hidden states: a root-mean-square norm, scale and shift.
 
-    Between a target's layers these can be a hundred times as large as its embeddings, from which the drafter's stream
-    grows: too small a stream drowns in what the target's own layers add to it.
+    Between its layers, a target's hidden states can be a hundred times as large as its embeddings, from which the
+    drafter's stream grows. A stream that is too small drowns in what the target's own layers add to it.
     """
 
     def __init__(self, size: int, eps: float) -> None:
@@ -32,7 +32,7 @@ class Exit(nn.Module):
 
     @torch.no_grad()
     def fit(self, states: Tensor) -> None:
-        """Begin with the mean and the spread of the target's hidden states (n, E)."""
+        """Start with the mean and the spread of the target's hidden states (n, E)."""
         self.norm.weight.copy_(states.std(dim=0))
         self.shift.copy_(states.mean(dim=0))
 
@@ -40,9 +40,9 @@ class Exit(nn.Module):
 class DraftModel(nn.Module):
     """The device's half: embedding, first F layers, self-attention, cross-attention, last N layers, norm and head.
 
-    Embedding, first and last layers, norm and head are the target's own and stay frozen. A target's first layers see no
-    more than tokens, all of which the device has: it computes there what the target does, for drafted tokens too (but
-    for rounding, and beyond a sliding window).
+    Embedding, first and last layers, norm and head are the target's own and stay frozen. The target's first layers need
+    only tokens, which the device has. So the device computes there what the target does, also for drafted tokens
+    (except for rounding, and beyond a sliding window).
     """
 
     def __init__(self, config: DrafterConfig) -> None:
@@ -82,7 +82,7 @@ class DraftModel(nn.Module):
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
 
     def freeze(self) -> None:
-        """Leave only self- and cross-attention to be trained."""
+        """Let training change only the self-attention and the cross-attention."""
         for part in (self.embedding, self.first_layers, self.target_layers, self.norm, self.head):
             part.requires_grad_(False)
 
@@ -107,14 +107,14 @@ class DraftModel(nn.Module):
 
 
 def load_draft_model(folder: Path, weights: Path) -> DraftModel:
-    """The float draft model of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+    """Open the float draft model of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
     model = DraftModel(read_config(folder, verify=(weights.name,)))
     load_weights(model, weights)
     return model.eval().requires_grad_(False)
 
 
 class StepModule(nn.Module):
-    """One draft step as a graph of plain tensors, with the head cut to the draft vocabulary and the top K taken."""
+    """One draft step as a graph of plain tensors. The head is cut to the draft vocabulary, and the top K are taken."""
 
     def __init__(self, model: DraftModel) -> None:
         super().__init__()
@@ -127,7 +127,8 @@ class StepModule(nn.Module):
         self.register_buffer("kept", torch.tensor(kept))
 
     def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
-        """`cached`: keys and values of memory, then of each layer."""
+        """Returns the best log-probabilities, their token ids, and the new rows. `cached`: keys and values of memory,
+        then of each layer."""
         memory, *past = zip(cached[::2], cached[1::2])
         hidden, rows = self.model(tokens, positions, mask, past, memory)
         best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)

@@ -16,11 +16,11 @@ from drafter.model.weights import load_weights, weights_digest
 
 
 class MemoryEncoder(nn.Module):
-    """Layer self-attention and the cross-attention's key and value projections: the verifier's half of the drafter.
+    """The verifier's half of the drafter: layer self-attention, and the cross-attention's key and value projections.
 
-    With `from_target` what they give is added to the keys and values of the target's layer that the cross-attention
-    replaces, and nothing before training: so memory means something to a cross-attention that began as that layer.
-    Without layer self-attention the mean over the layers is of their keys and values as they are.
+    With `from_target` their result is added to the keys and values of the target's layer that the cross-attention
+    replaces. It is zero before training, so memory means something at once to a cross-attention that began as that
+    layer. Without layer self-attention, the plain mean over the layers' keys and values is used.
     """
 
     def __init__(self, config: DrafterConfig) -> None:
@@ -42,7 +42,7 @@ class MemoryEncoder(nn.Module):
 
     @property
     def digest(self) -> bytes:
-        """16 bytes that change with the target or with any weight here."""
+        """16 bytes that change with the target and with any weight here."""
         return bytes.fromhex(self.config.memory)
 
     @property
@@ -53,9 +53,9 @@ class MemoryEncoder(nn.Module):
     def forward(self, keys_values: Tensor, positions: Tensor) -> list[KeysValues]:
         """Memory rows of S verified tokens.
 
-        `keys_values` (S, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE) then its value.
-        `positions` (S,). Returns for each row keys and values of shape (S, heads, size): first the cross-attention's,
-        then those of the target's last N layers, as they are.
+        `keys_values` (S, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE), then its value. `positions`
+        (S,). Returns keys and values of shape (S, heads, size) for each row: first the cross-attention's, then those of
+        the target's last N layers, unchanged.
         """
         mixed = keys_values
         if self.config.layer_self_attention:
@@ -73,18 +73,18 @@ class MemoryEncoder(nn.Module):
         return [(keys, values), *(self._of_layer(keys_values, layer) for layer in inferred)]
 
     def _of_layer(self, keys_values: Tensor, layer: int) -> KeysValues:
-        """One target layer's keys and values, (S, heads, size) each."""
+        """The keys and values of one target layer, (S, heads, size) each."""
         pair = keys_values[:, layer].reshape(-1, self.config.target_kv_heads, 2, self.config.target_head_size)
         return pair[:, :, 0], pair[:, :, 1]
 
     @classmethod
     def load(cls, folder: Path) -> MemoryEncoder:
-        """The encoder of an artefact folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
+        """Open the encoder of a drafter's folder. Raises `DrafterMissing` or `DrafterCorrupt`."""
         encoder = cls(read_config(folder, verify=(ENCODER,)))
         load_weights(encoder, folder / ENCODER)
         return encoder.eval().requires_grad_(False)
 
 
 def memory_digest(target_state: dict[str, Tensor], encoder: MemoryEncoder) -> bytes:
-    """16 bytes over the target's and the encoder's weights; storing these as bfloat16 keeps it."""
+    """16 bytes over the weights of the target and the encoder. Storing them as bfloat16 does not change it."""
     return weights_digest({**target_state, **{f"encoder.{k}": v for k, v in encoder.state_dict().items()}})

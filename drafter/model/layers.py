@@ -15,13 +15,13 @@ KeysValues = tuple[Tensor, Tensor]
 """Keys, already rotated, and values."""
 
 NEVER = -1e9
-"""Additive mask value; finite, so that a row without any visible key gives no NaN."""
+"""Additive mask value. It is finite, so a row that sees no key gives no NaN."""
 
 
 def rotate(x: Tensor, positions: Tensor, theta: float) -> Tensor:
     """Rotary position embedding in the half-split layout of transformers.
 
-    `x` (..., heads, M, size), `positions` (..., M), which broadcast over the heads.
+    `x` (..., heads, M, size), `positions` (..., M), broadcast over the heads.
     """
     half = x.shape[-1] // 2
     frequency = theta ** (-torch.arange(half, device=x.device, dtype=torch.float32) / half)
@@ -39,8 +39,8 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
     *batch, heads, count, size = query.shape
     kv_heads = keys.shape[-3]
     groups = heads // kv_heads
-    # The queries of a group are rows of one product. So no key or value is copied for each of them, and a single token
-    # takes the kernels for several rows, whose sums have another order than those for one row.
+    # The queries of a group are rows of one product. So keys and values are not copied for each query, and a single
+    # token uses the kernels for several rows, whose sums have another order than those for one row.
     query = (query * size**-0.5).reshape(*batch, kv_heads, groups * count, size)
     scores = (query @ keys.transpose(-1, -2)).reshape(*batch, kv_heads, groups, count, keys.shape[-2])
     if mask is not None:
@@ -50,7 +50,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
 
 
 class LayerShape(Protocol):
-    """What a config says of the layers that a drafter learns; `DrafterConfig` does, and those of the baselines."""
+    """The shape of the layers that a drafter learns, as a config gives it. `DrafterConfig` is one."""
 
     @property
     def hidden(self) -> int: ...
@@ -69,7 +69,7 @@ class LayerShape(Protocol):
 
 
 def layer_shape(config: LayerShape) -> tuple[int, int, int, int, int, float, float]:
-    """The positional arguments of a layer."""
+    """The positional arguments of a layer of this shape."""
     sizes = config.hidden, config.heads, config.kv_heads, config.head_size, config.ffn
     return (*sizes, config.rope_theta, config.norm_eps)
 
@@ -87,7 +87,7 @@ class Norm(nn.Module):
 
 
 class Mlp(nn.Module):
-    """SwiGLU."""
+    """A gated MLP (SwiGLU)."""
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
@@ -100,10 +100,10 @@ class Mlp(nn.Module):
 
 
 class SelfAttentionLayer(nn.Module):
-    """A pre-norm Llama decoder layer whose cache is the caller's: it returns new rows and keeps none.
+    """A pre-norm Llama decoder layer. The caller keeps its cache: the layer only returns new rows.
 
-    `qkv_bias` is what Qwen2 adds to it, `qk_norm` what Qwen3 does: a norm of each head's query and key before they are
-    rotated. Parameter names are those of transformers, so that a target's layer loads into it as it is.
+    `qkv_bias` adds biases as Qwen2 does. `qk_norm` norms each head's query and key before they are rotated, as Qwen3
+    does. Parameter names are those of transformers, so a target's layer can be loaded as it is.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class SelfAttentionLayer(nn.Module):
         qkv_bias: bool = False,
         qk_norm: bool = False,
     ) -> None:
-        """`inputs`: width of what queries, keys and values are made from, where it is not the layer's `size`."""
+        """`inputs`: width of the input of queries, keys and values, if it is not the layer's `size`."""
         super().__init__()
         self.heads, self.kv_heads, self.head_size, self.theta = heads, kv_heads, head_size, theta
         inputs = inputs or size
@@ -139,11 +139,11 @@ class SelfAttentionLayer(nn.Module):
         self.mlp = Mlp(size, ffn)
 
     def project(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query (..., hq, M, d), key and value (..., hk, M, d) of `x` (..., M, E), which is normed first."""
+        """Norm `x` (..., M, E) and project it: query (..., hq, M, d), key and value (..., hk, M, d)."""
         return self.project_normed(self.input_layernorm(x), positions)
 
     def project_normed(self, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of what is normed already, (..., M, inputs)."""
+        """Project an input that is normed already, (..., M, inputs): query, key and value as from `project`."""
         query, key, value = (
             self.self_attn[name](normed).unflatten(-1, (count, self.head_size)).transpose(-2, -3)
             for name, count in (("q_proj", self.heads), ("k_proj", self.kv_heads), ("v_proj", self.kv_heads))
@@ -153,25 +153,26 @@ class SelfAttentionLayer(nn.Module):
         return rotate(query, positions, self.theta), rotate(key, positions, self.theta), value
 
     def finish(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend, then the MLP; `x` (..., M, E) is the residual."""
+        """Attend, then run the MLP. `x` (..., M, E) is the residual."""
         return self.add(x, attend(query, keys, values, mask))
 
     def add(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What follows the attention, whose result is `attended` (..., hq, M, d); `x` (..., M, E) is the residual."""
+        """Add the result of the attention, `attended` (..., hq, M, d), to the residual `x` (..., M, E), and run the
+        MLP."""
         x = x + self.self_attn["o_proj"](attended.transpose(-2, -3).flatten(-2))
         return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor, positions: Tensor, past: KeysValues, mask: Tensor) -> tuple[Tensor, KeysValues]:
-        """`mask` covers the P cached rows, then the M new ones; returns the output and the new rows."""
+        """Returns the output and the new cache rows. `mask` covers the P cached rows, then the M new ones."""
         query, key, value = self.project(x, positions)
         keys, values = torch.cat((past[0], key), dim=-2), torch.cat((past[1], value), dim=-2)
         return self.finish(x, query, keys, values, mask), (key, value)
 
 
 class CrossAttentionLayer(nn.Module):
-    """Queries from the device's stream, keys and values from memory; a learned null row stands in for none.
+    """Cross-attention from the device's stream to memory. A learned null row stands in where there is no memory.
 
-    `blind`: the null row is all that it sees. What memory is worth shows in a drafter trained so, of the same size.
+    `blind`: it sees only the null row. A drafter trained in this way, of the same size, shows what memory is worth.
     """
 
     def __init__(
@@ -200,7 +201,7 @@ class CrossAttentionLayer(nn.Module):
         self.mlp = Mlp(size, ffn)
 
     def forward(self, x: Tensor, positions: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
-        """`memory` (..., hk, T, d) with T >= 0; `mask` (..., M, T), None: every query sees all of it."""
+        """`memory` (..., hk, T, d), where T may be 0. `mask` (..., M, T); None: every query sees all of it."""
         if self.blind:
             memory, mask = (memory[0][..., :0, :], memory[1][..., :0, :]), None
         query = self.q_proj(self.input_layernorm(x)).unflatten(-1, (self.heads, self.head_size)).transpose(-2, -3)

@@ -1,8 +1,8 @@
-"""One step of the drafter in PyTorch, for machines with a GPU; its linear layers are quantised by optimum's quanto.
+"""One step of the drafter in PyTorch, for machines with a GPU. optimum's quanto quantises its linear layers.
 
-The weights are the artefact's floats, quantised while they are loaded; the embedding and the norms stay as they are.
-Cache rows live on the device: a step takes tokens, positions and a mask up, and brings the proposals down. Steps run
-under `no_grad`, not under `inference_mode`, in which quanto's int4 weights cannot be used.
+The weights are the float weights of the drafter's folder, quantised while they are loaded. The embedding and the norms
+stay as they are. Cache rows stay on the device: a step takes tokens, positions and a mask to it, and brings the
+proposals back. Steps run under `no_grad`, because quanto's int4 weights do not work under `inference_mode`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ Bits = Literal[8, 4]
 
 
 class TorchStep:
-    """The step of a draft model as a function: a `DraftStep`."""
+    """The step of a draft model as a function. It is a `DraftStep`."""
 
     independent_rows = False
-    """The libraries choose a product's kernel, and so the order of its sums, by its shape: no trial vouches for all."""
+    """The libraries choose a kernel, and so the order of its sums, by the shape of the product. No trial can prove that
+    all shapes agree."""
 
     def __init__(
         self,
@@ -36,15 +37,15 @@ class TorchStep:
         bits: Bits | None = 8,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Takes `model` over. `bits` of the linear layers' weights, None: floats.
+        """Takes ownership of `model`. `bits`: of the linear layers' weights; None: floats.
 
-        `dtype` of all else; None: bfloat16 on CUDA, else float32.
+        `dtype`: of everything else; None: bfloat16 on CUDA, else float32.
         """
         self.cache_shapes = cache_shapes(model.config)
         self._device = device
         self._dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
         step = StepModule(model)
-        del model.head  # Its rows of the draft vocabulary are the step's own.
+        del model.head  # The step has its own rows of the head, for the draft vocabulary.
         self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
         if bits is not None:
             _quantise(self._step, bits)
@@ -53,7 +54,7 @@ class TorchStep:
 
     @classmethod
     def load(cls, folder: Path, device: str | None = None, bits: Bits | None = 8) -> TorchStep:
-        """The float weights of an artefact folder on `device`; None: a GPU where there is one, else the CPU.
+        """Load the float weights of a drafter's folder to `device`. None: a GPU if there is one, else the CPU.
 
         Raises `DrafterMissing`, `DrafterCorrupt`, and `DrafterError` for a device that PyTorch cannot use.
         """
@@ -81,14 +82,14 @@ class TorchStep:
 
 
 class TensorSlab:
-    """Keys and values of consecutive rows, in tensors on the device that double when they are full."""
+    """Keys and values of consecutive rows, in tensors on the device that double in size when they are full."""
 
     def __init__(self, heads: int, size: int, device: torch.device, dtype: torch.dtype, capacity: int = 256) -> None:
         self.keys = torch.zeros(heads, capacity, size, device=device, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
 
     def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
-        """Put `rows`, tensors or numpy's arrays, at the slots from `at` on, or at the slots listed in it."""
+        """Put `rows` (tensors or numpy arrays) at the slots from `at` on, or at the slots listed in it."""
         keys, values = (torch.as_tensor(part, dtype=self.keys.dtype, device=self.keys.device) for part in rows)
         if not keys.shape[1]:
             return
@@ -102,12 +103,12 @@ class TensorSlab:
             self.keys[:, chosen], self.values[:, chosen] = keys, values
 
     def rows(self, slots: int | NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Views of the first `slots` rows, or copies of those listed."""
+        """Views of the first `slots` rows, or copies of the listed ones."""
         chosen: Any = slice(slots) if isinstance(slots, int) else torch.from_numpy(slots).to(self.keys.device)
         return self.keys[:, chosen], self.values[:, chosen]
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes allocated, or those that would be after a write up to `rows`."""
+        """Bytes that are allocated, or that would be after a write up to `rows`."""
         held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
         return held if rows <= capacity else held // capacity * 2 * rows
 
@@ -120,12 +121,12 @@ class TensorSlab:
 
 
 def _device(name: str | None) -> torch.device:
-    """The device of that name, tried; None: a GPU where there is one. Raises `DrafterError`."""
+    """The device of that name, after a trial. None: a GPU if there is one. Raises `DrafterError`."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:  # The second where PyTorch was built without CUDA.
+    except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch was built without CUDA.
         reason = _first_line(error)
         raise DrafterError(f"PyTorch cannot use the device {name} ({reason}). Choose another one.") from None
 
@@ -135,8 +136,8 @@ def _first_line(error: BaseException) -> str:
 
 
 def _quantise(step: nn.Module, bits: Bits) -> None:
-    """Weights of the linear layers to int8 or int4, in place. The head is int8 in both: it chooses the tokens."""
-    from optimum.quanto import freeze, qint4, qint8, quantize  # Takes seconds, which floats need not pay.
+    """Quantise the linear layers to int8 or int4, in place. The head is always int8, because it chooses the tokens."""
+    from optimum.quanto import freeze, qint4, qint8, quantize  # Takes seconds, and floats do not need it.
 
     from drafter.model.quanto import need_no_compiler
 

@@ -25,7 +25,7 @@ def weights_digest(weights: dict[str, Tensor]) -> bytes:
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
-    """Write a module's weights as bfloat16; a head that is the embedding, as in targets that tie them, once."""
+    """Write a module's weights as bfloat16. A head that is the embedding (tied weights) is written once."""
     weights = {k: v.detach().to("cpu", torch.bfloat16).contiguous() for k, v in module.state_dict().items()}
     if HEAD in weights and torch.equal(weights[HEAD], weights[EMBEDDING]):
         del weights[HEAD]
@@ -33,7 +33,7 @@ def save_weights(module: nn.Module, path: Path) -> None:
 
 
 def load_weights(module: nn.Module, path: Path) -> None:
-    """Read weights into a module, as float32; a head that is missing is the embedding. Raises `DrafterCorrupt`."""
+    """Read weights into a module, as float32. If the head is missing, it is the embedding. Raises `DrafterCorrupt`."""
     try:
         module.load_state_dict(_floats(path))
     except (SafetensorError, RuntimeError) as error:

@@ -16,27 +16,27 @@ from drafter.training.answers import Conversation
 from drafter.training.recipe import Recipe
 
 OVERLAP = 3
-"""Tokens before the anchor that a self-attention sees which sees little."""
+"""Tokens before the anchor that a self-attention with limited sight sees."""
 
 CHECKED, CHECKED_STEP = 3, 10**9
-"""Batches of unseen answers that a drafter is checked on, and the number of the first: training never gets so far."""
+"""Batches of unseen answers for a check, and the number of the first one. Training never gets to this number."""
 
 
 @dataclass
 class Batch:
-    """`(rows, row)` arrays; `segments` are conversation numbers within a row, 0 is padding."""
+    """Arrays of shape `(rows, row)`. `segments` are numbers of conversations within a row; 0 is padding."""
 
     ids: Tensor
     positions: Tensor
     segments: Tensor
     learn: Tensor
-    """bool: the target's next-token distribution *after* this token is learnt."""
+    """bool: the target's distribution of the token *after* this one is learnt."""
     start: Tensor
-    """Index within the row of the newest token whose memory this query sees; before its segment: none."""
+    """Index, within the row, of the newest token whose memory this query sees. Before the query's own segment: none."""
     near: Tensor
     """Index of the first token that the self-attention sees."""
     source: Tensor
-    """Where the token stands in all training data, conversation after conversation; 0 for padding."""
+    """Position of the token in all training data, conversation after conversation; 0 for padding."""
 
     @property
     def causal(self) -> Tensor:
@@ -51,9 +51,10 @@ class Batch:
 def anchors(
     length: int, learn: Sequence[tuple[int, int]], opening: int, recipe: Recipe, rng: np.random.Generator
 ) -> np.ndarray:
-    """For each token the index of the newest one whose memory it sees, -1 for none; always before the token itself.
+    """For each token, the index of the newest token whose memory it sees, or -1. It is always before the token itself.
 
-    `opening` is the length of what all conversations begin with: its memory is there even for one begun offline.
+    `opening`: length of the beginning that all conversations share. Its memory is there even in a conversation that
+    begins offline.
     """
     anchored = np.ones(length, bool)
     for begin, end in learn:
@@ -72,10 +73,10 @@ def anchors(
 def batches(
     data: list[Conversation], recipe: Recipe, first: int = 0, stride: int = 1, *, before: int = 0
 ) -> Iterator[Batch]:
-    """An endless stream of packed batches, each a function of its number: first, first + stride, ...
+    """An endless stream of packed batches, number first, first + stride, ... Each is a function of its number.
 
-    So a killed run skips what it has seen, and processes that train together learn from different ones. `before` is
-    the number of tokens that lie before these data in all training data.
+    So a killed run can skip what it has seen, and processes that train together learn from different batches. `before`:
+    tokens that lie before these data in all training data.
     """
     step, opening = first, len(os.path.commonprefix([sample.ids for sample in data[:200]]))
     fade = (recipe.local or 0.0) * recipe.steps
@@ -109,17 +110,18 @@ def batches(
 
 
 def additive(mask: Tensor) -> Tensor:
-    """A bool mask (..., M, P) as an additive one over heads (..., 1, M, P)."""
+    """Turn a bool mask (..., M, P) into an additive one over heads (..., 1, M, P)."""
     return torch.where(mask, 0.0, NEVER).unsqueeze(-3)
 
 
 def split(data: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
-    """What is learnt from, and the last fiftieth, on which it is checked; none of fewer than 100."""
+    """The data to learn from, and the last fiftieth for checks. With fewer than 100 conversations, none is kept for
+    checks."""
     unseen = len(data) // 50 if len(data) >= 100 else 0
     return data[: len(data) - unseen], data[len(data) - unseen :]
 
 
 def unseen_batches(learnt: list[Conversation], unseen: list[Conversation], recipe: Recipe) -> list[Batch]:
-    """The same few batches each time."""
+    """The batches for checks, the same few each time."""
     before = sum(len(sample.ids) for sample in learnt)
     return list(itertools.islice(batches(unseen, recipe, CHECKED_STEP, before=before), CHECKED)) if unseen else []

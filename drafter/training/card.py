@@ -1,4 +1,4 @@
-"""The model card of an artefact: what it is, for which target, how it was made, and how good it is."""
+"""The model card in a drafter's folder: what it is, for which target, how it was made, and how good it is."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rounds on questions that were not learnt from."""
+    """The result of rounds on questions that were not learnt from."""
 
     tau: float
     ci95: tuple[float, float]
     by_depth: tuple[float, ...]
     float_tau: float
-    """On the same questions with the graph before it was quantised."""
+    """The same questions with the graph before it was quantised."""
     float_ci95: tuple[float, float]
     prompts: int
     command: str
-    """Measures all but `float_tau` again."""
+    """The command that measures everything again except `float_tau`."""
 
 
 def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str) -> None:
-    """Write the card of the artefact in `out`, and its config with the card's checksum.
+    """Write the card into the drafter's folder `out`, and its config with the card's checksum.
 
-    `evaluation` is what was measured, or a sentence that says why nothing was.
+    `evaluation`: what was measured, or a sentence that says why nothing was.
     """
     config = built.config
     recipe = {**asdict(plan.recipe.for_start(config, plan.init is not None)), "processes": built.processes}
@@ -98,7 +98,7 @@ def _on_unseen(unseen: Unseen) -> list[str]:
 
 
 def interval(tau: float, ci95: Sequence[float]) -> str:
-    """`3.21 (95 %: 3.02 to 3.40)`"""
+    """Text such as `3.21 (95 %: 3.02 to 3.40)`."""
     return f"{tau:.2f} (95 %: {ci95[0]:.2f} to {ci95[1]:.2f})"
 
 

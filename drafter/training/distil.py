@@ -1,9 +1,9 @@
-"""Distil a MoA drafter from a frozen target, on answers that the target itself gave; resumable.
+"""Distil a MoA drafter from a frozen target, on answers that the target itself gave. Training can be resumed.
 
-One forward pass trains every draft step at once, by the T-step-bounded mask: a query sees the target's memory up to an
-anchor only, so it learns to draft from memory that is 1 .. T tokens old. Most gaps are those of a draft tree; a heavy
-tail (hundreds of tokens, whole last turns without memory) teaches it to go on alone while the line is down.
-Source of the mask and of the two-part loss: arXiv 2410.03804 and its authors' training code.
+One forward pass trains every draft step at once, with the T-step-bounded mask: a query sees the target's memory only up
+to an anchor, so it learns to draft from memory that is 1 .. T tokens old. Most gaps have the length of a draft tree's
+depth. A heavy tail (hundreds of tokens, whole last turns without memory) teaches it to continue alone while the line is
+down. Source of the mask and of the two-part loss: arXiv 2410.03804 and its authors' training code.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Distiller(nn.Module):
         borrow(self.draft, target)
         self.spread: Tensor
         self.register_buffer("spread", torch.ones(config.hidden))
-        """Of the target's hidden states where the drafter leaves off, by dimension."""
+        """The spread of the target's hidden states where the drafter's own layers end, by dimension."""
         if not config.cross_attention:
             self.encoder.requires_grad_(False)
 
     def forward(self, batch: Batch, seen: Features, recipe: Recipe) -> Losses:
-        """Losses of one batch, given what the target computed for it."""
+        """The losses of one batch, given what the target computed for it."""
         rows, length = batch.ids.shape
         index = torch.arange(length, device=batch.ids.device)
         causal = batch.causal
@@ -62,13 +62,13 @@ class Distiller(nn.Module):
             )
         ]
         draft = self.draft
-        x = draft.embedding(batch.ids) if seen.start is None else seen.start.float()  # A recording's is bfloat16.
+        x = draft.embedding(batch.ids) if seen.start is None else seen.start.float()  # A recording holds bfloat16.
         near = additive(causal & (index[None, None, :] >= batch.near[:, :, None]))
         for layer in draft.self_attention:
             x = layer.finish(x, *layer.project(x, batch.positions), near)  # type: ignore[operator]
         x = draft.exit(draft.cross_attention(x, batch.positions, memory[0], additive(remembered)))
         guessed_entry = x
-        # A query sees the target's own rows up to its anchor, and rows made from the drafter's guesses after it.
+        # A query sees the target's own rows up to its anchor, and after it rows made from the drafter's guesses.
         both = additive(torch.cat((remembered, causal & ~remembered), dim=-1))
         for layer, (true_keys, true_values) in zip(draft.target_layers, memory[1:]):
             query, key, value = layer.project(x, batch.positions)  # type: ignore[operator]
@@ -106,12 +106,10 @@ def train(
     init: Path | None = None,
     recording: Recording | None = None,
 ) -> Distiller:
-    """Train for `recipe.steps` and return the model, whose config counts them and their seconds on top of its own.
+    """Train for `recipe.steps` and return the model. Its config adds these steps and their seconds to those it had.
 
-    A checkpoint in `out` is resumed from.
-
-    `init`, a drafter's folder, gives the weights to begin with: an older drafter's, for a target that has learnt on.
-    `recording`, of this target and these data, stands in for the target's forwards.
+    A checkpoint in `out` is resumed. `init`: the folder of an older drafter, whose weights are the start, for a target
+    that has learnt more. `recording`: features of this target on these data, used in place of the target's forwards.
     """
     torch.manual_seed(recipe.seed)
     recipe = recipe.for_start(config, trained=init is not None)
@@ -141,7 +139,7 @@ def train(
     near, alone = (unseen_batches(learnt, unseen, replace(recipe, tail=0.0, blank=blank)) for blank in (0.0, 1.0))
 
     def check() -> dict[str, object]:
-        """What it reaches on answers that it does not learn from: near to memory, and without any."""
+        """Figures on answers that it does not learn from: with memory near by, and without any."""
         here, away = ([losses(batch) for batch in some] for some in (near, alone))
         return {**means(here), "alone": round(float(np.mean([one.overall for one in away])), 3)}
 

@@ -1,4 +1,4 @@
-"""From a trained drafter to an artefact folder: the step graph as ONNX, int8 weights, config and checksums."""
+"""Exports the step graph of a trained drafter as ONNX."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from drafter.model.draft_model import DraftModel, StepModule
 from drafter.step import cache_shapes, graph_names
 
 INLINE = 1_500_000_000
-"""Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it."""
+"""Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside
+it."""
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph; M, P and T stay free. Where it is large, its weights are in `*.data` beside it."""
+    """Write the float step graph, in which M, P and T stay free. Large weights go into `*.data` beside it."""
     graph = StepModule(model).eval()
-    # The exporter keeps no head but the graph's own.
+    # The exporter keeps only the graph's own head.
     size = sum(weight.nbytes for name, weight in graph.named_parameters() if name != "model.head.weight")
     config, rows, cached, seen = model.config, 3, 5, 7
-    shapes = [(config.kv_heads, seen, config.head_size)]  # Of memory.
+    shapes = [(config.kv_heads, seen, config.head_size)]  # The shape of memory.
     shapes += [(heads, cached, size) for heads, size in cache_shapes(config)]
     arguments = (
         torch.arange(rows),

@@ -1,11 +1,11 @@
-"""From the float step graph to a quantised one, and how far the two differ.
+"""Turns the float step graph into a quantised one, and measures how far the two differ.
 
-Two ways for the weights of the linear layers and of the head. `int8`: a scale per output, run in integer kernels on
-inputs quantised as they come, each row with a scale of its own: with a common one a token's result would depend on the
-tokens that happen to run beside it. `nbits8` and `nbits4`: a scale per block of consecutive inputs (ONNX Runtime's
-MatMulNBits), whose kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices and
-`nbits8` for the others: see `LARGE`. The embedding is int8 with a scale per token in all of them: a common one would
-let a few large rows coarsen all the others. Needs the `onnx` package, which only those who make drafters have.
+There are two ways for the weights of the linear layers and the head. `int8` has one scale per output. It runs in
+integer kernels on inputs that are quantised on the fly, with one scale per row: with a common scale, a token's result
+would depend on the tokens that run with it. `nbits8` and `nbits4` have one scale per block of consecutive inputs (ONNX
+Runtime's MatMulNBits); their kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices
+and `nbits8` for the others; see `LARGE`. The embedding is always int8 with one scale per token, because with a common
+scale a few large rows would coarsen all others. Needs the `onnx` package, which only people who make drafters have.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from drafter.config import DrafterCorrupt, Scheme
 from drafter.step import NEVER, Floats, KeysValues, StepGraph
 
 INLINE = 1_500_000_000
-"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it, in `*.data`."""
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it, in
+`*.data`."""
 
 BLOCK = {8: 64, 4: 32}
-"""Weights with a common scale, by their bits. Twice as large a block is quicker (8 bits: by a fifth with one row), but
-its kernels on x86 give a row other last bits alone than beside another."""
+"""Weights that share a scale, by their bits. Blocks of twice the size are quicker (8 bits: by a fifth with one row).
+But then the kernels on x86 give a row other last bits alone than beside another row."""
 
 LARGE = 1_000_000
-"""Weights of a matrix from which `auto` takes `int8`. A row more costs its kernels a third of what it costs those of
-`nbits8`, but with one row they read memory more slowly, and their inputs' scales are six small nodes more. What counts
-is the time of a step of 1 row and of one of 8 rows, together. In milliseconds, on one thread of a busy AMD EPYC
-(`python -m benchmarks.draft_step`, `--shapes 8b`):
+"""Weights of a matrix from which on `auto` takes `int8`. One more row costs its kernels a third of what it costs those
+of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add six small nodes. What
+counts is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python -m
+benchmarks.draft_step`, `--shapes 8b`):
 
                                                  int8            nbits8          nbits4          auto
     bundled, matrices of 0.05M to 1.6M           1.76 + 2.49     1.27 + 2.58     1.14 + 2.64     1.25 + 2.47
     8B target, matrices of 4M to 131M            51.0 + 77.5     43.0 + 114.7    33.1 + 115.4    as int8
 
-Never `nbits4`: it is fast with one row only, and the likeliest token changes at one position in five where the bundled
-drafter has no memory."""
+`nbits4` is never chosen: it is fast with one row only, and where the bundled drafter has no memory, the likeliest token
+changes at one position in five.
+"""
 
 PIECE = 1024
-"""Rows of a matrix that are quantised at a time."""
+"""Rows of a matrix that are quantised at the same time."""
 
 
 def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8") -> None:
@@ -72,29 +74,29 @@ def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8") -> None:
 
 def _save(model: onnx.ModelProto, path: Path) -> None:
     beside = path.with_name(f"{path.name}.data")
-    beside.unlink(missing_ok=True)  # onnx appends to what is there.
+    beside.unlink(missing_ok=True)  # onnx would append to an existing file.
     inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
     onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
 
 
 class _Rewriting:
-    """The nodes and weights of a graph while its matrices are replaced, one in memory at a time."""
+    """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
 
     def __init__(self, graph: onnx.GraphProto, folder: Path) -> None:
-        """`folder` has the weights that are too large for the graph's own file."""
+        """`folder`: where weights lie that are too large for the graph's own file."""
         self.graph, self.folder = graph, str(folder)
         self.nodes: list[onnx.NodeProto] = []
         self._float = {tensor.name: tensor for tensor in graph.initializer}
         self._reciprocals: dict[str, str] = {}
-        """Result -> what it is the reciprocal of."""
+        """Result -> the value that it is the reciprocal of."""
         self._rows: set[str] = set()
-        """Activations that are there in int8."""
+        """Activations that also exist in int8."""
 
     def is_matrix(self, name: str) -> bool:
         return name in self._float and len(self._float[name].dims) == 2
 
     def take(self, name: str) -> NDArray[Any]:
-        """The numbers of a weight of the float graph, which stays as it is."""
+        """Read a weight of the float graph, which stays as it is."""
         tensor = onnx.TensorProto()
         tensor.CopyFrom(self._float[name])
         numbers: NDArray[Any] = onnx.numpy_helper.to_array(tensor, self.folder)
@@ -109,17 +111,17 @@ class _Rewriting:
         return output
 
     def keep(self, node: onnx.NodeProto) -> None:
-        """A node that stays in float."""
+        """Keep a node in float."""
         if node.op_type == "Reciprocal":
             self._reciprocals[node.output[0]] = node.input[0]
         if node.op_type == "Mul" and node.input[1] in self._reciprocals:
-            # ONNX Runtime makes one node of a norm that divides, not of one that multiplies: 4 % of a small step.
+            # ONNX Runtime fuses a norm that divides, but not one that multiplies: 4 % of a small step.
             self.add("Div", [node.input[0], self._reciprocals[node.input[1]]], node.output[0])
         else:
             self.nodes.append(node)
 
     def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:
-        """A linear layer: its input (M, K) times its weight, in integers."""
+        """Replace a linear layer by integer operations: its input (M, K) times its weight."""
         x, weight, *bias = node.input
         transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
         matrix = np.ascontiguousarray(self.take(weight).T if transposed else self.take(weight))
@@ -133,7 +135,7 @@ class _Rewriting:
             self.add("Add", [product, *bias], output)
 
     def _multiply_by_output(self, x: str, matrix: NDArray[Any], name: str, product: str) -> None:
-        """A scale per output, and one for each row of `x`."""
+        """Multiply with one scale per output and one for each row of `x`."""
         scale, zero = "row.scale", "row.zero_point"
         if not self._rows:
             self.put(scale, np.float32(1 / 127))
@@ -153,16 +155,17 @@ class _Rewriting:
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 
     def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
-        """A scale for each block of inputs to an output; the kernel quantises `x` in the same blocks."""
+        """Multiply with one scale for each block of inputs to an output. The kernel quantises `x` in the same
+        blocks."""
         numbers, scales = _blocks(matrix, bits)
         factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
         inputs, outputs = matrix.shape
         shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
-        # Level 4 multiplies integers; the default is float, and 50 times as slow.
+        # Level 4 multiplies integers. The default is float, and 50 times as slow.
         self.add("MatMulNBits", factors, product, domain="com.microsoft", accuracy_level=4, **shape)
 
     def look_up(self, node: onnx.NodeProto) -> None:
-        """The embedding: an int8 row times its scale."""
+        """Replace the embedding: an int8 row times its scale."""
         table, (output,) = self.take(node.input[0]), node.output
         numbers, scales = _symmetric(table, axis=1)
         rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
@@ -171,7 +174,7 @@ class _Rewriting:
         self.add("Mul", [rows, scale], output)
 
     def finish(self) -> None:
-        """Put the nodes in place of the old ones, and keep the weights that they use."""
+        """Replace the graph's nodes by the new ones, and keep only the weights that they use."""
         used = {name for node in self.nodes for name in node.input}
         self.nodes = [node for node in self.nodes if node.op_type != "Reciprocal" or node.output[0] in used]
         for at in reversed(range(len(self.graph.initializer))):
@@ -184,7 +187,7 @@ class _Rewriting:
 
 
 def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
-    """int8 of a matrix with a scale for each of its rows (`axis` 1) or columns (0), which keeps its axis."""
+    """int8 of a matrix with one scale for each row (`axis` 1) or column (0). The scales keep that axis."""
     largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
     scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
     numbers = np.empty(matrix.shape, np.int8)
@@ -195,10 +198,10 @@ def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Float
 
 
 def _blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
-    """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block) and scales (N, blocks).
+    """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
 
-    ONNX Runtime's own packer does the same, but its module sets up the program's logging when it is imported. The
-    largest number of a block, of either sign, becomes the lowest integer, since there is one more below zero.
+    ONNX Runtime's own packer does the same, but importing its module sets up the program's logging. The largest number
+    of a block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
     """
     block, half = BLOCK[bits], 1 << (bits - 1)
     inputs, outputs = matrix.shape
@@ -219,20 +222,21 @@ def _blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]
 # ---- parity ----------------------------------------------------------------------------------------------------------
 
 StepInputs = tuple[NDArray[np.int64], NDArray[np.int64], Floats, Sequence[KeysValues], KeysValues]
-"""Arguments of one `StepGraph` call."""
+"""The arguments of one `StepGraph` call."""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How the quantised graph's proposals differ from the float graph's."""
+    """How the proposals of the quantised graph differ from those of the float graph."""
 
     rows: int
-    """Positions compared."""
+    """Positions that were compared."""
     agreement: float
-    """Share of them where both find the same token likeliest."""
+    """Share of positions where both have the same likeliest token."""
     mean_difference: float
     largest_difference: float
-    """Between the log-probabilities of tokens that both propose, in nats."""
+    """Largest difference between the log-probabilities of tokens that both propose, in nats (the mean is
+    `mean_difference`)."""
 
     def __str__(self) -> str:
         return (
@@ -250,7 +254,7 @@ def prompt(step: StepGraph, tokens: Sequence[int], memory: KeysValues | None = N
 
 
 def compare(exact: StepGraph, quantised: StepGraph, inputs: Iterable[StepInputs]) -> Parity:
-    """Run both graphs on the same inputs. Raises `ValueError` where there are none."""
+    """Run both graphs on the same inputs and compare them. Raises `ValueError` if there are no inputs."""
     same, gaps = [], []
     for arguments in inputs:
         one, other = exact(*arguments), quantised(*arguments)
