@@ -198,7 +198,7 @@ def test_kept_rows_are_those_of_a_fresh_context(kind, seed, accepted):
     rows = []
     for one in (context, fresh):
         one.draft(BUSH)
-        rows.append([part.float() for slab in one._slabs for part in slab.rows(len(one.tokens))])
+        rows.append([part.float() for slab in one._cache._slabs for part in slab.rows(len(one.tokens))])
     for kept, new in zip(*rows, strict=True):
         torch.testing.assert_close(kept, new, rtol=0.02, atol=0.05 if kind.step.slab(1, 1).keys.itemsize == 2 else 1e-3)
 

@@ -1,29 +1,29 @@
-"""Takes reasoning that stands in tags out of an answer's text: `<think>…</think>` at its beginning.
+"""Separates reasoning in tags from an answer's text: `<think>…</think>` at its beginning.
 
 Most servers send reasoning in a field of its own. Some leave the tags of the model's template in the text. Only a block
-at the very beginning is reasoning: later ones belong to what is said, such as an answer about these tags.
+at the very beginning is reasoning. Later ones belong to the answer, for example to one about these tags.
 """
 
 from __future__ import annotations
 
 HELD = 64
-"""Characters, white space included, in which a tag must have begun."""
+"""Characters, white space included, within which a tag must begin."""
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
 
 
 class ThinkTags:
-    """Splits a stream of text, wherever its pieces are cut."""
+    """Splits a stream of text into reasoning and answer, wherever its pieces are cut."""
 
     def __init__(self) -> None:
         self._held = ""
         """Text that may be the beginning of a tag."""
         self._closing: str | None = ""
-        """The tag that ends the reasoning; empty: none has begun; None: only the answer's text follows."""
+        """The tag that ends the reasoning. Empty: no reasoning has begun. None: only the answer follows."""
         self._gap = False
-        """The reasoning has just ended, and what separates it from the answer is left out."""
+        """The reasoning has just ended. White space before the answer is left out."""
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """Reasoning and text that are certain by now."""
+        """The reasoning and the text that are certain by now."""
         if self._closing is None:
             return "", self._after(piece)
         held, self._held = self._held + piece, ""
@@ -32,7 +32,7 @@ class ThinkTags:
         return self._inside(held)
 
     def end(self) -> tuple[str, str]:
-        """What was held back: it is no tag."""
+        """The text that was held back, at the end of the stream: it is no tag."""
         held, self._held = self._held, ""
         return (held, "") if self._closing else ("", held)
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def tell(sentence: str) -> None:
+def say(sentence: str) -> None:
     print(f"outrider: {sentence}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
+def timed_step(what: str) -> Iterator[None]:
     """Say what begins, and then how long it took."""
     begun = time.monotonic()
-    tell(f"{what} ...")
+    say(f"{what} ...")
     yield
-    tell(f"{what}: done in {time.monotonic() - begun:.1f} s")
+    say(f"{what}: done in {time.monotonic() - begun:.1f} s")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.sse import MAX_EVENT_BYTES, EventReader, EventTooLong, event
+from remote.openai.sse import MAX_EVENT_BYTES, EventReader, EventTooLong, event
 
 BOOK = (
     "\ufeffdata: first\n\n"

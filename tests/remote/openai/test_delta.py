@@ -9,51 +9,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.loose import parse
-from remote.openai import Usage, read_error
-from remote.pieces import Piece, read_piece
-from remote.refusals import refused
-from remote.thinking import ThinkTags
+from remote.openai.delta import AnswerDelta as Delta
+from remote.openai.delta import read_delta
+from remote.openai.lenient_json import parse
+from remote.openai.reasoning_tags import ThinkTags
+from remote.openai.schema import Usage, read_error
+from remote.openai.server_errors import refused
 
 
 def choice(delta: Any, **fields: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, **fields}]}
 
 
-SHAPES: dict[str, tuple[Any, Piece]] = {
-    "text": (choice({"role": "assistant", "content": "a"}), Piece("a")),
-    "reasoning_content": (choice({"content": None, "reasoning_content": "hm"}), Piece("", "hm")),
-    "reasoning": (choice({"content": "", "reasoning": "hm"}), Piece("", "hm")),
-    "thinking": (choice({"thinking": "hm"}), Piece("", "hm")),
-    "both fields": (choice({"reasoning": "hm", "reasoning_content": "hm"}), Piece("", "hm")),
-    "Mistral's text": (choice({"content": [{"type": "text", "text": "a"}]}), Piece("a")),
+SHAPES: dict[str, tuple[Any, Delta]] = {
+    "text": (choice({"role": "assistant", "content": "a"}), Delta("a")),
+    "reasoning_content": (choice({"content": None, "reasoning_content": "hm"}), Delta("", "hm")),
+    "reasoning": (choice({"content": "", "reasoning": "hm"}), Delta("", "hm")),
+    "thinking": (choice({"thinking": "hm"}), Delta("", "hm")),
+    "both fields": (choice({"reasoning": "hm", "reasoning_content": "hm"}), Delta("", "hm")),
+    "Mistral's text": (choice({"content": [{"type": "text", "text": "a"}]}), Delta("a")),
     "Mistral's thinking": (
-        choice({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}), Piece("", "hm"),
+        choice({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}), Delta("", "hm"),
     ),
-    "a refusal": (choice({"content": None, "refusal": "no"}), Piece("no")),
-    "a whole message": ({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, Piece("a", "", "stop")),
-    "the older text": ({"choices": [{"text": "a", "finish_reason": None}]}, Piece("a")),
-    "another choice": ({"choices": [{"index": 1, "delta": {"content": "b"}}]}, Piece()),
-    "usage": ({"choices": [], "usage": {"prompt_tokens": 1.0, "completion_tokens": "2"}}, Piece(usage=Usage(1, 2, 0))),
-    "llama.cpp's end": (choice({}, finish_reason="stop"), Piece(finish="stop")),
-    "a ping": ({"type": "ping"}, Piece()),
-    "choices null": ({"choices": None}, Piece()),
-    "delta null": (choice(None), Piece()),
-    "odd types": (choice({"content": 7, "reasoning": [], "tool_calls": {}}, finish_reason=3), Piece()),
-    "no object": ([1], Piece()),
-    "nothing": (None, Piece()),
+    "a refusal": (choice({"content": None, "refusal": "no"}), Delta("no")),
+    "a whole message": ({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}, Delta("a", "", "stop")),
+    "the older text": ({"choices": [{"text": "a", "finish_reason": None}]}, Delta("a")),
+    "another choice": ({"choices": [{"index": 1, "delta": {"content": "b"}}]}, Delta()),
+    "usage": ({"choices": [], "usage": {"prompt_tokens": 1.0, "completion_tokens": "2"}}, Delta(usage=Usage(1, 2, 0))),
+    "llama.cpp's end": (choice({}, finish_reason="stop"), Delta(finish="stop")),
+    "a ping": ({"type": "ping"}, Delta()),
+    "choices null": ({"choices": None}, Delta()),
+    "delta null": (choice(None), Delta()),
+    "odd types": (choice({"content": 7, "reasoning": [], "tool_calls": {}}, finish_reason=3), Delta()),
+    "no object": ([1], Delta()),
+    "nothing": (None, Delta()),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_an_event_is_read_as_servers_give_it(name: str) -> None:
     shape, piece = SHAPES[name]
-    assert read_piece(parse(json.dumps(shape))) == piece
+    assert read_delta(parse(json.dumps(shape))) == piece
 
 
 def test_halves_of_a_character_can_be_stored() -> None:
-    piece = read_piece(parse('{"choices":[{"delta":{"content":"a\\ud83e","reasoning":"\\udd80"}}]}'))
-    assert piece == Piece("a\ufffd", "\ufffd") and (piece.text + piece.reasoning).encode()
+    piece = read_delta(parse('{"choices":[{"delta":{"content":"a\\ud83e","reasoning":"\\udd80"}}]}'))
+    assert piece == Delta("a\ufffd", "\ufffd") and (piece.text + piece.reasoning).encode()
 
 
 values = st.recursive(
@@ -74,7 +75,7 @@ values = st.recursive(
 @given(values)
 def test_no_value_makes_reading_fail(value: Any) -> None:
     found = parse(json.dumps(value))
-    piece = read_piece(found)
+    piece = read_delta(found)
     assert (piece.text + piece.reasoning + piece.finish).encode() or piece
     told = read_error(found, bare=True)
     assert told is None or (told[0] and " ".join(told).encode())

@@ -9,54 +9,55 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remote.loose import number, text
-from remote.openai import Usage
+from remote.openai.lenient_json import number, text
+from remote.openai.schema import Usage
 
 REASONING = ("reasoning_content", "reasoning", "thinking")
-"""Where reasoning stands: vLLM, llama.cpp, DeepSeek and SGLang; OpenRouter, Ollama and newer vLLM; a few others."""
+"""Fields with reasoning: of vLLM, llama.cpp, DeepSeek and SGLang; of OpenRouter, Ollama and newer vLLM; of a few
+others."""
 NESTED = 3
-"""Levels of lists and objects in which a text is looked for."""
+"""Levels of lists and objects that are searched for text."""
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What one event adds to an answer; all of it may be empty, as in a sign of life."""
+class AnswerDelta:
+    """What one event adds to an answer. All of it may be empty, as in a sign of life."""
 
     text: str = ""
     reasoning: str = ""
     finish: str = ""
-    """Why the answer ends, in the server's word; empty while it goes on."""
+    """Why the answer ends, in the server's word. Empty while it goes on."""
     usage: Usage | None = None
 
 
-def read_piece(found: Any) -> Piece:
-    """The parts of a decoded event, or of a whole answer; an empty piece for what holds none of them."""
+def read_delta(found: Any) -> AnswerDelta:
+    """The parts of a decoded event, or of a whole answer. Empty if it holds none of them."""
     if not isinstance(found, dict):
-        return Piece()
+        return AnswerDelta()
     usage = _usage(found.get("usage"))
     for choice in found["choices"] if isinstance(found.get("choices"), list) else ():
         if isinstance(choice, dict) and number(choice.get("index")) == 0:
             return _piece(choice, usage)
-    return Piece(usage=usage)
+    return AnswerDelta(usage=usage)
 
 
-def _piece(choice: dict[str, Any], usage: Usage | None) -> Piece:
+def _piece(choice: dict[str, Any], usage: Usage | None) -> AnswerDelta:
     said = next((choice[key] for key in ("delta", "message") if isinstance(choice.get(key), dict)), choice)
     content = said.get("content", said.get("text"))
     parts = content if isinstance(content, list) else [content]
     words = "".join(_flat(part) for part in parts if not _is_reasoning(part)) or text(said.get("refusal"))
     reasoning = "".join(_flat(part) for part in parts if _is_reasoning(part))
     reasoning = reasoning or next((found for key in REASONING if (found := _flat(said.get(key)))), "")
-    return Piece(words, reasoning, text(choice.get("finish_reason")), usage)
+    return AnswerDelta(words, reasoning, text(choice.get("finish_reason")), usage)
 
 
 def _is_reasoning(part: Any) -> bool:
-    """Whether a part of a list is reasoning: Mistral streams it beside the text, as parts of another type."""
+    """True for a part with reasoning. Mistral streams it beside the text, in parts of another type."""
     return isinstance(part, dict) and part.get("type") in ("thinking", "reasoning")
 
 
 def _flat(value: Any, depth: int = 0) -> str:
-    """All the text of a string, or of a list or an object of texts."""
+    """All text in a string, or in a list or an object of texts."""
     if isinstance(value, str):
         return text(value)
     if depth < NESTED and isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Reads the list of models that an OpenAI-compatible server gives, however it is shaped.
+"""Reads the list of models of an OpenAI-compatible server, whatever its shape.
 
-Servers agree on the name of a model and on little else: `created` may be a float, fields may be missing or `null`, the
-list may stand bare or under another name. Only what is understood is read; the rest is passed over.
+Servers agree on the name of a model and on little else. `created` may be a float, fields may be missing or `null`, the
+list may stand bare or under another name. What is not understood is skipped.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remote.loose import number, parse, text
-from remote.openai import Model
+from remote.openai.lenient_json import number, parse, text
+from remote.openai.schema import Model
 
 LATEST = ":latest"
 """The tag that Ollama adds to a name without one."""
 NAMES = ("id", "name", "model")
 WINDOWS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
-"""Where servers say how many tokens a conversation may have; what is loaded counts before what could be."""
+"""Fields that say how many tokens a conversation may have. What is loaded counts before what could be loaded."""
 MAX_NAME = 512
-"""Characters of a model's name; no real one comes near."""
+"""Longest name of a model, in characters; no real one comes near."""
 
 
 @dataclass(frozen=True)
-class Listing:
-    """What a server lists."""
+class ModelList:
+    """The models that a server lists."""
 
     models: tuple[Model, ...]
     loads_others: bool = False
-    """The server loads models that it does not list, when it is asked for them."""
+    """The server also loads models that it does not list, if it is asked for them."""
 
 
-def read_listing(body: bytes | str) -> Listing | None:
-    """The models of an answer to `GET /models`; None where it is no list of models."""
+def read_model_list(body: bytes | str) -> ModelList | None:
+    """The models in an answer to `GET /models`. None if it is not a list of models."""
     found = parse(body)
     if isinstance(found, dict):
         found = next((found[key] for key in ("data", "models") if isinstance(found.get(key), list)), None)
@@ -40,13 +40,14 @@ def read_listing(body: bytes | str) -> Listing | None:
         return None
     entries = [entry if isinstance(entry, dict) else {"id": entry} for entry in found]
     models = {name: _model(name, entry) for entry in entries if (name := _name(entry))}
-    # `transformers serve` alone tells the time as a float: it lists its cache, and loads whatever it is asked for.
+    # Only `transformers serve` gives the time as a float. It lists its cache, and loads whatever it is asked for.
     loads_others = any(isinstance(entry.get("created"), float) for entry in entries)
-    return Listing(tuple(models.values()), loads_others)
+    return ModelList(tuple(models.values()), loads_others)
 
 
-def named(models: Sequence[Model], name: str | None) -> Model | None:
-    """The model of that name, or the first one; None where there is none. A name may leave `:latest` out."""
+def find_model(models: Sequence[Model], name: str | None) -> Model | None:
+    """The model of that name, or the first one if `name` is None. A name may leave out `:latest`. None: no such
+    model."""
     if name is None:
         return models[0] if models else None
     for wanted in (name, name + LATEST):

@@ -1,7 +1,7 @@
 """One answer of an OpenAI-compatible server as it arrives: its text, its reasoning, and how it ended.
 
-Bytes show that the line is alive; text and reasoning show that the server gets on. The two have limits of their own, so
-neither a silent model that thinks nor a server that only keeps its line alive is mistaken for the other.
+Bytes show that the line is alive. Text and reasoning show that the server makes progress. The two have separate limits,
+so a silent model that thinks is not mistaken for a server that only keeps its line alive.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from remote.errors import Broken, Incompatible, LinkDown
-from remote.loose import UNREADABLE, parse
-from remote.openai import DONE, EVENTS, Usage, read_error
-from remote.pieces import Piece, read_piece
-from remote.refusals import refused
-from remote.sse import EventReader, EventTooLong
-from remote.thinking import ThinkTags
-from remote.wire import Answer, Traffic, Wire
+from remote.openai.delta import AnswerDelta, read_delta
+from remote.openai.lenient_json import UNREADABLE, parse
+from remote.openai.reasoning_tags import ThinkTags
+from remote.openai.schema import DONE, EVENTS, Usage, read_error
+from remote.openai.server_errors import refused
+from remote.openai.sse import EventReader, EventTooLong
+from remote.wire import Metered, Response, Traffic, Wire
 
 MAX_TEXT = 1 << 20
-"""Characters of an answer; what a server sends beyond is not read."""
+"""Most characters of an answer. What a server sends beyond is not read."""
 MAX_REASONING = 1 << 22
-"""Characters of reasoning before which the first word of an answer must have come."""
+"""Most characters of reasoning before the first word of the answer."""
 KEPT_REASONING = 1 << 18
-"""Characters of it that are kept."""
+"""Characters of reasoning that are kept."""
 MAX_WHOLE_BYTES = 8 << 20
-"""Of an answer that is not streamed."""
+"""Most bytes of an answer that is not streamed."""
 AFTER_END_SECONDS = 2.0
-"""How long the count of tokens is waited for, after the answer has ended."""
+"""How long to wait for the count of tokens after the answer has ended."""
 FAILED = ("error",)
-"""Reasons of an end that are none."""
+"""Reasons of an end that mean a failure."""
 CUT = ("length", "max_tokens", "model_length")
-"""Reasons that say that an answer was cut at a limit; Mistral has the last one."""
+"""Reasons of an end that mean that the answer was cut at a limit. Mistral uses the last one."""
 
 
-class ChatStream:
-    """An answer's text, piece by piece: read it to the end or close it. Fails as the call for it does.
+class ChatStream(Metered):
+    """An answer's text, piece by piece. Read it to the end or close it. It fails as the call for it does.
 
-    A piece is empty where only reasoning has come. The answer is whole where the server says so, by a reason or by
-    `[DONE]`; a line that ends before is `Broken`.
+    A piece is empty if only reasoning has come. The answer is whole if the server says so, by a reason or by `[DONE]`;
+    a line that ends before is `Broken`.
 
-    `begun`: when it was asked for, by the clock of the wire. `deadline`: seconds from then to the first words;
-    `silence`: without a byte after them; `patience`: without words after them.
+    `begun`: when the question was sent, by the wire's clock. `deadline`: seconds from then to the first words.
+    `silence`: seconds without a byte after them. `patience`: seconds without words after them.
     """
 
     def __init__(
         self,
         wire: Wire,
-        answer: Answer,
+        answer: Response,
         traffic: Traffic,
         *,
         begun: float,
@@ -55,19 +55,21 @@ class ChatStream:
         silence: float,
         patience: float,
     ) -> None:
+        super().__init__(traffic)
         self.reason: str | None = None
-        """Why the answer ended, as the server puts it: `stop`, `length` or another; None before, or unsaid."""
+        """Why the answer ended, in the server's word: `stop`, `length` or another. None before the end, or if it did
+        not say."""
         self.usage: Usage | None = None
-        """Tokens, where the server counts them; there at the end."""
+        """Counts of tokens, at the end, if the server gives them."""
         self.pieces = 0
-        """Events that brought text or reasoning: about as many as tokens, on most servers."""
+        """Events that brought text or reasoning. With most servers about as many as tokens."""
         self.reasoning = 0
         """Characters of reasoning."""
         self.overlong = False
-        """The answer was left where it grew beyond all bounds."""
+        """The answer was too long, so reading stopped."""
         self.first_byte_seconds = answer.arrived - answer.sent
-        """The round trip, and what the server took to begin."""
-        self._wire, self._answer, self._traffic = wire, answer, traffic
+        """The round trip, plus the time until the server began."""
+        self._wire, self._response = wire, answer
         self._begun, self._deadline, self._silence, self._patience = begun, deadline, silence, patience
         self._tags = ThinkTags()
         self._thoughts: list[str] = []
@@ -77,23 +79,14 @@ class ChatStream:
         """The server has said that the answer is whole."""
         self._source = self._events() if answer.content_type == EVENTS else self._whole()
 
-    @property
-    def bytes_up(self) -> int:
-        return self._traffic.up
-
-    @property
-    def bytes_down(self) -> int:
-        """Grows while it is read."""
-        return self._traffic.down
-
     def new_thoughts(self) -> str:
-        """The reasoning that has come since this was called last, as far as it is kept."""
+        """The reasoning that is new since the last call, as far as it is kept."""
         new, self._told = self._thoughts[self._told :], len(self._thoughts)
         return "".join(new)
 
     @property
     def spoken(self) -> bool:
-        """Words of the answer itself have come."""
+        """True if words of the answer itself have come."""
         return self._characters > 0
 
     def __aiter__(self) -> ChatStream:
@@ -117,7 +110,7 @@ class ChatStream:
 
     async def aclose(self) -> None:
         await self._source.aclose()
-        await self._answer.aclose()
+        await self._response.aclose()
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +125,7 @@ class ChatStream:
                         if self._done or self.overlong:
                             break
                 except Exception:
-                    if text:  # What came before the trouble is kept.
+                    if text:  # What came before the failure is kept.
                         yield text
                     raise
                 if text or self.pieces > before:
@@ -142,7 +135,7 @@ class ChatStream:
         except EventTooLong as error:
             raise Incompatible(f"{host} sent {error}; check that it serves chat completions") from None
         except LinkDown:
-            if self.reason is None:  # Else only the count of tokens is missing.
+            if self.reason is None:  # Otherwise only the count of tokens is missing.
                 raise
         if rest := self._rest():
             yield rest
@@ -160,19 +153,19 @@ class ChatStream:
             raise Incompatible(
                 f"{self._wire.host} sent no readable piece of an answer; check that it serves chat completions"
             )
-        piece = read_piece(found)
+        piece = read_delta(found)
         if self.reason is None:
             self._check_error(found, piece)
         return self._add(piece)
 
-    def _check_error(self, found: Any, piece: Piece) -> None:
+    def _check_error(self, found: Any, piece: AnswerDelta) -> None:
         failed = isinstance(found, dict) and (found.get("error") or "choices" not in found)
         if failed and (told := read_error(found)) is not None:
             raise refused(self._wire.host, 500, self._wire.hiding(told[0]), told[1])
         if piece.finish in FAILED:
             raise refused(self._wire.host, 500, "it ended the answer with an error and did not say which", "")
 
-    def _add(self, piece: Piece) -> str:
+    def _add(self, piece: AnswerDelta) -> str:
         self.usage = piece.usage or self.usage
         self.reason = piece.finish or self.reason
         self.pieces += bool(piece.text or piece.reasoning)
@@ -196,13 +189,13 @@ class ChatStream:
         return text[:-1] if self.overlong else text
 
     def _rest(self) -> str:
-        """What was held back of the text."""
+        """The text that was held back."""
         thought, text = self._tags.end()
         self._think(thought)
         return self._bounded(text)
 
     def _check_end(self) -> None:
-        """Raises `Broken` where the answer is not whole, `Incompatible` where there is none."""
+        """Raises `Broken` if the answer is not whole, and `Incompatible` if there is none."""
         host = self._wire.host
         if not (self._done or self.reason or self.overlong):
             raise Broken(f"the answer of {host} ended early; check the network")
@@ -211,8 +204,9 @@ class ChatStream:
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:
-        """The bytes of the body. Before the first words a silent server may be thinking: there it has its deadline."""
-        chunks = self._answer.chunks()
+        """The bytes of the body. Before the first words a silent server may be thinking, so it has the whole
+        deadline."""
+        chunks = self._response.chunks()
         while True:
             limit = self._deadline if not self.pieces else self._silence if self.reason is None else AFTER_END_SECONDS
             try:
@@ -225,9 +219,9 @@ class ChatStream:
             yield chunk
 
     async def _whole(self) -> AsyncGenerator[str, None]:
-        """From a server that does not stream."""
-        found = parse(await self._answer.read(MAX_WHOLE_BYTES))
-        piece = read_piece(found)
+        """The answer of a server that does not stream."""
+        found = parse(await self._response.read(MAX_WHOLE_BYTES))
+        piece = read_delta(found)
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server says where it gives no answer, as one of the errors of `remote/errors.py`.
+"""Turns what an OpenAI-compatible server says in place of an answer into one of the errors of `remote/errors.py`.
 
 Servers agree neither on codes nor on shapes, so the status counts first, then the words.
 """
@@ -8,31 +8,31 @@ from __future__ import annotations
 import re
 
 from remote.errors import Busy, Refused, RemoteError, quoted
-from remote.openai import read_error
+from remote.openai.schema import read_error
 from remote.protocol import Error, ErrorCode
-from remote.wire import Answer, Wire
+from remote.wire import Response, Wire
 
 ADVICE = "check the token of this remote"
 SPENT = "insufficient_quota"
-"""A limit that no waiting lifts."""
+"""A limit that waiting does not lift."""
 WAITING = (429, 503)
-"""Statuses by which a server says that it has not begun: it is full, or still loads its model."""
+"""Statuses that mean: nothing has begun, because the server is full or still loads its model."""
 FULL = re.compile(
     r"context.?(length|size|window)|exceed_context|n_ctx|maximum context|too many (input |prompt )?tokens"
     r"|(prompt|input|request|messages?|conversation)\b.{0,80}\btoo (long|large)"
     r"|(maximum|max) (allowed )?(number of )?(input )?tokens|tokens? .{0,40}must be (<=|less|at most)",
     re.IGNORECASE | re.DOTALL,
 )
-"""A conversation that is longer than the model reads, in the words of vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
+"""The conversation is longer than the model reads, in the words of vLLM, llama.cpp, Ollama, LM Studio, TGI, OpenAI,
 Mistral, Anthropic and Google."""
 PROXIES = (401, 502, 504)
-"""Statuses in plain words that more likely come from somebody on the way."""
+"""Statuses that, in plain text, more likely come from somebody on the way."""
 MAX_JUDGED = 4096
 """Characters of an error's text that are looked at."""
 
 
-async def refusal(wire: Wire, answer: Answer) -> RemoteError:
-    """What to raise for an answer that is none."""
+async def refusal(wire: Wire, answer: Response) -> RemoteError:
+    """The error to raise for a response that is not an answer."""
     try:
         told = None
         if answer.status >= 400:
@@ -46,8 +46,8 @@ async def refusal(wire: Wire, answer: Answer) -> RemoteError:
         await answer.aclose()
 
 
-def _words(answer: Answer, body: bytes) -> tuple[str, str] | None:
-    """What a framework says in plain words, such as `Internal Server Error`; None for what a stranger may have said."""
+def _words(answer: Response, body: bytes) -> tuple[str, str] | None:
+    """A web framework's plain words, such as `Internal Server Error`. None for words that a stranger may have said."""
     if answer.content_type != "text/plain" or answer.status in PROXIES or not body.strip():
         return None
     return quoted(body[:MAX_JUDGED].decode("utf-8", errors="replace").strip()), ""
@@ -56,7 +56,7 @@ def _words(answer: Answer, body: bytes) -> tuple[str, str] | None:
 def refused(
     host: str, status: int, message: str, kind: str, after: float | None = None, *, begun: bool = True
 ) -> Refused:
-    """The error for a server's own words. `status`: 500 for an error amid an answer, whose `kind` may say another.
+    """The error for a server's own words. `status`: 500 for an error inside an answer, whose `kind` may name another.
 
     `begun`: the server may have begun to answer, so the request cannot simply be sent again.
     """

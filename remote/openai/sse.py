@@ -1,9 +1,9 @@
-"""Server-sent events, read as the WHATWG's "Interpreting an event stream" has it.
+"""Server-sent events, read as in WHATWG's "Interpreting an event stream".
 
-Lines end in LF, CR LF or CR; a colon begins a comment, by which a server keeps a quiet line alive; `data` lines of one
-event are joined by LF; a blank line ends the event; one that the end of the stream cuts off is dropped. Bytes may
-arrive split anywhere, inside a character or between CR and LF. One field is ours: llama.cpp sends an error amid an
-answer as `error: {…}`, which is read as an event with that error in it.
+Lines end in LF, CR LF or CR. A colon begins a comment, with which a server keeps a quiet line alive. The `data` lines
+of one event are joined by LF. A blank line ends the event. An event that the end of the stream cuts off is dropped.
+Bytes may be split anywhere, inside a character or between CR and LF. One addition: llama.cpp sends an error inside an
+answer as `error: {…}`, which is read as an event with that error.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLong(ValueError):
-    """An event or a line longer than any that is read."""
+    """An event or a line that is too long to be read."""
 
 
 class EventReader:
-    """Bytes in, the data of whole events out."""
+    """Turns bytes into the data of whole events."""
 
     def __init__(self) -> None:
         self._line = bytearray()
@@ -51,7 +51,7 @@ class EventReader:
             raise EventTooLong(f"an event of more than {MAX_EVENT_BYTES} bytes")
 
     def _take(self, line: bytes) -> str | None:
-        """The event that a line ends, if any."""
+        """The event that this line ends, if any."""
         if self._first:
             line, self._first = line.removeprefix(BOM), False
         if not line:
@@ -69,5 +69,5 @@ class EventReader:
 
 
 def event(data: bytes) -> bytes:
-    """One event whose data is one line."""
+    """Encode one event whose data is one line."""
     return b"data: " + data + b"\n\n"

@@ -1,6 +1,6 @@
-"""JSON from servers that nobody can hold to a schema: any value may be missing, `null` or of another type.
+"""JSON from servers that keep to no schema: any value may be missing, `null` or of another type.
 
-`parse` never raises. The other functions take any value and give one of the type that is wanted, or its empty value.
+`parse` never raises. The other functions take any value and return one of the wanted type, or its empty value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST = 1 << 62
 
 
 class _Unreadable:
-    """What `parse` gives for text that is no JSON; `null` is JSON."""
+    """The result of `parse` for text that is not JSON. (`null` is JSON.)"""
 
     def __bool__(self) -> bool:
         return False
@@ -25,19 +25,19 @@ UNREADABLE = _Unreadable()
 
 
 def parse(data: bytes | str) -> Any:
-    """The value of a JSON text; `UNREADABLE` where it is none, or nested too deeply to be read."""
+    """The value of a JSON text. `UNREADABLE` if it is not JSON, or nested too deeply to be read."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    try:  # Python's own reader takes NaN and halves of surrogate pairs, which servers written in Python may send.
+    try:  # Python's own reader accepts NaN and halves of surrogate pairs, which servers written in Python may send.
         return json.loads(data)
     except (ValueError, RecursionError):
         return UNREADABLE
 
 
 def text(value: Any) -> str:
-    """A text that can be stored and printed; empty for anything else."""
+    """A text that can be stored and printed. Empty for anything else."""
     if not isinstance(value, str):
         return ""
     try:
@@ -48,7 +48,7 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int:
-    """A whole number that is not negative; 0 for anything else. A number in a text counts."""
+    """A whole number that is not negative. 0 for anything else; a number in a text counts."""
     if isinstance(value, str):
         try:
             value = float(value[:32])

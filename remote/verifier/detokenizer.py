@@ -12,7 +12,7 @@ LONGEST_WAIT = 16
 """Tokens after which bytes that make no character are taken for what they are."""
 
 
-class Pieces:
+class Detokenizer:
     """`before`: tokens of the same answer that were there already. `stops`: strings at the first of which it ends.
 
     Only what was added last is decoded again, so an answer costs its length and not its square.

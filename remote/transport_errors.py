@@ -1,4 +1,4 @@
-"""What httpx raises, in sentences for a person: what failed on the way to a server, and what to do about it."""
+"""Turns what httpx raises into sentences for a person: what failed on the way to a server, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import httpx
 
 from remote.errors import Broken, LinkDown, quoted
-from remote.handshake import Watch
+from remote.handshake import RequestTrace
 from remote.transport import TransportOptions
 
 EXPIRED, NOT_YET, OTHER_NAME, OTHER_ADDRESS = 10, 9, 62, 64
@@ -21,21 +21,21 @@ PORTAL = "a Wi-Fi login page may be in the way"
 
 
 @contextmanager
-def translated(host: str, options: TransportOptions, watch: Watch | None = None) -> Iterator[None]:
-    """Raises `LinkDown` for what httpx raises in this block. `watch`: follows the request that is made in it."""
+def translate_errors(host: str, options: TransportOptions, watch: RequestTrace | None = None) -> Iterator[None]:
+    """Raise `LinkDown` for anything that httpx raises in this block. `watch`: follows the request in it."""
     try:
         yield
-    except (httpx.TransportError, ssl.SSLError) as error:  # httpx lets a server's TLS alert through as it is.
+    except (httpx.TransportError, ssl.SSLError) as error:  # httpx does not wrap a server's TLS alert.
         hung_up = watch is not None and watch.greeted and options.certificate is None
         raise _link_down(host, options, error, hung_up) from error
 
 
 def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: bool) -> LinkDown:
-    """`hung_up`: the connection is new, its TLS was agreed on, and this device showed no certificate."""
+    """`hung_up`: the connection is new, its TLS handshake is done, and this device showed no certificate."""
     causes = list(_causes(error))
     proxy = None if options.proxy is None else httpx.URL(options.proxy).netloc.decode("ascii")
     through = "" if proxy is None else f" through the proxy {proxy}"
-    # Who is looked up and connected to from here; with a proxy that is the proxy.
+    # Who this device looks up and connects to: the proxy, if there is one.
     nearest = host if proxy is None else f"the proxy {proxy}"
     if isinstance(error, httpx.ConnectTimeout):
         advice = "check the network" if options.connect_seconds is None else "check the network, or give it more time"
@@ -58,14 +58,14 @@ def _link_down(host: str, options: TransportOptions, error: Exception, hung_up: 
                         f"({quoted(str(error))}); ask whoever runs it, or choose another")  # fmt: skip
     if isinstance(error, (httpx.ConnectError, httpx.UnsupportedProtocol)):
         return LinkDown(f"no connection to {host}{through} ({quoted(str(error))}); check the network")
-    # Servers that want a certificate should say so by an alert, but some just hang up, asyncio's among them.
+    # Servers that want a certificate should say so by an alert. Some just hang up, asyncio's among them.
     advice = ", or whether it wants a client certificate (--cert)" if hung_up else ""
     reason = quoted(str(error)) or type(error).__name__
     return Broken(f"the connection to {host} broke ({reason}); check the network{advice}")
 
 
 def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificationError) -> str:
-    """Why the certificate of a server does not do."""
+    """Why a server's certificate is not accepted."""
     reason, code = quoted(error.verify_message), error.verify_code
     if code in (EXPIRED, NOT_YET):
         state = "has expired" if code == EXPIRED else "is not valid yet"
@@ -81,7 +81,7 @@ def _untrusted(host: str, options: TransportOptions, error: ssl.SSLCertVerificat
 
 
 def _alert(host: str, options: TransportOptions, error: ssl.SSLError) -> str | None:
-    """What the server said to our end of TLS; None where it said nothing that a person can act on."""
+    """What the server's TLS alert means for a person. None if there is nothing to act on."""
     reason = error.reason or ""
     if "CERTIFICATE_REQUIRED" in reason or (options.certificate is None and "HANDSHAKE_FAILURE" in reason):
         return f"{host} wants a client certificate; give one with --cert and --key"
@@ -98,7 +98,7 @@ def _alert(host: str, options: TransportOptions, error: ssl.SSLError) -> str | N
 
 
 def _causes(error: BaseException) -> Iterable[BaseException]:
-    """The error, what it came from, and the members of groups: a name with two addresses fails twice."""
+    """The error, its causes, and the members of groups: a name with two addresses fails twice."""
     waiting: list[BaseException] = [error]
     while waiting:
         error = waiting.pop()

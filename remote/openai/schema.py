@@ -1,7 +1,7 @@
-"""The other dialect of the wire: chat completions as OpenAI shaped them, which many servers and clients speak.
+"""Chat completions in OpenAI's shape, which many servers and clients speak: JSON structs for both ends, and errors.
 
-JSON structs for both ends, their errors, and whose paths they are. Unknown fields are ignored, as everybody adds some.
-`continue_final_message` and `add_generation_prompt` are vLLM's names.
+Unknown fields are ignored, because everybody adds some. `continue_final_message` and `add_generation_prompt` are vLLM's
+names.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from remote.loose import number, parse, text
+from remote.openai.lenient_json import number, parse, text
 from remote.protocol import Error, ErrorCode, Positive
 
 PATHS = ("/v1/chat/", "/v1/models")
-"""Beginnings of the paths whose answers, errors included, are in this dialect."""
+"""Beginnings of the paths whose answers have this shape, errors included."""
 EVENTS = "text/event-stream"
 JSON = "application/json"
 DONE = "[DONE]"
-"""What the last event of a stream holds."""
+"""The data of a stream's last event."""
 OWNER = "outrider"
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
-"""Owners of models, as servers call themselves, that go on with an answer begun by `continue_final_message`."""
+"""Servers, as they name the owner of their models, that can continue an answer with `continue_final_message`."""
 
 MAX_CODE = 128
-"""Characters of an error's code."""
+"""Longest code of an error, in characters."""
 
 FinishReason = Literal["stop", "length"]
 
 
-class Part(msgspec.Struct, frozen=True):
-    """A piece of a message; only those of type text can be read here."""
+class ContentPart(msgspec.Struct, frozen=True):
+    """A part of a message. Only parts of type text can be read here."""
 
     type: str
     text: str = ""
 
 
-class Message(msgspec.Struct, frozen=True):
+class ChatMessage(msgspec.Struct, frozen=True):
     role: str = "assistant"
-    content: str | tuple[Part, ...] | None = None
+    content: str | tuple[ContentPart, ...] | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
@@ -49,15 +49,15 @@ class StreamOptions(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`POST /v1/chat/completions`. None: the server's default."""
 
-    messages: Annotated[tuple[Message, ...], Meta(min_length=1)]
+    messages: Annotated[tuple[ChatMessage, ...], Meta(min_length=1)]
     model: str | None = None
     max_tokens: Positive | None = None
     max_completion_tokens: Positive | None = None
-    """The newer name."""
+    """The newer name of `max_tokens`."""
     temperature: Annotated[float, Meta(ge=0, le=100)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     top_k: Annotated[int, Meta(ge=-1, lt=1 << 31)] | None = None
-    """Not OpenAI's own; 0 or -1: off."""
+    """Not in OpenAI's own API. 0 or -1: off."""
     seed: Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
     stop: str | Annotated[tuple[str, ...], Meta(max_length=16)] | None = None
     n: int | None = None
@@ -65,7 +65,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stream_options: StreamOptions | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
-    """The last message is the assistant's, and its text is to be gone on with."""
+    """The last message is the assistant's, and its text is to be continued."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 class Choice(msgspec.Struct, frozen=True):
     index: int = 0
-    message: Message = Message()
+    message: ChatMessage = ChatMessage()
     finish_reason: str | None = None
 
 
@@ -119,11 +119,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     created: int = 0
     owned_by: str = ""
     max_model_len: int | None = None
-    """Tokens of a conversation, where the server says."""
+    """Tokens of a conversation, if the server says."""
 
     @property
     def continues(self) -> bool:
-        """Whether its server is known to go on with an answer begun."""
+        """True if its server is known to continue an answer."""
         return self.owned_by in CONTINUING
 
 
@@ -145,17 +145,17 @@ _CODES: dict[ErrorCode, str] = {
 
 
 def error_body(error: Error) -> bytes:
-    """An error in this dialect's shape."""
+    """Encode an error in this API's shape."""
     kind = _TYPES.get(error.code, "server_error" if error.code in _SERVER else "invalid_request_error")
     inner = {"message": error.message, "type": kind, "param": None, "code": _CODES.get(error.code, error.code)}
     return msgspec.json.encode({"error": inner})
 
 
 def read_error(found: Any, *, bare: bool = False) -> tuple[str, str] | None:
-    """The sentence of an error and its code, as any of these servers writes it; None for what is no error.
+    """The sentence of an error and its code, from any of these servers. None for what is not an error.
 
-    `found`: JSON, decoded or not. `bare`: a `message` alone is one too, as gateways write it. Other shapes: OpenAI's,
-    vLLM's older (`message` at the top), a bare `error`, and the `detail` of its frameworks.
+    `found`: JSON, decoded or not. `bare`: a `message` alone also counts, as gateways write it. Other shapes: OpenAI's,
+    vLLM's older one (`message` at the top), a bare `error`, and the `detail` of web frameworks.
     """
     found = parse(found) if isinstance(found, bytes | str) else found
     if not isinstance(found, dict):

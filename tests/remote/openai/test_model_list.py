@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from remote import CompletionsClient, Incompatible, RemoteError
-from remote.listing import named, read_listing
-from remote.openai import Model
+from remote.openai.model_list import find_model, read_model_list
+from remote.openai.schema import Model
 from tests.remote.toy_verifier import http, raw_peer
 
 JSON = "application/json"
@@ -61,7 +61,7 @@ LISTS: dict[str, tuple[Any, list[tuple[str, int | None]]]] = {
 @pytest.mark.parametrize("name", LISTS)
 def test_lists_of_models_are_read_as_servers_give_them(name: str) -> None:
     shape, models = LISTS[name]
-    listing = read_listing(shape if isinstance(shape, str) else json.dumps(shape))
+    listing = read_model_list(shape if isinstance(shape, str) else json.dumps(shape))
     assert listing is not None
     assert [(model.id, model.max_model_len) for model in listing.models] == models
     assert listing.loads_others == (name == "transformers serve")
@@ -69,15 +69,15 @@ def test_lists_of_models_are_read_as_servers_give_them(name: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"no", b"7", b'"x"', b"{}", b'{"data":{}}', b"[" * 100_000, b"\xff"])
 def test_what_is_no_list_is_known_as_none(body: bytes) -> None:
-    assert read_listing(body) is None
+    assert read_model_list(body) is None
 
 
 def test_a_name_may_leave_the_latest_tag_out() -> None:
     models = [Model(id="llama3.2:1b"), Model(id="llama3.2:latest"), Model(id="plain"), Model(id="plain:latest")]
-    assert [named(models, name) for name in (None, "llama3.2", "llama3.2:1b", "plain", "llama3")] == [
+    assert [find_model(models, name) for name in (None, "llama3.2", "llama3.2:1b", "plain", "llama3")] == [
         models[0], models[1], models[0], models[2], None
     ]  # fmt: skip
-    assert named([], None) is named([], "m") is None
+    assert find_model([], None) is find_model([], "m") is None
 
 
 async def listed(reply: bytes, wanted: str | None) -> list[str]:

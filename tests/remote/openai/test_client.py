@@ -21,7 +21,7 @@ from remote import (
     VerifierClient,
     detect,
 )
-from remote.openai import OWNER, Model
+from remote.openai.schema import OWNER, Model
 from remote.protocol import Card, Progress, Sampling, unpack_tokens
 from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
 from tests.support.patience import PATIENCE_SECONDS as PATIENCE

@@ -1,6 +1,6 @@
-"""The device's end of OpenAI's dialect: any server that speaks it can answer, in text and without memory.
+"""The device's end of OpenAI's API. Any server that speaks it can answer, in text and without memory.
 
-Fails as a verifier does: every failure is a `RemoteError`, so whoever can carry on alone from one can from the other.
+Every failure is a `RemoteError`, as with a verifier. So a caller that can continue alone handles both in one way.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from types import TracebackType
 import httpx
 import msgspec
 
-from remote.chat_stream import ChatStream
+from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
-from remote.listing import Listing, named, read_listing
-from remote.openai import EVENTS, JSON, ChatRequest, Message, Model, StreamOptions
+from remote.openai.model_list import ModelList, find_model, read_model_list
+from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Model, StreamOptions
+from remote.openai.server_errors import refusal
+from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
-from remote.refusals import refusal
-from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions
-from remote.wire import Answer, Traffic, Wire
+from remote.wire import Response, Traffic, Wire
 
 VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
-"""A base address that names its version, as most servers' documents give it."""
+"""A base address that names its version, as in most servers' documentation."""
 MAX_LIST_BYTES = 16 << 20
-"""Of a list of models: a service that resells hundreds tells a page of each."""
+"""Longest list of models. A service that resells hundreds has a page of text for each."""
 IDLE_SECONDS = 4.0
-"""After which a connection is not used again. Many servers close theirs after 5 s, and a request that goes out just
-then is lost: it cannot be sent again, since nobody knows whether the server has begun to answer."""
+"""Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request that is sent
+just then is lost, and cannot be sent again, because nobody knows whether the server has begun to answer."""
 CONNECT_SECONDS = 10.0
-"""To connect, where the remote says nothing: the first words may take far longer."""
+"""Time to connect if the remote does not set one. The first words may take far longer."""
 
 
 class CompletionsClient:
     """One OpenAI-compatible server.
 
-    `url`: its base address, with or without `/v1` at the end. The other arguments are those of `VerifierClient`.
-    Raises `Misconfigured`.
+    `url`: its base address, with or without `/v1` at the end. The other arguments are those of `VerifierClient`. Raises
+    `Misconfigured`.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class CompletionsClient:
             clock=clock,
         )
         self.options = options
-        """How it is reached."""
+        """How the server is reached."""
         self.rtt_seconds: float | None = None
-        """How long the last list of models took to arrive, which costs a server next to nothing; None before."""
+        """Seconds that the last list of models took, which costs a server next to nothing. None before the first."""
 
     @property
     def host(self) -> str:
@@ -77,12 +77,13 @@ class CompletionsClient:
 
     @property
     def handshake(self) -> Handshake | None:
-        """As for `VerifierClient`."""
+        """How the last connection was made; None before the first."""
         return self._wire.handshake
 
     @property
     def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer; None where it tells no time."""
+        """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
+        time."""
         return self._wire.ahead_seconds
 
     async def __aenter__(self) -> CompletionsClient:
@@ -94,11 +95,10 @@ class CompletionsClient:
         await self.close()
 
     async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
-        """What can be asked, at least one.
+        """The models that can be asked, at least one.
 
-        `wanted`: a model that the person has named. It counts as listed where the server lists nothing that can be
-        read, or loads what it does not list: then only the answer can tell. Raises `LinkDown`, `Refused`,
-        `Incompatible`.
+        `wanted`: a model that the person has named. It counts as listed if the server lists nothing readable, or loads
+        models that it does not list; then only the answer can tell. Raises `LinkDown`, `Refused`, `Incompatible`.
         """
         try:
             async with self._wire.within(timeout):
@@ -109,11 +109,11 @@ class CompletionsClient:
                 raise
             return (Model(id=wanted),)
         self.rtt_seconds = answer.arrived - answer.sent
-        listing = read_listing(body)
+        listing = read_model_list(body)
         if listing is None and wanted is None:
             raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
-        listing = listing or Listing(())
-        unlisted = wanted is not None and named(listing.models, wanted) is None
+        listing = listing or ModelList(())
+        unlisted = wanted is not None and find_model(listing.models, wanted) is None
         if wanted is not None and unlisted and (listing.loads_others or not listing.models):
             return (Model(id=wanted), *listing.models)
         if not listing.models:
@@ -135,17 +135,17 @@ class CompletionsClient:
         """Ask for an answer to `messages`, (role, text) in order. The request is sent once, whatever happens.
 
         `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
-        assistant's, and is gone on with; only where the model `continues`. `deadline`: seconds until the first words;
-        `silence`: without a byte after them; `patience`: without words after them, where the line is kept open.
-        Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` where nothing was begun.
+        assistant's, and the answer continues it; only for a model that `continues`. `deadline`: seconds until the first
+        words. `silence`: seconds without a byte after them. `patience`: seconds without words after them, while the
+        line is kept open. Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
         request = ChatRequest(
-            messages=tuple(Message(role=role, content=text) for role, text in messages),
+            messages=tuple(ChatMessage(role=role, content=text) for role, text in messages),
             model=model,
             max_tokens=most,
             temperature=sampling.temperature,
             top_p=sampling.top_p if sampling.top_p < 1 else None,
-            top_k=sampling.top_k or None,  # Not every server knows it, and some refuse what they do not know.
+            top_k=sampling.top_k or None,  # Not every server knows it, and some refuse unknown fields.
             seed=sampling.seed if sampling.temperature else None,
             stream=True,
             stream_options=StreamOptions(include_usage=True),
@@ -168,11 +168,11 @@ class CompletionsClient:
         silence: float,
         traffic: Traffic | None = None,
         body: bytes | None = None,
-    ) -> Answer:
-        """An answer with one of these content types; any other is raised.
+    ) -> Response:
+        """Send a request and return an answer with one of these content types. Any other answer is raised.
 
-        A question that costs nothing is asked once more where the connection breaks: it may be one that the server had
-        given up long ago.
+        A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
+        given that connection up long ago.
         """
         for last in (False, True) if body is None else (True,):
             try:
@@ -199,12 +199,12 @@ class CompletionsClient:
         return answer
 
     async def close(self) -> None:
-        """Close all connections, and with them answers still on their way."""
+        """Close all connections, also those on which answers are still arriving."""
         await self._wire.aclose()
 
 
 def _lists_nothing(error: Refused | Stranger) -> bool:
-    """Whether this says that a server has no list of models, rather than that something is wrong."""
-    if isinstance(error, Refused):  # `transformers serve` fails at its list where nothing was ever downloaded.
+    """True if the error says that the server has no list of models, and not that something is wrong."""
+    if isinstance(error, Refused):  # `transformers serve` cannot list its models if nothing was ever downloaded.
         return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
     return error.status in (404, 405, 500, 501)

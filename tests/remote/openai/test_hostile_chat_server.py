@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from remote import ChatStream, CompletionsClient, RemoteError, VerifierClient, detect
-from remote.chat_stream import MAX_TEXT
+from remote.openai.stream import MAX_TEXT
 from remote.protocol import Sampling
-from tests.remote.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole
+from tests.remote.openai.hostile_chat_peers import JSON, STREAMS, head, hostile, said, whole
 
 pytestmark = pytest.mark.faults
 
