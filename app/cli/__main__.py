@@ -220,8 +220,8 @@ def serve(
     complain("loading PyTorch ...")  # Seconds, in which nothing else could be said.
     try:
         from remote.verifier.security import read_token
-        from remote.verifier.serve import START_ERRORS
         from remote.verifier.serve import serve as run
+        from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
         _fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
     if model is None and drafter is None:

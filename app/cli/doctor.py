@@ -25,7 +25,7 @@ from drafter.runtime import Drafter, Runtime
 from drafter.search import Pace
 from drafter.tree import DraftTree
 from remote import CompletionsClient, RemoteError, VerifierClient, detect
-from remote.openai import Model
+from remote.openai.schema import Model
 from remote.protocol import Card, Sampling
 
 CARD_SECONDS = 10.0

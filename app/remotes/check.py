@@ -32,7 +32,7 @@ from remote import (
     detect,
 )
 from remote.handshake import Handshake
-from remote.openai import Model
+from remote.openai.schema import Model
 from remote.protocol import Card
 
 TRIPS = 5

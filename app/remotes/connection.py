@@ -35,11 +35,11 @@ from remote import (
     VerifierClient,
     detect,
 )
+from remote.clock import CLOCK, Clock
 from remote.errors import quoted
-from remote.listing import named
-from remote.openai import Model
+from remote.openai.model_list import find_model
+from remote.openai.schema import Model
 from remote.protocol import Card
-from remote.timing import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
@@ -362,7 +362,7 @@ def _remembered(source: Source, seen: Seen | None, memory: bytes | None) -> bool
 
 def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
     """The model of that name, or the first. Raises `Incompatible`."""
-    if (model := named(models, name)) is not None:
+    if (model := find_model(models, name)) is not None:
         return model
     listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
     raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))

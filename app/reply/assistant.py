@@ -32,7 +32,7 @@ from app.reply.request import Task
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 CONTEXT_TOKENS = 8192

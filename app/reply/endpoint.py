@@ -15,7 +15,7 @@ from app.remotes.connection import Connection, Endpoint
 from app.reply.continuation import Continuation, Diverged
 from app.reply.generation import NoAnswer, Step, Writing
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
-from remote.chat_stream import CUT
+from remote.openai.stream import CUT
 
 BETWEEN_SECONDS = 60.0
 """Silence between two words after which an answer is given up, where the remote says nothing. The system notices a dead

@@ -22,10 +22,10 @@ from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
-from remote.bounds import Bounds
-from remote.openai import Usage
+from remote.clock import CLOCK, Clock
+from remote.openai.schema import Usage
 from remote.protocol import Sampling
-from remote.timing import CLOCK, Clock
+from remote.reply_limits import ReplyLimits
 
 T = TypeVar("T")
 Step = Shown | Reasoned | ModeChanged | Stats | Paced
@@ -78,7 +78,7 @@ class Line:
 
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
         if self.session is None or self.client is not verifier.client:
-            session = verifier.client.session(Bounds.of(verifier.card))
+            session = verifier.client.session(ReplyLimits.of(verifier.card))
             self.client, self.session, self.sent = verifier.client, session, 0
         return self.session
 

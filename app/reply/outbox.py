@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from app.concurrency import first_of
 from app.events import Event, Failed
 from app.remotes.connection import Connection, Endpoint, Peer
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import Queued, StorageError
 
 if TYPE_CHECKING:
