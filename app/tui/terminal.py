@@ -16,7 +16,7 @@ from app.tui.core import Core
 from app.tui.screens.chat.screen import ChatScreen
 
 if TYPE_CHECKING:
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 COLLECTIONS = 5
@@ -42,7 +42,7 @@ class Window(OutriderApp):
         self,
         core: Core,
         settings: Settings | None = None,
-        desk: Desk | None = None,
+        desk: RemoteSwitcher | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],
