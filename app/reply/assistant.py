@@ -19,9 +19,11 @@ from app.drafting.drafting import Drafting
 from app.drafting.pool import Conversations
 from app.drafting.transcript import conversation_messages, conversation_tokens
 from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
-from app.remotes.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.remotes.last_seen import Seen
+from app.remotes.connection import PATIENCE_SECONDS, Connection
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
+from app.remotes.peer import Endpoint, Verifier
+from app.remotes.source import Source
 from app.reply import request as tasks
 from app.reply.finishing import finish, outcome, queued
 from app.reply.generation import NoAnswer, Writing
@@ -59,7 +61,7 @@ class Assistant:
         *,
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
-        seen: Seen | None = None,
+        seen: LastSeen | None = None,
         clock: Clock = CLOCK,
         early: bool = False,
     ) -> None:
@@ -68,7 +70,7 @@ class Assistant:
         self._settings = settings
         self._draft = draft
         self._modes = modes
-        self._seen = seen or Seen()
+        self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
         self._connection = self._connect(source)

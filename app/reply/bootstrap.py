@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.config import ConfigError, Folders, Settings, is_address
-from app.remotes.connection import Fixed, Source, SourceFailed
-from app.remotes.last_seen import Seen
+from app.remotes.last_seen import LastSeen
 from app.remotes.loopback import Loopback
-from app.remotes.named import Named
 from app.remotes.registry import Remotes
+from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import Kind, Misconfigured, TransportOptions, VerifierClient
@@ -45,7 +44,7 @@ async def assistant_on(
 ) -> AsyncIterator[Assistant]:
     """An assistant on a database that is open, and stays open, with the verifier of `source`. Raises `DrafterError`."""
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
-    seen = await asyncio.to_thread(Seen, folders.servers)
+    seen = await asyncio.to_thread(LastSeen, folders.servers)
     async with Assistant(drafter, store, source, settings, draft=draft, seen=seen, early=early) as assistant:
         yield assistant
 
@@ -58,7 +57,7 @@ def source_of(settings: Settings, folders: Folders) -> Source | None:
     if settings.mode == "offline":
         return None
     if settings.remote and is_address(settings.remote):
-        return Fixed(settings.remote, settings.token, settings.remote_model)
+        return AddressSource(settings.remote, settings.token, settings.remote_model)
     remotes = Remotes(folders)
     return source_named(remotes.meant_by(settings.remote), remotes, settings)
 
@@ -99,4 +98,4 @@ def source_named(name: str | None, remotes: Remotes, settings: Settings) -> Sour
     """One of the remotes; None: the bundled verifier. Raises `ConfigError`."""
     if name is None:
         return Loopback(settings.target, settings.drafter)
-    return Named(name, remotes, settings.remote_model)
+    return RemoteSource(name, remotes, settings.remote_model)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from app.events import Paced
-from app.remotes.connection import Connection, Verifier
+from app.remotes.connection import Connection
+from app.remotes.peer import Verifier
 from app.reply.answer import Shown
 from app.reply.generation import MEMORY_LIMIT_SECONDS, Step, Writing, sure_path
 from drafter.cost import Cost

@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator
 
 from app.events import ModeChanged, Reasoned
 from app.exits import GO_ON
-from app.remotes.connection import Connection, Endpoint
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
 from app.reply.continuation import Continuation, Diverged
 from app.reply.generation import NoAnswer, Step, Writing
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent

@@ -15,8 +15,9 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
-from app.remotes.connection import Connection, Verifier
+from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
+from app.remotes.peer import Verifier
 from app.reply.answer import Answer, Shown
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from app.concurrency import first_of
 from app.events import Event, Failed
-from app.remotes.connection import Connection, Endpoint, Peer
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint, Peer
 from remote.clock import CLOCK, Clock
 from storage import Queued, StorageError
 

@@ -25,7 +25,7 @@ from app.tui.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 # The palette's own modules are read when it is opened for the first time.
@@ -67,7 +67,7 @@ class OutriderApp(Copying):
     ]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
+    def __init__(self, core: Core, settings: Settings | None = None, desk: RemoteSwitcher | None = None) -> None:
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()

@@ -17,7 +17,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.textual_private import error_of
 
 if TYPE_CHECKING:
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 COLLECTIONS = 5
@@ -43,7 +43,7 @@ class Window(OutriderApp):
         self,
         core: Core,
         settings: Settings | None = None,
-        desk: Desk | None = None,
+        desk: RemoteSwitcher | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],

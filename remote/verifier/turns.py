@@ -51,8 +51,8 @@ class Turns:
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes; None where there is none.
 
-        Raises `Overloaded` where too many wait already, `ClientDisconnect` where the client is `gone` after one of the turns,
-        and whatever `frames` raises.
+        Raises `Overloaded` where too many wait already, `ClientDisconnect` where the client is `gone` after one of the
+        turns, and whatever `frames` raises.
         """
         if self.waiting >= self.max_waiting:
             raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
