@@ -23,7 +23,7 @@ import msgspec
 
 from app.config import Settings
 from app.events import Drafted, Failed, ModeChanged, RoundEnded, Verified
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
@@ -229,7 +229,7 @@ class Lines(AsyncExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
-        assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
+        assistant = Assistant(drafters.of(mode.drafter), store, AddressSource(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 
 

@@ -28,8 +28,8 @@ from typing import Any
 from app.cli.machine import machine
 from app.config import Settings
 from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
-from app.remotes.connection import Fixed
 from app.remotes.loopback import Loopback
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
 from benchmarks.replicas import Replica
@@ -62,7 +62,7 @@ class Silenced:
     """A verifier behind a line that swallows everything until it heals."""
 
     def __init__(self, url: str, proxy: FaultProxy) -> None:
-        self.source, self._proxy = Fixed(url), proxy
+        self.source, self._proxy = AddressSource(url), proxy
 
     def end(self) -> None:
         self._proxy.line = silence

@@ -47,7 +47,7 @@ from drafter.text import ChatText
 from drafter.training.answers import Conversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from storage import Message
 
 NAMES = ("moa", *METHODS)

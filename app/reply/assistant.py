@@ -18,8 +18,10 @@ from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
-from app.remotes.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.remotes.last_seen import Seen
+from app.remotes.connection import PATIENCE_SECONDS, Connection
+from app.remotes.peer import Endpoint, Verifier
+from app.remotes.source import Source
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.reply import question
 from app.reply.errors import NoAnswer
@@ -32,7 +34,7 @@ from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, r
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import Message, StorageBusy, StorageError, Store
 
 EDGE_PATIENCE_SECONDS = 15.0
@@ -56,7 +58,7 @@ class Assistant:
         *,
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
-        seen: Seen | None = None,
+        seen: LastSeen | None = None,
         clock: Clock = CLOCK,
         early: bool = False,
     ) -> None:
@@ -65,7 +67,7 @@ class Assistant:
         self._settings = settings
         self._draft = draft
         self._modes = modes
-        self._seen = seen or Seen()
+        self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
         self._connection = self._connect(source)

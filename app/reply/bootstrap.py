@@ -9,8 +9,8 @@ from pathlib import Path
 
 from app.config import Folders, Settings
 from app.remotes.choice import source_of
-from app.remotes.connection import Source
-from app.remotes.last_seen import Seen
+from app.remotes.source import Source
+from app.remotes.last_seen import LastSeen
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from storage import Store
@@ -42,6 +42,6 @@ async def assistant_on(
 ) -> AsyncIterator[Assistant]:
     """An assistant on a database that is open, and stays open, with the verifier of `source`. Raises `DrafterError`."""
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
-    seen = await asyncio.to_thread(Seen, folders.servers)
+    seen = await asyncio.to_thread(LastSeen, folders.servers)
     async with Assistant(drafter, store, source, settings, draft=draft, seen=seen, early=early) as assistant:
         yield assistant

@@ -28,7 +28,7 @@ from storage import FinalStatus, Message, Queued, StorageError, Store
 if TYPE_CHECKING:
     from app.config import Folders, Settings
     from app.drafting.prompt import Context
-    from app.remotes.connection import Source
+    from app.remotes.source import Source
     from app.reply.assistant import Assistant
 
 log = logging.getLogger("outrider.start")

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 from app.events import RoundEnded, RoundReport
-from app.remotes.connection import Connection, Verifier
+from app.remotes.connection import Connection
+from app.remotes.peer import Verifier
 from app.reply.answer import Shown
 from app.reply.generation import MEMORY_LIMIT_SECONDS, Generation, Step, sure_path
 from app.reply.round_meter import RoundMeter

@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator
 
 from app.events import ModeChanged, Reasoned, RoundEnded
 from app.exits import GO_ON
-from app.remotes.connection import Connection, Endpoint
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
-from remote.chat_stream import CUT
+from remote.openai.stream import CUT
 
 BETWEEN_SECONDS = 60.0
 """Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy

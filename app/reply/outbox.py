@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from app.concurrency import first_of
 from app.events import Event, Failed
-from app.remotes.connection import Connection, Endpoint, Peer
-from remote.timing import CLOCK, Clock
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint, Peer
+from remote.clock import CLOCK, Clock
 from storage import Message, Queued, StorageError, Store
 
 LOOK_SECONDS = 30.0

@@ -11,7 +11,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 from app.events import EndReason, FailureCode, ModeChanged, Stats, Verified
-from app.remotes.connection import Connection, Endpoint, Peer, SourceFailed, Verifier, hopeless
+from app.remotes.connection import Connection, hopeless
+from app.remotes.peer import Endpoint, Peer, Verifier
+from app.remotes.source import SourceFailed
 from app.reply.answer import Answer
 from app.reply.edge import Edge
 from app.reply.endpoint import EndpointText

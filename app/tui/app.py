@@ -19,12 +19,13 @@ from app.tui.core import Core
 from app.tui.saved_state import Remembered
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
+from app.tui.textual_private import drop_notification, shown_notifications
 from app.tui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 # The palette's own modules are read when it is opened for the first time.
@@ -66,7 +67,7 @@ class OutriderApp(Copying):
     ]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
+    def __init__(self, core: Core, settings: Settings | None = None, desk: RemoteSwitcher | None = None) -> None:
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
@@ -100,9 +101,10 @@ class OutriderApp(Copying):
             self.log.warning(error)
 
     def on_notify(self, event: Notify) -> None:
-        """Said again, a word takes the place of the same one: a key that is held down would cover the answer."""
-        for said in [one for one in self._notifications if one.message == event.notification.message]:
-            self._unnotify(said, refresh=False)
+        """Replace an identical toast: a key that is held down would cover the answer."""
+        for shown in shown_notifications(self):
+            if shown.message == event.notification.message:
+                drop_notification(self, shown)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """What Textual itself offers and no action of ours does."""

@@ -15,6 +15,7 @@ from textual.dom import DOMNode
 from textual.keys import KEY_DISPLAY_ALIASES, Keys
 
 from app.config import ConfigError
+from app.tui.textual_private import bindings_of, keymap_of
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 NAMED = {key.value for key in Keys} | set(KEY_DISPLAY_ALIASES) | {f"f{number}" for number in range(1, 25)}
@@ -106,11 +107,11 @@ def actions_in(room: Room, keys: Mapping[str, str]) -> list[Action]:
 
 def key_of(node: DOMNode, name: str) -> str:
     """The first key of an action as it is mapped now, for a hint; empty where `node` and what it is in lack it."""
-    places = (binding for one in node.ancestors_with_self for _, binding in one._bindings if binding.id == name)
+    places = (binding for one in node.ancestors_with_self for _, binding in bindings_of(one) if binding.id == name)
     binding = next(places, None)
     if binding is None:
         return ""
-    key = node.app._keymap.get(name, binding.key).split(",")[0].strip()
+    key = keymap_of(node.app).get(name, binding.key).split(",")[0].strip()
     *modifiers, last = key.split("+") if len(key) > 1 else [key]
     return "+".join([*modifiers, SHORT.get(last, last)])
 

@@ -10,7 +10,7 @@ from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
-    from app.remotes.connection import Source
+    from app.remotes.source import Source
 
 
 class Outbox(Protocol):

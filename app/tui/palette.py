@@ -13,6 +13,7 @@ from textual.dom import DOMNode
 
 from app.tui.bindings import rooms
 from app.tui.screens.chat.conversation import OpenConversation
+from app.tui.textual_private import bindings_of, keymap_of
 from app.tui.widgets.conversation_list import one_line
 from storage import StorageError
 
@@ -56,8 +57,8 @@ class Actions(Provider):
             node = self._node(room.node)
             if node is None:
                 continue
-            bindings = node._bindings.copy()
-            bindings.apply_keymap(self.app._keymap)
+            bindings = bindings_of(node)
+            bindings.apply_keymap(keymap_of(self.app))
             for _, binding in bindings:
                 if binding.id and binding.id not in seen:
                     seen.add(binding.id)

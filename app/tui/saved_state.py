@@ -5,10 +5,11 @@ A file beside the database, for the program alone; what a person writes is the s
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
+
+from app.files import write_private
 
 
 class Remembered(msgspec.Struct, kw_only=True):
@@ -27,6 +28,4 @@ class Remembered(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Raises `OSError`."""
-        fresh = path.with_name(f"{path.name}.new")
-        fresh.write_bytes(msgspec.json.encode(self))
-        os.replace(fresh, path)
+        write_private(path, msgspec.json.encode(self).decode())

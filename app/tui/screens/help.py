@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.bindings import Room, actions_in, hint, rooms
+from app.tui.textual_private import keymap_of
 
 WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),
@@ -41,7 +42,7 @@ class HelpScreen(ModalScreen[None]):
             panel.border_title = "Help"
             panel.border_subtitle = hint(self, ("help.close", "close"))
             for room in self._rooms():
-                here = actions_in(room, self.app._keymap)
+                here = actions_in(room, keymap_of(self.app))
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
                 yield from table(room.title, rows)
             yield from table("Words", WORDS)

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Log, Static
 
 from app.config import Folders
-from app.log_file import LogFile
+from app.log import LogFile
 from app.tui.bindings import hint
 
 LOOK_SECONDS = 0.5

@@ -245,7 +245,7 @@ class Prompt(Folding):
             return False
         return True
 
-    async def _on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         if event.character == "?" and not self.text:
             event.stop()
             event.prevent_default()

@@ -11,8 +11,8 @@ import pytest
 
 from app.config import Folders, Settings
 from app.events import Done, Event, Failed, Started
-from app.remotes.connection import Fixed
-from app.remotes.switcher import Desk
+from app.remotes.source import AddressSource
+from app.remotes.switcher import RemoteSwitcher
 from app.reply.deferred import DeferredCore
 from storage import Store
 from tests.support.serving import VerifierProcess
@@ -64,8 +64,8 @@ async def test_the_remote_can_be_chosen_before_and_after(
     settings = Settings(drafter=str(tiny_pair / "drafter"), remote="http://127.0.0.1:9", max_tokens=5)
     folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
     async with DeferredCore(store, settings, folders) as core:
-        core.use(Fixed("http://127.0.0.1:8"))
-        core.use(Fixed(verifier.url))
+        core.use(AddressSource("http://127.0.0.1:8"))
+        core.use(AddressSource(verifier.url))
         core.start()
         assistant = await core.assistant()
         assert (await assistant.settled()).mode in ("edge", "hosted")
@@ -167,7 +167,7 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     conversation = store.create_conversation("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
     async with DeferredCore(store, settings, folders) as core:
-        assert "remotes.toml is not valid TOML" in Desk(settings, folders, core).trouble
+        assert "remotes.toml is not valid TOML" in RemoteSwitcher(settings, folders, core).trouble
         core.start()
         last = (await heard(core.reply(conversation, "list files")))[-1]
         assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.cli.doctor import examine
 from app.config import Settings
 from app.events import Drafted, ModeChanged, ReplyText
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.endpoint import Continuation, Diverged
@@ -127,7 +127,7 @@ async def test_a_model_is_asked_for_by_name_and_others_are_told(drafter: Drafter
     async with server.listening() as port:
         for name, model in (("other", "other"), ("third", None)):
             store = Store.open(database)
-            source = Fixed(f"http://127.0.0.1:{port}", None, name)
+            source = AddressSource(f"http://127.0.0.1:{port}", None, name)
             async with Assistant(drafter, store, source, HOSTED) as opened:
                 heard = await ask(opened, QUESTION)
             store.close()
@@ -394,7 +394,7 @@ async def test_the_doctor_says_who_is_at_an_address(
     assert "target answers; round trip" in capsys.readouterr().out
     assert await examine({**options, "remote": verifier.url + "/v1"}) == 0
     said = capsys.readouterr().out
-    assert "an OpenAI-compatible server; target answers, without memory" in said and "can be gone on with" in said
+    assert "an OpenAI-compatible server; target answers, without memory" in said and "can be continued" in said
     async with ChatServer([Script(["x"])]).listening() as port:
         options["remote"] = f"http://127.0.0.1:{port}"
         assert await examine(options) == 0
