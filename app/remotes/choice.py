@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from app.config import ConfigError, Folders, Settings, is_address
-from app.remotes.connection import Fixed, Source, SourceFailed
 from app.remotes.loopback import Loopback
-from app.remotes.named import Named
 from app.remotes.registry import Remotes
+from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from remote import Kind, Misconfigured, TransportOptions, VerifierClient
 
 
@@ -20,7 +19,7 @@ def source_of(settings: Settings, folders: Folders) -> Source | None:
     if settings.mode == "offline":
         return None
     if settings.remote and is_address(settings.remote):
-        return Fixed(settings.remote, settings.token, settings.remote_model)
+        return AddressSource(settings.remote, settings.token, settings.remote_model)
     remotes = Remotes(folders)
     return source_named(remotes.meant_by(settings.remote), remotes, settings)
 
@@ -29,7 +28,7 @@ def source_named(name: str | None, remotes: Remotes, settings: Settings) -> Sour
     """The remote of this name; None: the bundled verifier. Raises `ConfigError`."""
     if name is None:
         return Loopback(settings.target, settings.drafter)
-    return Named(name, remotes, settings.remote_model)
+    return RemoteSource(name, remotes, settings.remote_model)
 
 
 def usable_source(settings: Settings, folders: Folders) -> Source | None:

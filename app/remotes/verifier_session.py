@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.remotes.connection import Verifier
+from app.remotes.peer import Verifier
 from remote import RemoteSession, VerifierClient
-from remote.bounds import Bounds
+from remote.reply_limits import ReplyLimits
 
 
 class VerifierSession:
@@ -20,7 +20,7 @@ class VerifierSession:
     def with_verifier(self, verifier: Verifier) -> RemoteSession:
         """The session with this verifier; a new one if there is none, or if it was with another verifier."""
         if self._session is None or self._client is not verifier.client:
-            session = verifier.client.session(Bounds.of(verifier.card))
+            session = verifier.client.session(ReplyLimits.of(verifier.card))
             self._client, self._session, self._read = verifier.client, session, 0
         return self._session
 

@@ -19,10 +19,10 @@ from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
 from app.remotes.connection import PATIENCE_SECONDS, Connection
-from app.remotes.peer import Endpoint, Verifier
-from app.remotes.source import Source
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
+from app.remotes.peer import Endpoint, Verifier
+from app.remotes.source import Source
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation

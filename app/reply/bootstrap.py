@@ -9,8 +9,8 @@ from pathlib import Path
 
 from app.config import Folders, Settings
 from app.remotes.choice import source_of
-from app.remotes.source import Source
 from app.remotes.last_seen import LastSeen
+from app.remotes.source import Source
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from storage import Store

@@ -11,8 +11,8 @@ with the same words, and then they never left the screen.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from app.events import Done, Drafted, Event, Failed, Retracted, Started, Verified
 
@@ -43,7 +43,7 @@ class DimmedText:
     def apply(self, event: Event) -> None:
         """Take the next event."""
         if isinstance(event, Drafted):
-            stays = _same(self._retracted, event.text)
+            stays = len(commonprefix((self._retracted, event.text)))
             self.withdrawn += len(self._retracted) - stays
             self.shown += len(event.text) - stays
             self._dimmed, self._retracted = self._dimmed + event.text, ""
@@ -60,7 +60,7 @@ class DimmedText:
 
     def _confirm(self, text: str) -> None:
         before = self._retracted or self._dimmed
-        same = _same(before, text)
+        same = len(commonprefix((before, text)))
         self.confirmed += same
         rest = before[same:]
         if same < len(text):
@@ -70,8 +70,3 @@ class DimmedText:
             self._retracted = rest
         else:
             self._dimmed = rest
-
-
-def _same(one: str, other: str) -> int:
-    """How many characters both texts begin with."""
-    return len(os.path.commonprefix((one, other)))

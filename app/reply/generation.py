@@ -16,8 +16,8 @@ from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
 from app.events import EndReason, ModeChanged, Reasoned, RoundEnded, Stats
 from app.remotes.connection import Connection
-from app.remotes.peer import Verifier
 from app.remotes.mode_meter import Verifying
+from app.remotes.peer import Verifier
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
@@ -25,9 +25,9 @@ from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RoundReply
+from remote.clock import CLOCK, Clock
 from remote.openai.schema import Usage
 from remote.protocol import Progress, Sampling, unpack_tokens
-from remote.clock import CLOCK, Clock
 
 T = TypeVar("T")
 Step = Shown | Reasoned | ModeChanged | RoundEnded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from os.path import commonprefix
 
 from app.events import Judged
 from app.sanitise import sanitise
@@ -63,7 +64,7 @@ def midway(drafted: str, verified: str) -> bool:
 
 def _parting(drafted: str, verified: str) -> int:
     """Where the word begins in which two texts differ; the length of `drafted` if `verified` begins with it."""
-    same = sum(takewhile(bool, (a == b for a, b in zip(drafted, verified))))
+    same = len(commonprefix((drafted, verified)))
     if same < len(drafted):
         while same and not drafted[same - 1].isspace():
             same -= 1

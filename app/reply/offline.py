@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 from app.events import ModeChanged, RoundEnded
-from app.remotes.connection import Connection, Endpoint
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
 from app.reply.generation import Generation, Step, sure_path
 from drafter.search import Pace
 

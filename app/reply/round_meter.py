@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.events import RoundReport
 from app.remotes.connection import Connection
 from remote import RoundReply
-from remote.timing import Clock
+from remote.clock import Clock
 
 LONGEST_READ = 256
 """A round that reads more prompt tokens than this tells nothing of others, because the prompt is read in pieces."""
