@@ -22,7 +22,7 @@ from tests.support.tiny_text import END
 
 @pytest.fixture
 def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
-    """Of at most 6 tokens."""
+    """An answer of at most 6 tokens, before its first."""
     drafter = Drafter.load(tiny_pair / "drafter")
     with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
         given = GenerationInput(
@@ -45,7 +45,7 @@ def words(generation: Generation) -> list[int]:
 
 
 def test_what_comes_after_the_end_is_not_part_of_the_answer(generation: Generation, words: list[int]) -> None:
-    """Also where a verifier sends it: it may be one that knows other tokens that end an answer."""
+    """A verifier may send it, if other tokens end an answer there."""
     generation.verify([*words[:2], END, *words[2:4]], from_draft=4)
     assert generation.answer.tokens == [*words[:2], END] and generation.answer.verified == 3
     assert generation.reason == "end"

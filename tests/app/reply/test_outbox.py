@@ -1,4 +1,4 @@
-"""What was asked without a line is answered by the target when there is one, once, in order."""
+"""Questions that were asked without a line are answered by the target when it is back: each once, and in order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def send(opened: Assistant, queued: Queued) -> Heard:
 
 @asynccontextmanager
 async def working_off(opened: Assistant) -> AsyncIterator[list[Heard]]:
-    """As the screen does: sends what is due, until this ends."""
+    """Send what is due, as the screen does."""
     done: list[Heard] = []
 
     async def work() -> None:
@@ -63,7 +63,7 @@ async def until(predicate: Callable[[], bool]) -> None:
 
 
 def shown(store: Store, conversation: str) -> list[tuple[str, str, bool]]:
-    """Role, status and whether all of it is verified, of each message in sight."""
+    """Role, status and whether all of it is verified, for each message that is shown."""
     thread = store.thread(conversation)
     return [(message.role, message.status, message.tokens != () and all(message.provenance)) for message in thread]
 

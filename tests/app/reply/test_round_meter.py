@@ -63,9 +63,7 @@ def test_rounds_that_are_like_others_teach_what_a_round_takes(connection: Connec
     assert meter.after_usual and meter.draft_seconds == pytest.approx(DRAFT)
     rounds = connection.modes._rounds["edge"]
     assert rounds.seconds / rounds.count == pytest.approx(DRAFT + WAIT + SERVER), "all but the line"
-    assert connection.costs._wait == pytest.approx(WAIT + RTT, rel=0.01), (
-        "from one draft to the next, but for the verifier"
-    )
+    assert connection.costs._wait == pytest.approx(WAIT + RTT, rel=0.01), "all but the verifier"
     assert connection.server_seconds == pytest.approx(SERVER)
 
 

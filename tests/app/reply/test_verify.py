@@ -1,4 +1,4 @@
-"""An answer that was drafted alone, verified when the line is back: what the target keeps, and what it puts instead."""
+"""An answer that was drafted offline is verified when the line is back: what the target keeps and what it replaces."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.Te
 
 
 def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Message:
-    """A stored answer of these tokens, of which the first are verified."""
+    """A stored answer of these tokens, the first of which are verified."""
     conversation = opened.store.create_conversation("drafted").id
     question = opened.store.add_message(conversation, "user", QUESTION, parent_id=None, status="done")
     answer = opened.store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
