@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from app.cli.machine import machine
-from app.drafting.transcript import conversation_tokens, shared_prefix
+from app.drafting.prompt import conversation_tokens, shared_prefix
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.events import Started, Stats
+from app.events import RoundEnded, Started, Stats
 from app.tui.metrics import Figures
 from app.tui.widgets.panel import lines
 from app.tui.widgets.status_bar import figures
@@ -17,7 +17,7 @@ def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) 
     assert says in bar and "verified" not in bar and "τ" not in bar
     counting = Figures()
     counting.apply(Started("c", "m"))
-    counting.apply(stats)
+    counting.apply(RoundEnded(stats))
     panel = "\n".join(str(line) for line in lines(counting, None))
     assert "streamed 512 512" in " ".join(panel.split())
     assert "verified" not in panel and "τ" not in panel and "passes" not in panel

@@ -31,7 +31,7 @@ from app.tui.widgets.welcome import Welcome
 from storage import Message, Queued, StorageError
 
 if TYPE_CHECKING:
-    from app.drafting.context import Context
+    from app.drafting.prompt import Context
 
 TITLE_LENGTH = 60
 NEARLY_FULL = 0.9
