@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import App, SystemCommand
-from textual.binding import Binding
 from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
 from app.sanitise import sanitise
-from app.tui.bindings import checked
+from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import Copying
 from app.tui.core import Core
 from app.tui.saved_state import Remembered
@@ -56,14 +55,7 @@ class OutriderApp(Copying):
     """
 
     TITLE = "Outrider"
-    BINDINGS = [
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
-        Binding("f1", "show_help", "Help", id="app.help", priority=True),
-        Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
-        Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
-        Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
-        Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
-    ]
+    BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
     def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
@@ -119,7 +111,7 @@ class OutriderApp(Copying):
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen.focused or self.screen))
+            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen)))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name

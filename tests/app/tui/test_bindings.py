@@ -32,8 +32,8 @@ def test_no_key_means_two_things_in_one_place() -> None:
 
 
 def test_every_key_of_ours_has_a_name_and_words() -> None:
-    for room in rooms():
-        for base in room.node.__mro__:
+    for node in (*(room.node for room in rooms()), OutriderApp):
+        for base in node.__mro__:
             if base.__module__.startswith("app."):
                 for binding in base.__dict__.get("BINDINGS", []):
                     assert binding.id and binding.description, binding
