@@ -54,7 +54,7 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
     from app.cli.continuing import conversation_to_continue
     from app.remotes.switcher import Desk
     from app.reply.deferred import Starting
-    from app.tui.terminal import Window
+    from app.tui.terminal import TerminalApp
     from storage import Store
 
     store = Store.open(folders.database)
@@ -62,7 +62,7 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
         chosen = conversation_to_continue(store, conversation, last=last)
         async with Starting(store, settings, folders) as core:
             desk = Desk(settings, folders, core)
-            window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)
+            window = TerminalApp(core, settings, desk, conversation=chosen, on_painted=core.start)
             await window.run_async()
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)

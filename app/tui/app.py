@@ -15,7 +15,7 @@ from app.sanitise import sanitise
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import Copying
 from app.tui.core import Core
-from app.tui.saved_state import Remembered
+from app.tui.saved_state import SavedState
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.theme import DARK, LIGHT
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 def _actions() -> type[Provider]:
-    from app.tui.palette import Actions
+    from app.tui.palette import ActionCommands
 
-    return Actions
+    return ActionCommands
 
 
 def _themes() -> type[Provider]:
-    from app.tui.palette import Themes
+    from app.tui.palette import ThemeCommands
 
-    return Themes
+    return ThemeCommands
 
 
 def _conversations() -> type[Provider]:
-    from app.tui.palette import Conversations
+    from app.tui.palette import ConversationCommands
 
-    return Conversations
+    return ConversationCommands
 
 
 class OutriderApp(Copying):
@@ -68,7 +68,7 @@ class OutriderApp(Copying):
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self._file = core.store.path.with_name("screen.json")
-        self.remembered = Remembered.load(self._file)
+        self.remembered = SavedState.load(self._file)
         known = self.remembered.theme in self.available_themes
         self.theme = self.remembered.theme if known else DARK.name
 

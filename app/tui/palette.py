@@ -46,7 +46,7 @@ class Command(NamedTuple):
     run: Callable[[], Awaitable[object]]
 
 
-class Actions(Provider):
+class ActionCommands(Provider):
     """Everything that has a key, with that key; in the part of the screen that it acts in."""
 
     def commands(self) -> Iterator[Command]:
@@ -83,7 +83,7 @@ class Actions(Provider):
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 
 
-class Themes(Provider):
+class ThemeCommands(Provider):
     """Each theme by its name."""
 
     async def search(self, query: str) -> Hits:
@@ -94,7 +94,7 @@ class Themes(Provider):
                 yield Hit(score, matcher.highlight(title), partial(setattr, self.app, "theme", name))
 
 
-class Conversations(Provider):
+class ConversationCommands(Provider):
     """Conversations whose title or messages hold the words."""
 
     async def search(self, query: str) -> Hits:
