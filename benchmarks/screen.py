@@ -36,7 +36,7 @@ from app.cli.machine import machine
 from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import Window
+from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import Answer
 from app.tui.widgets.transcript import Transcript
 from storage import Queued, Store
@@ -162,7 +162,7 @@ class Nowhere(HeadlessDriver):
         return False
 
 
-class Painting(Window):
+class Painting(TerminalApp):
     def _build_driver(self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None) -> Driver:
         self._driver = Nowhere(self, mouse=mouse, size=size)
         return self._driver

@@ -79,7 +79,7 @@ class Totals:
         return self.verified - self.rounds if self.rounds else None
 
 
-class Figures:
+class SessionMetrics:
     """Listens to the events of every answer."""
 
     def __init__(self) -> None:

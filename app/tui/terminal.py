@@ -36,7 +36,7 @@ def collect_less() -> None:
     gc.set_threshold(1_000, 10, 500)
 
 
-class Window(OutriderApp):
+class TerminalApp(OutriderApp):
     """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
 
     def __init__(

@@ -3,7 +3,8 @@
 A `TargetContext` holds the committed tokens of one conversation and a KV slab: buffers that grow geometrically and are
 written, cut and compacted in place. A round is three calls: `TargetContext.assign` (the committed tokens),
 `Engine.verify` (pending tokens and tree nodes in one forward under a tree mask), `TargetContext.commit` (keep the
-accepted rows). Where a forward fails half-way nothing is lost: rows beyond `computed` never count, and the next forward overwrites them.
+accepted rows). Where a forward fails half-way nothing is lost: rows beyond `computed` never count, and the next
+forward overwrites them.
 
 Not thread-safe: one thread at a time calls into an engine and its contexts. Forwards run under `no_grad`, not under
 `inference_mode`, in which quanto's int4 weights cannot be used.

@@ -17,7 +17,7 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.bindings import hint, key_of
+from app.tui.keymap import hint, key_of
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.textual_private import bindings_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.drafting.prompt import conversation_length, conversation_tokens
 from app.events import Done, RoundEnded, RoundReport, Started, Stats
-from app.tui.metrics import Figures, bar, bytes_text, sparkline
+from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar
 from drafter.text import ChatText
@@ -24,7 +24,7 @@ def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -
 
 
 def test_figures_of_an_answer_and_of_the_session() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     for event in (
         Started("c", "one"),
         RoundEnded(Stats(rounds=1, verified=4, drafted=2, seconds=0.5, bytes_up=100, bytes_down=900)),
@@ -42,7 +42,7 @@ def test_figures_of_an_answer_and_of_the_session() -> None:
 
 
 def test_acceptance_by_depth() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     figures.apply(Started("c", "one"))
     hosted = RoundEnded(Stats(), RoundReport(0, 0, None, 3, None, 0, 0.1, 0.1, "hosted"))
     whole_answer = RoundEnded(Stats(), RoundReport(0, 40, None, 41, None, 0, 0.1, 0.1))
@@ -64,7 +64,7 @@ def test_pieces() -> None:
 
 
 def test_the_lines_fit_the_panel() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     figures.apply(Started("c", "one"))
     for gained in range(1, 20):
         figures.apply(ended(12, gained, gained / 100))

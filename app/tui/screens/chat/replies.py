@@ -9,7 +9,7 @@ from textual.binding import Binding
 
 from app.events import Done, Event, Failed, ModeChanged, RoundEnded, Started
 from app.sanitise import sanitise
-from app.tui.bindings import key_of
+from app.tui.keymap import key_of
 from app.tui.screens.chat.conversation import OpenConversation, Running
 from app.tui.turn import Turn
 from app.tui.widgets.panel import Panel
