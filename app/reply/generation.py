@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
@@ -271,11 +272,4 @@ class Writing:
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The work's result; None where `stopping` was set first, and then the work is cancelled."""
-        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self.stopping.wait())
-        try:
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working.done() else None
-        finally:
-            working.cancel()
-            stopping.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+        return await unless_set(self.stopping, work)
