@@ -1,4 +1,4 @@
-"""What is light stays light: `sys.modules` after an import. The layers themselves are in tests/test_layers.py."""
+"""Light modules stay light: `sys.modules` after an import. The layers themselves are in tests/test_layers.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT_PATH = [
 
 
 def loaded_by(modules: list[str]) -> set[str]:
-    """Top-level packages in `sys.modules` after a fresh interpreter imported `modules`."""
+    """Top-level packages that a fresh interpreter has loaded after it imported `modules`."""
     program = f"import sys, {', '.join(modules)}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     out = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return set(out.stdout.split())
