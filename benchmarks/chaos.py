@@ -34,7 +34,7 @@ from typing import Any, get_args
 
 from app.cli.machine import machine
 from app.config import ChosenMode, Settings
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
 from app.remotes.source import AddressSource

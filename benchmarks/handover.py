@@ -27,7 +27,7 @@ from typing import Any
 
 from app.cli.machine import machine
 from app.config import Settings
-from app.events import Done, Drafted, Failed, ModeChanged, Stats
+from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
@@ -99,7 +99,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
     ):
         ended, alone = 0.0, False
         async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
-            if isinstance(event, Stats) and event.rounds == ROUNDS and not ended:
+            if isinstance(event, RoundEnded) and event.stats.rounds == ROUNDS and not ended:
                 line.end()
                 ended = time.monotonic()
             elif ended and isinstance(event, ModeChanged) and event.mode == "offline":

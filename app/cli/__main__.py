@@ -221,8 +221,8 @@ def serve(
     complain("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         from remote.verifier.security import read_token
-        from remote.verifier.serve import START_ERRORS
         from remote.verifier.serve import serve as listen
+        from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
         fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
     if model is None and drafter is None:

@@ -22,10 +22,11 @@ from app.events import (
     Failed,
     Judged,
     ModeChanged,
-    Paced,
     Reasoned,
     ReplyText,
     Retracted,
+    RoundEnded,
+    RoundReport,
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
@@ -47,7 +48,7 @@ class AskResult:
     reply: ReplyText
     done: Done | None
     failed: Failed | None
-    trace: tuple[Paced, ...] = ()
+    trace: tuple[RoundReport, ...] = ()
     judged: Judged | None = None
     reasoning: str = ""
     """Text in which a model reasoned before its answer."""
@@ -88,7 +89,7 @@ class AskResult:
             "down_bytes_per_second": _whole(stats.down_bytes_per_second),
             "bytes_up": stats.bytes_up,
             "bytes_down": stats.bytes_down,
-            "trace": [_rounded(asdict(paced)) for paced in self.trace],
+            "trace": [_rounded(asdict(report)) for report in self.trace],
         }
 
 
@@ -184,7 +185,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
-    trace: list[Paced] = []
+    trace: list[RoundReport] = []
     judged: Judged | None = None
     reasoning: list[str] = []
     async with aclosing(answer) as events, _cut_on_interrupt(writer):
@@ -200,8 +201,8 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
             elif isinstance(event, Failed):
                 failed = event
                 complain(event.message)
-            elif isinstance(event, Paced):
-                trace.append(event)
+            elif isinstance(event, RoundEnded) and event.report is not None:
+                trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
             elif isinstance(event, Judged):

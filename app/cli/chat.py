@@ -56,15 +56,15 @@ def _no_screen() -> str | None:
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
     from app.cli.continuing import conversation_to_continue
     from app.remotes.switcher import RemoteSwitcher
-    from app.reply.deferred import Starting
-    from app.tui.terminal import Window
+    from app.reply.deferred import DeferredCore
+    from app.tui.terminal import TerminalApp
     from storage import Store
 
     with closing(Store.open(folders.database)) as store:
         chosen = conversation_to_continue(store, conversation, last=last)
-        async with Starting(store, settings, folders) as core:
+        async with DeferredCore(store, settings, folders) as core:
             switcher = RemoteSwitcher(settings, folders, core)
-            window = Window(core, settings, switcher, conversation=chosen, on_painted=core.start)
+            window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
             await window.run_async()
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)

@@ -15,7 +15,7 @@ from app.cli import checks
 from app.config import ConfigError, Folders, Settings, is_address, load_settings
 from app.exits import FAILED, OK
 from app.remotes.check import Finding, check
-from app.reply.bootstrap import source_of
+from app.remotes.choice import source_of
 from app.sanitise import sanitise
 from drafter.config import DrafterError, read_config
 from drafter.extras import how_to_install

@@ -58,13 +58,14 @@ def train(
     """
     try:
         from drafter.training.card import interval, write_card
-        from drafter.training.distil import Recipe
         from drafter.training.heldout import hold_out
         from drafter.training.pipeline import Plan, TooFewPrompts, build
         from drafter.training.processes import NoDevice, choose_device, processes
+        from drafter.training.recipe import Recipe
         from drafter.training.target import UnsupportedTarget
         from remote.verifier.engine import Engine, EngineError
-        from remote.verifier.serve import ServeError, load_target
+        from remote.verifier.start_errors import ServeError
+        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "train") from error
     try:
@@ -166,7 +167,8 @@ def evaluate(
             evenly,
             measure,
         )
-        from remote.verifier.serve import ServeError, load_target
+        from remote.verifier.start_errors import ServeError
+        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)

@@ -34,7 +34,7 @@ from remote import (
     detect,
 )
 from remote.handshake import Handshake
-from remote.openai import Model
+from remote.openai.schema import Model
 from remote.protocol import Card, Sampling
 
 if TYPE_CHECKING:

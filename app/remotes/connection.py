@@ -33,7 +33,7 @@ from remote import (
     RoundReply,
     detect,
 )
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
 """Longest wait for a verifier to say who it is. On the first connection a prompt may be waiting for it."""

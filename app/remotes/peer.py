@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from remote import CompletionsClient, Incompatible, VerifierClient
 from remote.errors import quoted
-from remote.listing import named
-from remote.openai import Model
+from remote.openai.model_list import find_model
+from remote.openai.schema import Model
 from remote.protocol import Card
 
 LISTED_MODELS = 5
@@ -50,7 +50,7 @@ Peer = Verifier | Endpoint
 
 def choose_model(models: Sequence[Model], name: str | None, host: str) -> Model:
     """The model of this name; None: the first model. Raises `Incompatible` where there is none."""
-    if (model := named(models, name)) is not None:
+    if (model := find_model(models, name)) is not None:
         return model
     listed = ", ".join(model.id for model in models[:LISTED_MODELS])
     others = " and others" if len(models) > LISTED_MODELS else ""

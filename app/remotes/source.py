@@ -10,7 +10,7 @@ from app.concurrency import beside
 from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 
 
 class SourceFailed(Exception):

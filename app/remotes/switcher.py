@@ -51,7 +51,7 @@ class RemoteSwitcher:
 
         A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
-        from app.reply.bootstrap import source_named  # The screen opens without httpx.
+        from app.remotes.choice import source_named  # The screen opens without httpx.
 
         remotes = self.remotes()
         source = source_named(name, remotes, self._settings)

@@ -9,7 +9,7 @@ from app.events import Event, ModeChanged
 from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
-    from app.drafting.context import Context
+    from app.drafting.prompt import Context
     from app.remotes.source import Source
 
 

@@ -12,14 +12,14 @@ import msgspec
 from app.files import write_private
 
 
-class Remembered(msgspec.Struct, kw_only=True):
+class SavedState(msgspec.Struct, kw_only=True):
     """Each field as it was left; the defaults are those of a first start."""
 
     theme: str = ""
     panel: bool = False
 
     @classmethod
-    def load(cls, path: Path) -> Remembered:
+    def load(cls, path: Path) -> SavedState:
         """What cannot be read, or is not ours, counts as a first start."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)

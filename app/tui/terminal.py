@@ -14,6 +14,7 @@ from app.config import Settings
 from app.tui.app import OutriderApp
 from app.tui.core import Core
 from app.tui.screens.chat.screen import ChatScreen
+from app.tui.textual_private import error_of
 
 if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
@@ -35,7 +36,7 @@ def collect_less() -> None:
     gc.set_threshold(1_000, 10, 500)
 
 
-class Window(OutriderApp):
+class TerminalApp(OutriderApp):
     """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
 
     def __init__(
@@ -79,4 +80,4 @@ class Window(OutriderApp):
     @property
     def crash(self) -> Exception | None:
         """What the screen died of."""
-        return self._exception
+        return error_of(self)

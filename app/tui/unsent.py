@@ -23,7 +23,7 @@ NAME = re.compile(r"[0-9a-z_-]{1,64}")
 NEW = "new-"
 
 
-class Unsent:
+class UnsentTexts:
     """`database`: the file beside which the folder of the texts lies. Every call raises `OSError` where it fails."""
 
     def __init__(self, database: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter

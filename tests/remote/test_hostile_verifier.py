@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.events import ModeChanged, Stats
+from app.events import ModeChanged, RoundEnded
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
@@ -129,8 +129,8 @@ async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(dra
     mode = ""
     for event in heard.events:
         mode = event.mode if isinstance(event, ModeChanged) else mode
-        if isinstance(event, Stats):
-            trips.setdefault(mode, set()).add(event.rtt_ms is not None)
+        if isinstance(event, RoundEnded):
+            trips.setdefault(mode, set()).add(event.stats.rtt_ms is not None)
     assert trips["edge"] == {True} and False in trips["offline"]
 
 

@@ -16,7 +16,7 @@ from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import TransportOptions
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS
 

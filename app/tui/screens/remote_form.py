@@ -19,7 +19,7 @@ from app.config import ConfigError, same_server
 from app.remotes.registry import Kind, Remote, checked, field_problem, typed
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 
 
 class Field(NamedTuple):

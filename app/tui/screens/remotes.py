@@ -17,8 +17,9 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.bindings import hint, key_of
+from app.tui.keymap import hint, key_of
 from app.tui.screens.remote_form import RemoteForm
+from app.tui.textual_private import bindings_of
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
@@ -195,7 +196,7 @@ class RemotesScreen(ModalScreen[None]):
             self._list(self._highlighted())
 
     def _hint(self) -> Content:
-        keys = [binding for _, binding in self._bindings if binding.id and binding.key not in ("q", "delete")]
+        keys = [binding for _, binding in bindings_of(self) if binding.id and binding.key not in ("q", "delete")]
         named = [(self.app.get_key_display(binding), binding.description.lower()) for binding in keys[:-1]]
         return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
 

@@ -16,7 +16,7 @@ from app.events import Drafted, ModeChanged, ReplyText
 from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
-from app.reply.continuation import Continuation, Diverged
+from app.reply.endpoint import Continuation, Diverged
 from app.sanitise import sanitise
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -366,11 +366,13 @@ def test_white_space_that_a_server_gives_otherwise_after_a_cut_loses_nothing() -
 
 @given(st.lists(st.text(max_size=20), max_size=12), words)
 def test_what_is_shown_of_told_text_is_what_is_stored(pieces: list[str], known: str) -> None:
-    answer, replay = Answer(TEXT, told=known), ReplyText()
-    for event in answer.tell_from(known) + [one for piece in pieces for one in answer.tell(piece)] + answer.finish():
+    answer, replay = Answer(TEXT, sent=known), ReplyText()
+    for event in (
+        answer.begin_text(known) + [one for piece in pieces for one in answer.add_text(piece)] + answer.finish()
+    ):
         replay.apply(event)
-    assert answer.beyond == known + "".join(pieces) and answer.length == len(answer.beyond)
-    assert replay.solid == answer.text == sanitise(answer.beyond) and not replay.ghost
+    assert answer.server_text == known + "".join(pieces) and answer.length == len(answer.server_text)
+    assert replay.solid == answer.text == sanitise(answer.server_text) and not replay.ghost
 
 
 TEXT = tiny_text()
