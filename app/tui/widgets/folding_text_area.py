@@ -17,7 +17,7 @@ FOLDED_LINES, FOLDED_CHARACTERS = 20, 2000
 MARK = re.compile("⟦pasted [^⟧]*⟧")
 
 
-class Folding(TextArea):
+class FoldingTextArea(TextArea):
     """No edit ever takes a part of a mark: it is deleted, cut and moved over as if it were one character.
 
     A mark keeps its text for as long as the text area has not been given another, so that undo brings both back.

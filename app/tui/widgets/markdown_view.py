@@ -34,7 +34,7 @@ WAITING = "…"
 COPY = "copy"
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """Somewhere in a text, whatever its width."""
 
     leaf: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     """Of that line's characters."""
 
 
-class Prose(GrowingHeight):
+class MarkdownView(GrowingHeight):
     """Shows a text; `.link` and `.copy` parts can be clicked."""
 
     ALLOW_SELECT = True
@@ -151,15 +151,15 @@ class Prose(GrowingHeight):
         spans = [(leaf, span) for leaf in self.parsed for span in inside(leaf, self._shaded)]
         return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
 
-    def place_at(self, row: int) -> Place | None:
+    def place_at(self, row: int) -> TextPlace | None:
         """What stands in this row, to be found again at another width."""
         if not 0 <= row < self._tops[-1]:
             return None
         at = bisect_right(self._tops, row) - 1
         found = self._drawn[at].rows[row - self._tops[at]]
-        return Place(at, found.y, found.pieces[0][2]) if found.pieces else Place(at, 0, 0)
+        return TextPlace(at, found.y, found.pieces[0][2]) if found.pieces else TextPlace(at, 0, 0)
 
-    def row_of(self, place: Place, width: int) -> int:
+    def row_of(self, place: TextPlace, width: int) -> int:
         """Where that is at this width."""
         if width != self._width:
             self._lay_out(width)

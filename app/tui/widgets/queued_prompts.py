@@ -13,7 +13,7 @@ from app.sanitise import sanitise
 NOTE = "queued: sent when the verifier is back"
 
 
-class Waiting(Vertical):
+class QueuedPrompts(Vertical):
     """Hidden while nothing waits."""
 
     def __init__(self) -> None:
