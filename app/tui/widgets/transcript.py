@@ -17,7 +17,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.scroll_anchor import ScrollAnchor
-from app.tui.widgets.virtual_list import PAGE, MoreTurns, NewerTurns, OlderTurns, VirtualList
+from app.tui.widgets.virtual_list import PAGE, MoreTurns, VirtualList
 
 Part = Literal["question", "answer"]
 
@@ -58,8 +58,8 @@ class Transcript(AnchoredScroll, can_focus=True):
         """The question or answer that keys act on."""
 
     def compose(self) -> Iterator[Widget]:
-        yield OlderTurns()
-        yield NewerTurns()
+        yield self.turn_list.older
+        yield self.turn_list.newer
         yield QueuedPrompts()
 
     def on_mount(self) -> None:

@@ -38,30 +38,19 @@ class MoreTurns(Static):
 
         older: bool
 
-    OLDER = True
-
-    def __init__(self) -> None:
+    def __init__(self, *, older: bool) -> None:
         super().__init__(markup=False)
+        self._are_older = older
 
     def count(self, turns: int) -> None:
         """Shows the line, with this number, unless it is 0."""
         self.display = turns > 0
-        which = "↑ {} older" if self.OLDER else "↓ {} newer"
-        self.update(f"{which.format(turns)} {'question' if turns == 1 else 'questions'}")
+        which = f"↑ {turns} older" if self._are_older else f"↓ {turns} newer"
+        self.update(f"{which} {'question' if turns == 1 else 'questions'}")
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Wanted(self.OLDER))
-
-
-class OlderTurns(MoreTurns):
-    """The line above the mounted turns."""
-
-
-class NewerTurns(MoreTurns):
-    """The line below the mounted turns."""
-
-    OLDER = False
+        self.post_message(self.Wanted(self._are_older))
 
 
 def grown_range(mounted: Range, count: int, *, above: float, below: float, height: int) -> Range | None:
@@ -94,7 +83,7 @@ def kept_range(mounted: Range, count: int, spans: Sequence[Range], *, top: float
 
 
 class VirtualList:
-    """Mounts those of its turns that are near the view, between an `OlderTurns` and a `NewerTurns`.
+    """Mounts those of its turns that are near the view, between the lines `older` and `newer`.
 
     `view`: the widget that scrolls and holds the messages. `anchor`: the line that is read there. `on_mounted`: called
     when other messages were mounted.
@@ -107,6 +96,7 @@ class VirtualList:
         self.turns: list[Turn] = []
         self.first = self.last = 0
         """`turns[first:last]` are mounted."""
+        self.older, self.newer = MoreTurns(older=True), MoreTurns(older=False)
         self.lock = asyncio.Lock()
         """Held while turns are mounted or removed; taken by callers of `extend`, `show_page` and `remove`."""
         self._view, self._anchor, self._on_mounted = view, anchor, on_mounted
@@ -228,7 +218,7 @@ class VirtualList:
         if not self._alive:
             return
         self._keep_line()
-        place: dict[str, Any] = {"after": self._older} if older else {"before": self._newer}
+        place: dict[str, Any] = {"after": self.older} if older else {"before": self.newer}
         self._set(min(first, self.first), max(last, self.last))
         with self._view.app.batch_update():
             await self._view.mount_all(_messages(turns), **place)
@@ -254,7 +244,7 @@ class VirtualList:
             if not self._alive:
                 return
             self._set(first, first + len(turns))
-            await self._view.mount_all(_messages(turns), before=self._newer)
+            await self._view.mount_all(_messages(turns), before=self.newer)
         self._on_mounted()
 
     async def remove(self, messages: Sequence[Widget]) -> None:
@@ -266,8 +256,8 @@ class VirtualList:
 
     def count(self) -> None:
         """Says above and below how many turns are not mounted."""
-        self._older.count(self.first)
-        self._newer.count(len(self.turns) - self.last)
+        self.older.count(self.first)
+        self.newer.count(len(self.turns) - self.last)
         if not self.has_end:
             self._view.anchor(False)  # The end of what is mounted is not the conversation's end.
 
@@ -279,14 +269,6 @@ class VirtualList:
         """Anchors the line that is read, before messages come or go."""
         if self._anchor.item is None and not self._view.follows_end:
             self._anchor.take(self.spans(), self._view.scroll_y)
-
-    @property
-    def _older(self) -> OlderTurns:
-        return self._view.query_one(OlderTurns)
-
-    @property
-    def _newer(self) -> NewerTurns:
-        return self._view.query_one(NewerTurns)
 
 
 async def _parse(turns: Sequence[Turn]) -> None:

@@ -8,7 +8,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
-from app.tui.widgets.virtual_list import NewerTurns, OlderTurns
+from app.tui.widgets.virtual_list import MoreTurns
 from tests.app.tui.scripted import finished, wait_until
 
 
@@ -20,7 +20,7 @@ def answered(count: int, lines: int = 4) -> list[Turn]:
 
 
 class Host(App[None]):
-    CSS = "OlderTurns, NewerTurns { height: 1; } QuestionView, AnswerView, MarkdownView { height: auto; }"
+    CSS = "MoreTurns { height: 1; } QuestionView, AnswerView, MarkdownView { height: auto; }"
 
     def compose(self) -> ComposeResult:
         yield Transcript()
@@ -63,7 +63,7 @@ async def test_only_what_is_near_the_view_is_mounted() -> None:
         app.transcript.scroll_home()
         await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.settled)
         assert app.transcript.scroll_y == 0 and len(app.questions) <= 20
-        assert not app.query_one(OlderTurns).display and app.query_one(NewerTurns).display
+        assert not app.transcript.turn_list.older.display and app.transcript.turn_list.newer.display
         for _ in range(8):
             before = app.in_view
             app.transcript.scroll_page_down()
@@ -71,7 +71,7 @@ async def test_only_what_is_near_the_view_is_mounted() -> None:
         assert "question 0" not in app.questions and len(app.questions) <= 26
         app.transcript.scroll_end()
         await wait_until(pilot, lambda: app.at_end and app.settled and app.questions[-1] == "question 59")
-        assert not app.query_one(NewerTurns).display
+        assert not app.transcript.turn_list.newer.display
 
 
 async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() -> None:
@@ -117,9 +117,9 @@ async def test_a_click_on_the_line_loads_older_turns() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.transcript.show(answered(60))
         await wait_until(pilot, lambda: app.at_end and app.settled)
-        app.query_one(OlderTurns).post_message(OlderTurns.Wanted(older=True))
+        app.transcript.turn_list.older.post_message(MoreTurns.Wanted(older=True))
         await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.transcript.scroll_y == 0)
-        app.query_one(NewerTurns).post_message(NewerTurns.Wanted(older=False))
+        app.transcript.turn_list.newer.post_message(MoreTurns.Wanted(older=False))
         await wait_until(pilot, lambda: app.questions[-1] == "question 59" and app.at_end)
 
 
@@ -164,7 +164,7 @@ async def test_a_long_session_lets_go_of_what_is_far_above() -> None:
         await wait_until(pilot, lambda: app.settled and app.at_end)
         assert len(app.questions) <= 26 and app.questions[-1] == "question 39"
         assert len(app.transcript.turns) == 40
-        assert app.query_one(OlderTurns).display
+        assert app.transcript.turn_list.older.display
 
 
 async def test_one_running_answer_follows_the_person_to_the_end_again() -> None:
