@@ -37,7 +37,7 @@ from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.terminal import TerminalApp
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Queued, Store
 
@@ -276,7 +276,7 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
 
 
 def last_is_drawn(transcript: Transcript) -> bool:
-    answers = [answer for answer in transcript.query(Answer) if not answer.turn.running]
+    answers = [answer for answer in transcript.query(AnswerView) if not answer.turn.running]
     drawn = bool(answers) and answers[-1].turn is transcript.turns[-1] and answers[-1].region.height > 3
     return drawn and transcript.scroll_y >= transcript.max_scroll_y
 
