@@ -35,7 +35,7 @@ from remote.wire import Response, Traffic, Wire
 T = TypeVar("T")
 
 MAX_CONFLICTS = 3
-"""Conflicts in one round that are a fault. The second is answered with all tokens from 0, which no verifier can lack."""
+"""A conflict that is a fault. The second one is answered with all tokens from 0, which no verifier can lack."""
 
 
 class RemoteSession:

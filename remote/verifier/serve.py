@@ -39,18 +39,18 @@ except ImportError:  # Windows has no such limits.
 MAX_NODES = 256
 
 KEEP_ALIVE_SECONDS = 90
-"""More than a device keeps an idle connection, so that it never sends into one that is just closed."""
+"""Longer than a device keeps an idle connection, so a device never sends into one that is just being closed."""
 
 MAX_TOKENS = 32_768
 
 BODY_SLACK = 64 << 10
 
 SPARE_FILES = 64
-"""Open files for all else than connections."""
+"""Open files for everything except connections."""
 
 
 def card(target: Target, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
-    """What `GET /v1/card` tells of this target."""
+    """The card of this target, for `GET /v1/card`."""
     positions = getattr(target.model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
     tokens = min(max_tokens, positions)
     body = 4 * tokens + 6 * MAX_NODES + BODY_SLACK
@@ -87,9 +87,9 @@ def serve(
 ) -> None:
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
-    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: answers that wait
-    for their first frame; see `create_app`. With `watch_stdin` the process also ends when its stdin does: an app that
-    started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
+    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
+    wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
+    that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
     """
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
@@ -108,7 +108,7 @@ def serve(
         with timed_step("checking that it verifies drafts"):
             engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
         own = None
-        if drafter is not None and (drafter / GRAPH).is_file():  # For devices that draft the encoder is enough.
+        if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
             with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
                 own = OwnDrafter(Drafter.load(drafter), engine)
         budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
@@ -155,7 +155,7 @@ def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens:
 
 
 def _connections(wished: int) -> int:
-    """As many as wished for, if this process may have as many open files."""
+    """The wished number of connections, or fewer if this process may not open so many files."""
     if resource is None:
         return wished
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -163,7 +163,7 @@ def _connections(wished: int) -> int:
 
 
 def _bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> socket.socket:
-    """A bound socket that does not listen yet, so that a taken port is told before minutes of loading."""
+    """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as undo:
@@ -193,5 +193,5 @@ def _check_certificate(cert: Path | None, key: Path | None) -> None:
 def _end_with_stdin() -> None:
     while os.read(0, 4096):
         pass
-    # At once, whatever the other threads do: the only client is gone, and nothing here is on a disk.
+    # It ends at once, whatever the other threads do: the only client is gone, and nothing here is on a disk.
     os._exit(0)

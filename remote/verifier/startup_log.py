@@ -1,4 +1,4 @@
-"""What `outrider serve` tells on stderr while it starts, so that minutes of loading are not silent."""
+"""What `outrider serve` prints on stderr while it starts, so that minutes of loading are not silent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def say(sentence: str) -> None:
 
 @contextmanager
 def timed_step(what: str) -> Iterator[None]:
-    """Say what begins, and then how long it took."""
+    """Print what begins, and then how long it took."""
     begun = time.monotonic()
     say(f"{what} ...")
     yield
