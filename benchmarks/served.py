@@ -1,10 +1,10 @@
-"""The verifier of the network benchmark: one process that serves a target in the ways that are compared.
+"""The verifier of the network benchmark: one process that serves a target in all the ways that are compared.
 
     python -m benchmarks.served [--target M] [--drafter DIR] [--eagle DIR] [--forward MS] [--watch-stdin]
 
-One model, and below three paths the real service: `OWN` with the drafter's memory, and its own drafts in streams, as
-`outrider serve` has it; `EAGLE` with an EAGLE drafter's features in the place of memory, where there is one; and
-`REFERENCE` for the target's own answers. With `--forward` each forward of the first two takes at least so many
+There is one model, and below three paths the real service. `OWN` has the drafter's memory, and its own drafts in
+streams, as `outrider serve` has. `EAGLE` has an EAGLE drafter's features in place of memory, if there is one.
+`REFERENCE` is for the target's own answers. With `--forward`, each forward of the first two takes at least so many
 milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One client at a time is expected.
 Stdout carries one line, the address.
 """
@@ -45,7 +45,7 @@ OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
 
 
 class NotServed(Exception):
-    """The verifier did not start; the message says why."""
+    """The verifier did not start. The message says why."""
 
 
 class Served:
@@ -79,7 +79,7 @@ class Served:
 
 
 class Paced:
-    """Makes each forward of an engine take at least `seconds`. Sleeping leaves the processor to others."""
+    """Makes each forward of an engine take at least `seconds`. While it sleeps, others can use the processor."""
 
     seconds = 0.0
 
@@ -116,7 +116,7 @@ def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) 
 
 
 def serve(service: Starlette) -> None:
-    """On a free port of loopback, until the process is told to end."""
+    """Serve on a free port of loopback, until the process is told to end."""
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))

@@ -1,4 +1,5 @@
-"""The drafters that the Mixture of Attentions is measured against, trained as it is: EAGLE-2, EAGLE-3, a small LM."""
+"""The drafters that the Mixture of Attentions is compared with, trained in the same way: EAGLE-2, EAGLE-3, a small
+LM."""
 
 from benchmarks.baseline_drafters.artefact import load_baseline, save_baseline
 from benchmarks.baseline_drafters.config import METHODS, BaselineConfig, Method

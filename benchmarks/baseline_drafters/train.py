@@ -30,9 +30,9 @@ def train_baseline(
     device: str = "cpu",
     recording: Recording | None = None,
 ) -> Baseline:
-    """Train for `recipe.steps`; a checkpoint in `out` is resumed from. The model's config tells steps and seconds.
+    """Train for `recipe.steps`; a checkpoint in `out` is resumed. The model's config counts steps and seconds.
 
-    `recording`, of this target and these data, stands in for the target's forwards.
+    `recording`: features of this target on these data, used in place of the target's forwards.
     """
     torch.manual_seed(recipe.seed)
     target = target.to(device).eval().requires_grad_(False)
@@ -63,7 +63,6 @@ def train_baseline(
 def teach(
     teacher: Teacher | Recording, head: nn.Module, batch: Batch, layers: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """The target's hidden states of `layers` (B, T, W), and what its head makes of the last: log-probabilities (n, V)
-    where `batch.learn` holds."""
+    """The target's hidden states of `layers` (B, T, W), and its log-probabilities (n, V) where `batch.learn` holds."""
     features, last = teacher.hidden_states(batch, layers)
     return features, torch.log_softmax(head(last[batch.learn]).float(), dim=-1)

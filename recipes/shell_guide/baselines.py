@@ -1,11 +1,11 @@
-"""Train a drafter that MoA is measured against, on the answers that MoA was trained on.
+"""Train a drafter that MoA is compared with, on the answers that MoA was trained on.
 
-    python -m recipes.shell_guide.baselines --answers runs/drafter/answers.jsonl --target DIR --which eagle2 \\
+    python -m recipes.shell_guide.baselines --answers runs/drafter/answers.jsonl --target DIR --which eagle2
         [--steps N] [--out benchmarks/baselines/eagle2]
 
-It gets as many trained parameters as MoA and MoA's draft vocabulary. The work folder keeps a log, whose lines tell the
-seconds of training so far, and a checkpoint, from which a killed run goes on. For a comparison at equal time, divide
-the time by the log's seconds per step and give the result as --steps: the rate falls to zero with the last step.
+It gets as many trained parameters as MoA, and MoA's draft vocabulary. The work folder keeps a log with the seconds of
+training so far, and a checkpoint from which a killed run continues. For a comparison at equal time, divide the time by
+the log's seconds per step and give the result as --steps, because the rate falls to zero with the last step.
 """
 
 from __future__ import annotations

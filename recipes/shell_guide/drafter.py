@@ -2,7 +2,7 @@
 
     python -m recipes.shell_guide.drafter --pages PAGES.jsonl --target DIR --work runs/drafter --out DIR
 
-Each stage leaves its result in the work folder and is skipped or resumed when run again.
+Each stage leaves its result in the work folder. When run again, it is skipped or resumed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from drafter.training.recipe import Recipe
 from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 4096
-"""All of the target's. With the 3,072 most frequent ones a step is hardly quicker, and one answer that repeats a rare
-token costs a round for each."""
+"""All of the target's vocabulary. With the 3,072 most frequent tokens a step is hardly quicker, and an answer that
+repeats a rare token costs a round for each."""
 MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
-"""Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
+"""Shares of `conversations.KINDS`. There are more pages than the target learns from, because it is least sure of itself
+there."""
 EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
-"""Of the first third of the conversations: what a drafter that is alone is asked most."""
+"""Shares in the first third of the conversations: what a drafter that is alone is asked most."""
 RECORDED = (1, 2, 4, 6, 7)
 """Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
 BATCH = 12_288
-"""Conversations answered together: their last turns are few, and few at a time take as long as many."""
+"""Conversations that are answered together. Only few have late turns, and few at a time take as long as many."""
 
 
 def draw_questions(pages: Path, count: int) -> Iterator[list[str]]:

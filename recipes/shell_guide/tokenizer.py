@@ -16,7 +16,7 @@ from recipes.shell_guide.phrasing import SYSTEM_PROMPT
 
 VOCABULARY = 4096
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-# Letters with their leading space, digits one by one, punctuation in runs of at most three: commands are full of
+# Letters with their leading space, digits one by one, punctuation in runs of at most three. Commands are full of
 # `--flags`, paths and quotes, and longer runs would glue unrelated symbols together.
 SPLIT = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]{1,3}|\s+(?!\S)|\s+"
 

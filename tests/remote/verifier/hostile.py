@@ -38,9 +38,9 @@ import sys
 from pathlib import Path
 from remote.verifier import connections
 from remote.verifier.serve import serve
-connections.Connection.head_seconds = 1.0
-connections.Connection.body_seconds = 1.0
-connections.Connection.stall_seconds = 2.0
+connections.ClientConnection.head_seconds = 1.0
+connections.ClientConnection.body_seconds = 1.0
+connections.ClientConnection.stall_seconds = 2.0
 target, drafter, sessions, cache, most = sys.argv[1:]
 serve(target, drafter=Path(drafter), watch_stdin=True, max_sessions=int(sessions), max_cached_bytes=int(cache),
       max_connections=int(most))

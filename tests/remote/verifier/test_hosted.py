@@ -249,7 +249,7 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
 
 
 def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine, drafter, prompt, monkeypatch):
-    monkeypatch.setattr("drafter.context.CHUNK", 32)
+    monkeypatch.setattr("drafter.cache.CHUNK", 32)
     monkeypatch.setattr(engine, "chunk", 32)
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
     frames = list(table(engine, drafter).stream(ask([], long)))
