@@ -34,7 +34,7 @@ import torch
 from app.cli.machine import machine
 from app.config import TreeRule
 from app.prompts import read_prompts
-from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, load_baseline
+from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, FeatureTap, load_baseline
 from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
@@ -43,7 +43,6 @@ from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import Sampling
 from remote.verifier.engine import Engine, TargetContext

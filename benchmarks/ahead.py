@@ -32,6 +32,7 @@ import numpy as np
 from app.cli.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
+from benchmarks.exactness import DifferentTokens
 from drafter.adoption import Adoption
 from drafter.calibration import Calibration
 from drafter.context import DraftContext
@@ -56,12 +57,8 @@ Way = Literal["study", "off", "always", "measured"]
 WAYS: tuple[Way, ...] = ("off", "always", "measured")
 
 
-class Different(Exception):
-    """Two ways of greedy decoding gave different tokens."""
-
-
 @dataclass
-class Run:
+class LineRun:
     """Prompts one after another on one line. `line`: seconds; None: it does not matter, and the pace stays as it is."""
 
     engine: Engine
@@ -216,12 +213,15 @@ def main() -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     lines = [milliseconds / 1000 for milliseconds in arguments.lines]
-    studies = [Run(engine, drafter, TREE, None, "study"), *(Run(engine, drafter, BOUNDS, at, "study") for at in lines)]
-    runs = [Run(engine, drafter, BOUNDS, line, way) for line in lines for way in WAYS]
+    studies = [
+        LineRun(engine, drafter, TREE, None, "study"),
+        *(LineRun(engine, drafter, BOUNDS, at, "study") for at in lines),
+    ]
+    runs = [LineRun(engine, drafter, BOUNDS, line, way) for line in lines for way in WAYS]
     for prompt in prompts:
         answers = [run.answer(prompt) for run in (*studies, *runs)]
         if any(answer != answers[0] for answer in answers):
-            raise Different(f"two ways answer differently to the prompt {prompt}")
+            raise DifferentTokens(f"two ways answer differently to the prompt {prompt}")
     rows = [run.row() for run in (*studies, *runs)]
     for row in rows:
         print(json.dumps(row))

@@ -218,7 +218,7 @@ async def plainly(client: VerifierClient, text: ChatText, question: str, most: i
     return sample
 
 
-class Lines(AsyncExitStack):
+class CellStack(AsyncExitStack):
     """Opens cells, and closes what they need."""
 
     async def cell(self, mode: Mode, emulator: Emulator, drafters: Drafters, max_tokens: int) -> Cell:

@@ -22,13 +22,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from benchmarks.baseline_drafters import Baseline
+from benchmarks.baseline_drafters import Baseline, FeatureTap
 from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
 from drafter.multicandidate import DraftSampling
 from drafter.search import Acceptance, Pace
 from drafter.second_stage import SecondStage
 from drafter.text import ChatText
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import DIGEST_BYTES
 from remote.verifier.engine import Engine, TargetContext

@@ -25,7 +25,7 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 
 
 @dataclass(frozen=True)
-class Question:
+class EverydayQuestion:
     id: str
     prompt: str
     accept: tuple[re.Pattern[str], ...]
@@ -43,12 +43,12 @@ def commands_of(answer: str) -> str:
     return "\n".join(_FENCE.findall(answer)) or "\n".join(_INLINE.findall(answer)) or answer
 
 
-def read_questions(path: Path = QUESTIONS) -> list[Question]:
+def read_questions(path: Path = QUESTIONS) -> list[EverydayQuestion]:
     questions = []
     for line in path.read_text(encoding="utf-8").splitlines():
         raw = json.loads(line)
         patterns = [tuple(re.compile(p, re.MULTILINE) for p in raw.get(key, ())) for key in ("accept", "reject")]
-        questions.append(Question(raw["id"], raw["prompt"], *patterns))
+        questions.append(EverydayQuestion(raw["id"], raw["prompt"], *patterns))
     return questions
 
 

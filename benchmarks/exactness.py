@@ -27,6 +27,10 @@ MOST_TOKENS = 160
 SAMPLED = ("--temperature", "0.8", "--seed", "7")
 
 
+class DifferentTokens(Exception):
+    """Two ways of greedy decoding gave different tokens."""
+
+
 def ask(prompts: Path, *options: str) -> list[list[int]]:
     """Token ids of each answer from `outrider ask --prompts`. Raises `CalledProcessError`."""
     command = [sys.executable, "-m", "app.cli", "ask", "--mode", "edge", "--max-tokens", str(MOST_TOKENS)]

@@ -53,7 +53,7 @@ import torch
 from app.cli.machine import machine
 from app.prompts import PromptsError, read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
-from benchmarks.answering import MODES, Cell, Counted, Drafters, Lines, Mode, Sample, plainly
+from benchmarks.answering import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
@@ -72,20 +72,20 @@ SEED = 0
 """Seed of every line."""
 
 
-class Different(Exception):
+class WrongAnswer(Exception):
     """An answer differs from the target's own, or is not whole on a line that loses nothing."""
 
 
 def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]) -> None:
-    """Raise `Different` for a wrong or incomplete answer."""
+    """Raise `WrongAnswer` for a wrong or incomplete answer."""
     verified = sample.tokens[: sample.verified]
     if verified != tuple(wanted[: len(verified)]):
         at = next(i for i, (one, other) in enumerate(zip(verified, [*wanted, -1])) if one != other)
-        raise Different(f"{profile.name}, {mode}: token {at} of the answer is {verified[at]}, not the target's own")
+        raise WrongAnswer(f"{profile.name}, {mode}: token {at} of the answer is {verified[at]}, not the target's own")
     lossless = not profile.outages and not profile.loss
     if lossless and (sample.failed or len(verified) != len(wanted)):
         why = sample.failed or f"{len(verified)} of {len(wanted)} tokens are verified"
-        raise Different(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
+        raise WrongAnswer(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
 
-class Run:
+class NetworkRun:
     """Asks the plan's questions of modes on lines. The first question warms up; all others are for rides."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Run:
         """The target's own answers."""
 
     async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[Mode]) -> None:
-        """Yield the rows of all modes on all lines. Raises `Different`."""
+        """Yield the rows of all modes on all lines. Raises `WrongAnswer`."""
         for profile in profiles:
             left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
             if not profile.outages:
@@ -155,7 +155,7 @@ class Run:
             mode.name: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
             for mode in modes
         }
-        async with Counted(served.url) as counted, Lines() as lines:
+        async with Counted(served.url) as counted, CellStack() as lines:
             cells: dict[str, Cell] = {}
             for mode in modes:
                 if missing[mode.name]:
@@ -178,7 +178,7 @@ class Run:
         samples: dict[int, Sample] = {}
         ends = sum(profile.outages[-1])
         asked = itertools.cycle(self._others)
-        async with Counted(served.url) as counted, Lines() as lines:
+        async with Counted(served.url) as counted, CellStack() as lines:
             begun = time.monotonic()
             cell = await self._cell(lines, served, profile, mode)
             await counted.ask(cell, mode.path, self._warm_up)
@@ -190,7 +190,7 @@ class Run:
             await self._check(served, profile, mode, question, sample)
         self._journal.add(self._key(profile, mode), samples)
 
-    async def _cell(self, lines: Lines, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
+    async def _cell(self, lines: CellStack, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
         emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
         return await lines.cell(mode, emulator, self._drafters, self._max_tokens)
 
@@ -256,7 +256,7 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
             continue
         eagle = arguments.eagle if "eagle" in drafters.others else None
         async with Served(arguments.target, arguments.drafter, eagle, paced_ms) as served:
-            run = Run(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
+            run = NetworkRun(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
             await run.over(served, profiles, modes)
     return journal.rows
 
@@ -294,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if unknown := [name for name in names if name not in profiles]:
             parser.error(f"there is no profile {unknown[0]!r}; there are {', '.join(profiles)}")
         rows = asyncio.run(measure(arguments, [profiles[name] for name in names]))
-    except (BadProfile, PromptsError, DrafterError, Different, NotServed, OtherPlan) as error:
+    except (BadProfile, PromptsError, DrafterError, WrongAnswer, NotServed, OtherPlan) as error:
         parser.exit(1, f"{error}\n")
     for line in summary(rows):
         print(line, file=sys.stderr)

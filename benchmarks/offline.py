@@ -37,14 +37,14 @@ from app.drafting.transcript import conversation_tokens, shared_prefix
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
-from benchmarks.everyday import QUESTIONS, Question, read_questions
+from benchmarks.everyday import QUESTIONS, EverydayQuestion, read_questions
 from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.text import ChatText
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
 from remote.verifier.target import load_target
@@ -76,13 +76,13 @@ def gather(questions: Sequence[str], conversations: int, turns: int) -> list[lis
     return [spread[first::conversations] for first in range(conversations)]
 
 
-def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> Conversation:
+def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> AnsweredConversation:
     """Let the target answer the questions greedily, one after another, as the app would ask them.
 
     It ends early if nothing more would be judged, or if the chat template rewrites earlier messages.
     """
     thread: list[Message] = []
-    said = Conversation([], [])
+    said = AnsweredConversation([], [])
     for question in questions:
         thread.append(_message("user", question))
         prompt = conversation_tokens(text, thread)
@@ -91,7 +91,7 @@ def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int
             break
         steps = rounds(engine, prompt, lambda _: DraftTree.empty(), text.stop_tokens, most)
         answer = [token for *_, new in steps for token in new]
-        said = Conversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
+        said = AnsweredConversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
         thread.append(_message("assistant", text.decode(answer), tuple(answer)))
     return said
 
@@ -115,16 +115,18 @@ def begin(
     return draft
 
 
-def judged(engine: Engine, drafter: Drafter | Baseline, said: Conversation) -> Iterator[tuple[int, bool]]:
+def judged(engine: Engine, drafter: Drafter | Baseline, said: AnsweredConversation) -> Iterator[tuple[int, bool]]:
     """All judged tokens of one conversation, as from `after`."""
     first, end = said.learn[0]
     yield from after(engine, drafter, said, first)
-    first_answer = Conversation(said.ids[:end], said.learn[:1])
+    first_answer = AnsweredConversation(said.ids[:end], said.learn[:1])
     for start in range(first + DROPS, end - 1, DROPS):
         yield from after(engine, drafter, first_answer, start)
 
 
-def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start: int) -> Iterator[tuple[int, bool]]:
+def after(
+    engine: Engine, drafter: Drafter | Baseline, said: AnsweredConversation, start: int
+) -> Iterator[tuple[int, bool]]:
     """For each later token of the target's answers: its staleness, and whether it is also the drafter's first choice.
 
     The target has told about the first `start` tokens. With the last of these it gives the next token, which is not
@@ -203,7 +205,11 @@ def _one_by_one(draft: BaselineContext) -> Iterator[list[int]]:
 
 
 def everyday(
-    engine: Engine, drafter: Drafter | Baseline, text: ChatText, questions: Sequence[Question], most: int = MOST_TOKENS
+    engine: Engine,
+    drafter: Drafter | Baseline,
+    text: ChatText,
+    questions: Sequence[EverydayQuestion],
+    most: int = MOST_TOKENS,
 ) -> dict[str, object]:
     """How many questions get a right command from the drafter alone."""
     known, stops = shared_prefix(text), frozenset(drafter.config.stop_tokens)

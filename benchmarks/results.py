@@ -69,7 +69,7 @@ SHOWN_STALENESS = (1, 16, 64, 256)
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTimes:
     """Times of a draft step with so many rows."""
 
     rows: int
@@ -106,11 +106,11 @@ def label(drafter: str) -> str:
     return LABELS.get(drafter, drafter)
 
 
-def steps(rows: Sequence[Row]) -> list[Step]:
+def steps(rows: Sequence[Row]) -> list[StepTimes]:
     """The draft step's rows, one for each number of tokens."""
-    found: dict[int, Step] = {}
+    found: dict[int, StepTimes] = {}
     for row in rows:
-        step = found.setdefault(row["rows"], Step(row["rows"], {}, row.get("floor_ms")))
+        step = found.setdefault(row["rows"], StepTimes(row["rows"], {}, row.get("floor_ms")))
         step.milliseconds[row["scheme"]] = row["ms"]
     for row in rows:
         if "float_ms" in row:

@@ -93,7 +93,7 @@ def write_conversation(store: Store, messages: int) -> str:
     return conversation
 
 
-class Outbox:
+class EmptyOutbox:
     """A queue in which nothing ever waits."""
 
     def __init__(self, store: Store) -> None:
@@ -113,7 +113,7 @@ class StreamingCore:
     """Answers every question with the same text, a round of drafted and verified tokens at a time."""
 
     def __init__(self, store: Store, text: str, tokens_per_second: float) -> None:
-        self.store, self.outbox = store, Outbox(store)
+        self.store, self.outbox = store, EmptyOutbox(store)
         self._text = text
         self._per_round = max(1, round(tokens_per_second * ROUND_SECONDS))
         self._seconds = self._per_round / tokens_per_second

@@ -35,7 +35,7 @@ STAGES = ("off", "conversation", "stored", "datastore")
 
 
 @dataclass
-class Tally:
+class StageTally:
     """What was timed of one stage, for each prompt."""
 
     tokens: list[int] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Tally:
     steps: int = 0
     accepted: int = 0
 
-    def row(self, stage: str, off: Tally) -> dict[str, object]:
+    def row(self, stage: str, off: StageTally) -> dict[str, object]:
         """The row of a stage. `off`: the tally without a second stage. The interval is a bootstrap over prompts."""
         tokens, seconds = np.array(self.tokens), np.array(self.seconds)
         picks = np.random.default_rng(0).integers(len(tokens), size=(2000, len(tokens)))
@@ -90,9 +90,9 @@ def write(context: DraftContext, stops: frozenset[int], temperature: float, seed
 
 def measure(
     drafter: Drafter, prompts: list[list[int]], temperature: float = 0.0, seed: int = 0, most: int = 160
-) -> dict[str, Tally]:
+) -> dict[str, StageTally]:
     """Answer all prompts with every stage. Raises `SystemExit` if the text depends on the stage."""
-    tallies = {stage: Tally() for stage in STAGES}
+    tallies = {stage: StageTally() for stage in STAGES}
     stored, opening = NGramIndex(), drafter.text.answer_opening()
     texts = {"conversation": (), "stored": (stored,), "datastore": (stored, drafter.datastore())}
     experience = {stage: Experience() for stage in STAGES}

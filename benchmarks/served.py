@@ -78,7 +78,7 @@ class Served:
         await self._process.wait()
 
 
-class Paced:
+class PacedForward:
     """Makes each forward of an engine take at least `seconds`. While it sleeps, others can use the processor."""
 
     seconds = 0.0
@@ -90,11 +90,11 @@ class Paced:
         return logits
 
 
-class PacedEngine(Paced, Engine):
+class PacedEngine(PacedForward, Engine):
     pass
 
 
-class PacedFeatureEngine(Paced, FeatureEngine):
+class PacedFeatureEngine(PacedForward, FeatureEngine):
     pass
 
 
@@ -106,7 +106,7 @@ def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) 
     if eagle is not None:
         engines[EAGLE] = PacedFeatureEngine(loaded.model, load_baseline(eagle, loaded.model))
     for engine in engines.values():
-        if isinstance(engine, Paced):
+        if isinstance(engine, PacedForward):
             engine.seconds = forward_seconds
     drafting = {OWN: OwnDrafter(Drafter.load(drafter), own)}
     services = {

@@ -40,6 +40,7 @@ from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.baseline_drafters.independent import Independent
+from benchmarks.exactness import DifferentTokens
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.cost import CostMeter
@@ -83,10 +84,6 @@ class Timed:
     @property
     def rate(self) -> float:
         return sum(self.tokens) / sum(self.seconds)
-
-
-class Different(Exception):
-    """Two ways of greedy decoding gave different tokens."""
 
 
 def plainly(engine: Engine, stops: frozenset[int]) -> Decode:
@@ -191,7 +188,7 @@ def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequen
 
 
 def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Timed]:
-    """Time each way on each prompt, in turn. Raises `Different`."""
+    """Time each way on each prompt, in turn. Raises `DifferentTokens`."""
     timed = {name: Timed() for name in ways}
     for prompt in prompts:
         answers = {}
@@ -203,7 +200,7 @@ def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Time
         first, *others = answers
         for name in others:
             if answers[name] != answers[first]:
-                raise Different(f"{name} and {first} answer differently to the prompt {prompt}")
+                raise DifferentTokens(f"{name} and {first} answer differently to the prompt {prompt}")
     return timed
 
 

@@ -4,6 +4,7 @@ LM."""
 from benchmarks.baseline_drafters.artefact import load_baseline, save_baseline
 from benchmarks.baseline_drafters.config import METHODS, BaselineConfig, Method
 from benchmarks.baseline_drafters.context import BaselineContext
+from benchmarks.baseline_drafters.feature_tap import FeatureTap
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from benchmarks.baseline_drafters.shapes import baseline_config, build
@@ -15,6 +16,7 @@ __all__ = [
     "BaselineConfig",
     "BaselineContext",
     "BaselineRecipe",
+    "FeatureTap",
     "Method",
     "baseline_config",
     "build",

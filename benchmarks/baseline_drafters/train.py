@@ -14,7 +14,7 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from benchmarks.baseline_drafters.shapes import build
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses
@@ -24,7 +24,7 @@ from drafter.training.teacher import Recording, Teacher
 def train_baseline(
     config: BaselineConfig,
     target: PreTrainedModel,
-    data: list[Conversation],
+    data: list[AnsweredConversation],
     out: Path,
     recipe: BaselineRecipe,
     device: str = "cpu",

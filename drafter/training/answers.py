@@ -27,20 +27,22 @@ STRETCH = 16
 
 
 @dataclass(frozen=True)
-class Conversation:
+class AnsweredConversation:
     ids: list[int]
     learn: list[tuple[int, int]]
 
 
-def read_answers(path: Path) -> list[Conversation]:
+def read_answers(path: Path) -> list[AnsweredConversation]:
     conversations = []
     for line in path.read_text().splitlines():
         raw = json.loads(line)
-        conversations.append(Conversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
+        conversations.append(AnsweredConversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
     return conversations
 
 
-def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int]) -> tuple[tuple[int, ...], float]:
+def frequent_tokens(
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int]
+) -> tuple[tuple[int, ...], float]:
     """A draft vocabulary: the `count` tokens used most in the answers, and those of `also`; and their share of all use.
 
     Other tokens can only come as the target's own bonus token.
@@ -51,7 +53,7 @@ def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int
 
 
 def draft_vocabulary(
-    data: Sequence[Conversation], count: int, also: Iterable[int], vocabulary: int
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int], vocabulary: int
 ) -> tuple[tuple[int, ...], float]:
     """The result of `frequent_tokens`. If the target's `vocabulary` is no larger than `count`: () for all tokens, and
     1."""

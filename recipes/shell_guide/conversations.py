@@ -36,7 +36,7 @@ def evaluation_questions(path: Path = EVALUATION) -> set[str]:
     return {normalise(json.loads(line)["prompt"]) for line in path.read_text(encoding="utf-8").splitlines()}
 
 
-class Conversations:
+class ConversationSource:
     """An endless source of training conversations, by index.
 
     `mix`: the share of each of `KINDS`. Held-out pages and evaluation questions are left out. `strange`: the share of

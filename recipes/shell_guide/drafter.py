@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
 from drafter.training.recipe import Recipe
-from recipes.shell_guide.conversations import Conversations
+from recipes.shell_guide.conversations import ConversationSource
 
 DRAFT_VOCABULARY = 4096
 """All of the target's vocabulary. With the 3,072 most frequent tokens a step is hardly quicker, and an answer that
@@ -40,7 +40,7 @@ def draw_questions(pages: Path, count: int) -> Iterator[list[str]]:
     """The questions of `count` conversations: first the third that is mostly about everyday needs, then the others."""
     everyday = count // 3
     for size, mix, seed in ((everyday, EVERYDAY_MIX, 29), (count - everyday, MIX, 23)):
-        source = Conversations(pages, seed=seed, mix=mix, strange=STRANGE)
+        source = ConversationSource(pages, seed=seed, mix=mix, strange=STRANGE)
         yield from ([question for question, _ in source.draw(index)] for index in range(size))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from recipes.shell_guide.conversations import DEFAULT_MIX, Conversations, Turn
+from recipes.shell_guide.conversations import DEFAULT_MIX, ConversationSource, Turn
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
@@ -41,7 +41,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[
 
 
 def pack(
-    source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
+    source: ConversationSource, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
 ) -> dict[str, torch.Tensor]:
     """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
 
@@ -128,7 +128,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    source = Conversations(arguments.pages, arguments.seed, tuple(arguments.mix))
+    source = ConversationSource(arguments.pages, arguments.seed, tuple(arguments.mix))
     torch.manual_seed(arguments.seed)
     heads = arguments.hidden // 64
     config = LlamaConfig(

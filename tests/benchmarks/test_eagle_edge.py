@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.baseline_drafters import baseline_config, build
+from benchmarks.baseline_drafters import FeatureTap, baseline_config, build
 from benchmarks.eagle_edge import FeatureDrafter, FeatureEngine
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes, unpack_memory
 from drafter.search import Pace
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.verifier.measure import rounds
 

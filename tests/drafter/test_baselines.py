@@ -16,6 +16,7 @@ from benchmarks.baseline_drafters import (
     METHODS,
     Baseline,
     BaselineRecipe,
+    FeatureTap,
     baseline_config,
     build,
     load_baseline,
@@ -28,10 +29,10 @@ from benchmarks.baseline_drafters.shapes import features_of, moa_parameters, own
 from benchmarks.baseline_drafters.train import teach
 from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
 from drafter.search import Pace
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, batches
 from drafter.training.loop import trained_parameters
-from drafter.training.target import FeatureTap, drafter_config, hidden_states
+from drafter.training.target import drafter_config, hidden_states
 from drafter.training.teacher import Teacher
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -56,14 +57,14 @@ def engine(target) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def spoken(target) -> list[Conversation]:
+def spoken(target) -> list[AnsweredConversation]:
     """What the target says itself, greedily, so that there is something to learn."""
     prompts = torch.randint(2, VOCABULARY, (12, PROMPT), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         out = target.generate(
             prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=ANSWER, do_sample=False, eos_token_id=None
         )
-    return [Conversation(row, [(PROMPT, PROMPT + ANSWER)]) for row in out.tolist()]
+    return [AnsweredConversation(row, [(PROMPT, PROMPT + ANSWER)]) for row in out.tolist()]
 
 
 def untrained(target, method, seed: int = 1, **changes) -> Baseline:

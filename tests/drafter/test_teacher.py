@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import batches
 from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config
@@ -23,10 +23,10 @@ def target():
 
 
 @pytest.fixture(scope="module")
-def data() -> list[Conversation]:
+def data() -> list[AnsweredConversation]:
     rng = np.random.default_rng(3)
     lengths = rng.integers(9, 30, size=40)
-    return [Conversation(rng.integers(VOCABULARY, size=n).tolist(), [(4, int(n))]) for n in lengths]
+    return [AnsweredConversation(rng.integers(VOCABULARY, size=n).tolist(), [(4, int(n))]) for n in lengths]
 
 
 @pytest.fixture
