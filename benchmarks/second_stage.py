@@ -1,5 +1,4 @@
-"""Tokens per second of text by the drafter alone, with and without the second stage, and proof that the text is the
-same.
+"""Tokens per second of the drafter alone, with and without the second stage, and proof that the text is the same.
 
     python -m benchmarks.second_stage [--prompts FILE] [--limit N] [--temperature T] [--seed N] [--json OUT]
 

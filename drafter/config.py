@@ -112,8 +112,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def entry_layer(self) -> int:
-        """The first of the target's last layers that run on the device; the number of the target's layers if none
-        does."""
+        """The first of the target's last layers that run on the device; the number of its layers if none does."""
         return self.target_layers - self.inference_layers
 
     @property

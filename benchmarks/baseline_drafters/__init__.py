@@ -1,5 +1,7 @@
-"""The drafters that the Mixture of Attentions is compared with, trained in the same way: EAGLE-2, EAGLE-3, a small
-LM."""
+"""The drafters that the Mixture of Attentions is compared with: EAGLE-2, EAGLE-3, and a small language model.
+
+All of them are trained in the same way as it.
+"""
 
 from benchmarks.baseline_drafters.artefact import load_baseline, save_baseline
 from benchmarks.baseline_drafters.config import METHODS, BaselineConfig, Method

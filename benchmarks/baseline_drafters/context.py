@@ -95,8 +95,7 @@ class BaselineContext:
 
     @torch.no_grad()
     def imagine(self, end: int) -> None:
-        """Use the model's own outputs as features of the tokens up to `end`, because the target's were lost on the
-        way."""
+        """Use the model's own outputs as features of the tokens up to `end`. The target's were lost on the way."""
         while self.remembered < end:
             self._make_exact()
             self.remember(self.remembered, self._out[None])

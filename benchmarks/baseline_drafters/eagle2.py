@@ -49,8 +49,10 @@ class Eagle2(Baseline):
         return out, [rows]
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """The losses of one batch, teacher-forced: each row starts from the target's feature, so agreement is known at
-        depth 1 only."""
+        """The losses of one batch, teacher-forced.
+
+        Each row starts from the target's feature, so agreement is known at depth 1 only.
+        """
         noise = recipe.noise * (2 * torch.rand_like(features) - 1)
         previous = shifted(features + noise, batch.positions)
         past = self.empty_past(len(batch.ids))

@@ -74,8 +74,10 @@ class Eagle3(Baseline):
         return self.layer.finish(previous, query, keys, values, additive(mask)), [(key, value)]
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """The losses of one batch by training-time test: in step s, a row's root is s tokens before it, so depth s + 1
-        is learnt."""
+        """The losses of one batch by training-time test.
+
+        In step s, a row's root is s tokens before it, so depth s + 1 is learnt.
+        """
         rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
         embedded, out = self.embedding(batch.ids), self.encode(features)
         known: list[KeysValues] = []

@@ -15,7 +15,8 @@ from drafter.training.target import side_by_side
 class FeatureTap:
     """While open, keeps hidden states of a verifying target's forwards, which EAGLE's drafters get after each round.
 
-    `layers` as in `drafter.training.target.hidden_states`. Each forward has one sequence: pending tokens, then the nodes of a draft tree.
+    `layers` as in `drafter.training.target.hidden_states`. Each forward has one sequence: pending tokens, then the
+    nodes of a draft tree.
     """
 
     def __init__(self, model: PreTrainedModel, layers: Sequence[int]) -> None:

@@ -92,8 +92,10 @@ def _is_number(name: str) -> bool:
 
 
 class BearerAuth:
-    """ASGI middleware. It answers 401 to requests without the token, and 421 to requests for another name if there is
-    no token."""
+    """ASGI middleware that keeps strangers away from the verifier.
+
+    It answers 401 to requests without the token. If there is no token, it answers 421 to requests for another name.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: Collection[str] = ()) -> None:
         """`hosts`: names that a verifier without a token answers to, besides localhost."""
@@ -120,8 +122,7 @@ class BearerAuth:
         await response(scope, receive, send)
 
     def _is_known(self, host: str | None) -> bool:
-        """True if the request names this verifier, or has no `Host` at all, as only programs other than browsers
-        send."""
+        """True if the request names this verifier, or has no `Host` at all, which no browser would leave out."""
         return self.token is not None or host is None or _is_number(name := _host_name(host)) or name in self.hosts
 
     def _refusal(self, headers: Headers) -> str | None:

@@ -193,8 +193,8 @@ class Sessions:
     def _stream_spans(
         self, context: TargetContext, memory_from: int | None, drafts: OwnDrafts | None
     ) -> list[tuple[int, int, bool]]:
-        """The tokens whose memory is computed after a stream's round: (start, end, whether it is sent), newest
-        first."""
+        """The tokens whose memory is computed after a stream's round, newest first: (start, end, whether it is
+        sent)."""
         if self.engine.encoder is None:
             return []
         asked = context.computed if memory_from is None else min(memory_from, context.computed)

@@ -59,8 +59,10 @@ class Session:
                 self.reserved = 0
 
     def conflict(self) -> Conflict:
-        """Prefixes at growing distances, so that the device finds a common one within a factor of two of the tail that
-        it lacks."""
+        """Prefixes at growing distances.
+
+        The device finds a common one within a factor of two of the tail that it lacks.
+        """
         length = len(self.digest)
         lengths = {length, 0} | {length - (1 << power) for power in range(length.bit_length()) if 1 << power <= length}
         return Conflict(have=tuple((at, self.digest.at(at)) for at in sorted(lengths, reverse=True)))
