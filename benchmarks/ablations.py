@@ -168,8 +168,10 @@ def states(jobs: Collection[Job]) -> list[int]:
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Train one variant, or continue it, unless it is finished. Returns its row. Raises `ForeignRun`,
-    `ForeignRecord`."""
+    """Train one variant, or continue it, unless it is finished.
+
+    Returns its row. Raises `ForeignRun`, `ForeignRecord`.
+    """
     if (row := finished(job)) is not None:
         return row
     job.folder.mkdir(parents=True, exist_ok=True)

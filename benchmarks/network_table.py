@@ -72,8 +72,10 @@ def _withdrawn(standing: Standing, mode: str) -> str:
 
 
 def _against(group: Sequence[Standing]) -> str:
-    """Ratios of checked tokens a second. The paper's goals stand only where both drafters run under the same
-    conditions."""
+    """Ratios of checked tokens a second.
+
+    The paper's goals stand only where both drafters run under the same conditions.
+    """
     alike = any("moa-float" in each.rows and "eagle-2" in each.rows for each in group)
     head = ["line", f"auto of the best (goal {GOALS['auto']})", "auto chose"]
     head += [f"edge of the best fixed (goal {GOALS['fixed']:g})"]

@@ -169,8 +169,10 @@ class Agreement:
 
 
 def share(hits: np.ndarray, counts: np.ndarray) -> dict[str, object]:
-    """Share of hits with a 95 % interval, by a bootstrap over conversations. `hits` and `counts` have one entry for
-    each."""
+    """Share of hits with a 95 % interval, by a bootstrap over conversations.
+
+    `hits` and `counts` have one entry for each.
+    """
     hits, counts = hits[counts > 0], counts[counts > 0]
     picks = np.random.default_rng(0).integers(len(counts), size=(2000, len(counts)))
     shares = hits[picks].sum(1) / counts[picks].sum(1)

@@ -39,8 +39,10 @@ QUIT = "\x11"
 
 @dataclass(frozen=True)
 class Program:
-    """A program under test. `keys`: what is typed, in turn. `shows`: the part of it that appears; None: the key
-    itself."""
+    """A program under test.
+
+    `keys`: what is typed, in turn. `shows`: the part of it that appears; None: the key itself.
+    """
 
     name: str
     command: tuple[str, ...]

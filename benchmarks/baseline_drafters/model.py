@@ -59,8 +59,10 @@ class Baseline(nn.Module, ABC):
         """
 
     def encode(self, features: Tensor) -> Tensor:
-        """Encode features of verified tokens, (..., W) -> (..., H). The result crosses the wire, and rows are made from
-        it."""
+        """Encode features of verified tokens, (..., W) -> (..., H).
+
+        The result crosses the wire, and rows are made from it.
+        """
         return features
 
     def logits(self, out: Tensor) -> Tensor:

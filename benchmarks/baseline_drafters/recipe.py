@@ -9,8 +9,10 @@ from drafter.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class BaselineRecipe(Recipe):
-    """The choices of one training run. Defaults are the papers' if they give a number. Anchors are in the batches but
-    not used."""
+    """The choices of one training run.
+
+    Defaults are the papers' if they give a number. Anchors are in the batches but not used.
+    """
 
     feature_weight: float = 10.0
     """EAGLE-2: weight of the SmoothL1 feature loss beside the cross-entropy, which the paper weights 1 to 0.1."""

@@ -47,8 +47,10 @@ def features_of(method: Method, depth: int) -> tuple[int, ...]:
 
 
 def moa_parameters(config: DrafterConfig) -> int:
-    """Trained parameters of a MoA drafter of these shapes. The number of the target's layers that it runs does not
-    matter."""
+    """Trained parameters of a MoA drafter of these shapes.
+
+    The number of the target's layers that it runs does not matter.
+    """
     with torch.device("meta"):
         draft, encoder = DraftModel(config), MemoryEncoder(config)
     draft.freeze()

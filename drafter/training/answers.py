@@ -55,8 +55,10 @@ def frequent_tokens(
 def draft_vocabulary(
     data: Sequence[AnsweredConversation], count: int, also: Iterable[int], vocabulary: int
 ) -> tuple[tuple[int, ...], float]:
-    """The result of `frequent_tokens`. If the target's `vocabulary` is no larger than `count`: () for all tokens, and
-    1."""
+    """The result of `frequent_tokens`.
+
+    If the target's `vocabulary` is no larger than `count`: () for all tokens, and 1.
+    """
     return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
 
 
@@ -166,8 +168,10 @@ def generate_answers(
 
 
 def _kept(out: Path, batch: int, total: int) -> int:
-    """How many conversations of a file are kept: all if it is complete, else those in whole batches. The rest is cut
-    off."""
+    """How many conversations of a file are kept: all if it is complete, else those in whole batches.
+
+    The rest is cut off.
+    """
     if not out.exists():
         return 0
     lines = out.read_bytes().splitlines(keepends=True)

@@ -115,8 +115,10 @@ def additive(mask: Tensor) -> Tensor:
 
 
 def split(data: list[AnsweredConversation]) -> tuple[list[AnsweredConversation], list[AnsweredConversation]]:
-    """The data to learn from, and the last fiftieth for checks. With fewer than 100 conversations, none is kept for
-    checks."""
+    """The data to learn from, and the last fiftieth for checks.
+
+    With fewer than 100 conversations, none is kept for checks.
+    """
     unseen = len(data) // 50 if len(data) >= 100 else 0
     return data[: len(data) - unseen], data[len(data) - unseen :]
 

@@ -155,8 +155,10 @@ class _Rewriting:
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 
     def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
-        """Multiply with one scale for each block of inputs to an output. The kernel quantises `x` in the same
-        blocks."""
+        """Multiply with one scale for each block of inputs to an output.
+
+        The kernel quantises `x` in the same blocks.
+        """
         numbers, scales = _blocks(matrix, bits)
         factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
         inputs, outputs = matrix.shape

@@ -94,8 +94,10 @@ def first_sentence(description: str) -> str:
 
 
 def read_pages(path: Path) -> list[Page]:
-    """All pages that are not aliases, in the order of the file. Raises `ValueError` that names the line that is not a
-    page."""
+    """All pages that are not aliases, in the order of the file.
+
+    Raises `ValueError` that names the line that is not a page.
+    """
     pages = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:

@@ -66,8 +66,10 @@ class OwnDrafts:
         return self._context.read_chunk()
 
     def draft(self, greedy: bool) -> DraftTree:
-        """A draft of what comes next, given how the target chooses. Runs the tokens that are new since the last
-        draft."""
+        """A draft of what comes next, given how the target chooses.
+
+        Runs the tokens that are new since the last draft.
+        """
         calibration = self._own.calibrations[greedy]
         tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, calibration)
         if self._context.taken is not None:

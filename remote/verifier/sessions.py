@@ -77,8 +77,10 @@ class Sessions:
         max_bytes: int,
         own: OwnDrafter | None = None,
     ) -> None:
-        """`own` makes the drafts of streams, with the drafter that the engine's memory is for. Without it they have
-        none."""
+        """`own` makes the drafts of streams, with the drafter that the engine's memory is for.
+
+        Without it they have none.
+        """
         self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
         self.table = Table(engine.bytes_per_token, max_sessions=max_sessions, max_bytes=max_bytes)
         self.counters = Counters()
