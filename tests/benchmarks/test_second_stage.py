@@ -6,14 +6,8 @@ import pytest
 
 from benchmarks.second_stage import STAGES, StageTally, measure
 from drafter.context import DraftContext
-from drafter.runtime import Drafter
 
 QUESTIONS = ["list all files", "unpack a tar archive", "list all files"]
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 @pytest.fixture(scope="module")

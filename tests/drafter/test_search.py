@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from drafter.cost import Cost
 from drafter.search import Pace, grow
 from drafter.tree import ROOT
+from tests.drafter.trees import worth
 
 paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), nodes=st.integers(1, 30))
 seeds = st.integers(0, 2**31)
@@ -191,11 +192,6 @@ def test_what_costs_nothing_is_drafted_and_what_costs_all_is_not(seed, pace):
 guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
 """Choices among a drafter's proposals, then tokens that may be none of them."""
 deep_paces = st.builds(Pace, *(st.integers(1, most) for most in (5, 4, 30)), deepest=st.integers(0, 8))
-
-
-def worth(tree):
-    """Nodes on the path of a text that the drafter itself draws, on average."""
-    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
 
 
 @given(seeds, deep_paces, guesses, st.booleans())

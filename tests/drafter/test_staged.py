@@ -18,6 +18,7 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.step import StepGraph
 from drafter.training.quantise import quantise_graph
+from tests.drafter.trees import same_tree, worth
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 
@@ -68,12 +69,6 @@ def write(context, count, temperature=0.0, seed=0):
         tokens, steps = tokens + some_tokens, steps + 1
         if len(tokens) >= count:
             return tokens, steps
-
-
-def same_tree(one, other):
-    np.testing.assert_array_equal(one.tokens, other.tokens)
-    np.testing.assert_array_equal(one.parents, other.parents)
-    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2e-4)
 
 
 @some
@@ -145,11 +140,6 @@ def test_a_graph_quantised_by_step_is_not_trusted_with_guesses(tiny, tmp_path):
 
 
 # ---- trees -----------------------------------------------------------------------------------------------------------
-
-
-def worth(tree):
-    """Nodes on the path of a text that the drafter itself draws, on average."""
-    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
 
 
 @some

@@ -78,13 +78,6 @@ async def client(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> AsyncIt
         yield client
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 async def ask(
     session: RemoteSession,
     tokens: Sequence[int],

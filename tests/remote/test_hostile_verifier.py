@@ -35,11 +35,6 @@ ENDED = ("unavailable", "incompatible")
 NAMES = sorted(ways(1, bytes(16)))
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
 def card_of(drafter: Drafter) -> Card:
     return Card(
         version=VERSION,

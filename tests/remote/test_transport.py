@@ -27,13 +27,6 @@ from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 SHORT = 0.3
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @dataclass
 class Authority:
     """A throw-away authority, and files of what it signed."""

@@ -33,13 +33,6 @@ PAGE = b"<html>Welcome to our Wi-Fi</html>"
 TEXT = tiny_text()
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 def client_of(port: int, token: str | None = None) -> CompletionsClient:
     return CompletionsClient(f"http://127.0.0.1:{port}", token)
 

@@ -24,13 +24,6 @@ MOST_BYTES = 64 << 20
 """That anything may take at once: the longest list of models, twice."""
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 async def heard(client: CompletionsClient) -> tuple[str, ChatStream | None, RemoteError | None]:
     """Text, and the error that ended it, if one did."""
     text, stream = "", None

@@ -45,11 +45,6 @@ WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
 
 
 @pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture(scope="module")
 def engine(tiny_pair) -> Engine:
     return Engine(load_target(str(tiny_pair / "target")).model, MemoryEncoder.load(tiny_pair / "drafter"))
 
