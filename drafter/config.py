@@ -16,6 +16,8 @@ GRAPH_WEIGHTS = f"{GRAPH}.data"
 """The weights of a graph that are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
+INLINE = 1_500_000_000
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it."""
 SPECIAL_TOKENS = "special_tokens_map.json"
 """The texts of the tokens that the template knows by name, such as `bos_token`."""
 ENCODER = "memory_encoder.safetensors"

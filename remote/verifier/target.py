@@ -68,7 +68,9 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
             f"The weights of {model} lack {', '.join(missing[:3])} ({len(missing)} in all). Fetch them again."
         )
     if quantize is not None:
-        _quantize(loaded, quantize)
+        from drafter.model.quanto import quantise  # Slow to import, and rarely wanted.
+
+        quantise(loaded, 8 if quantize == "int8" else 4, head="lm_head", head_bits=None)
     stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
@@ -102,17 +104,6 @@ def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
     if isinstance(template, dict):
         template = template.get("default", "")
     return Path(path).read_bytes(), template, tokenizer.eos_token_id, tokenizer.special_tokens_map
-
-
-def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
-    """Quantise the linear layers to int8 or int4, in place. The head stays as it is, because it chooses the tokens."""
-    from optimum.quanto import freeze, qint4, qint8, quantize  # Slow to import, and rarely wanted.
-
-    from drafter.model.quanto import need_no_compiler
-
-    need_no_compiler()
-    quantize(model, weights=qint8 if kind == "int8" else qint4, exclude="lm_head")
-    freeze(model)
 
 
 def _first_line(error: BaseException) -> str:

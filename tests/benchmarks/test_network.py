@@ -1,4 +1,4 @@
-"""The network benchmark on a tiny pair and quick lines: modes make rows, a killed run goes on, text is checked."""
+"""The network benchmark on a tiny pair and quick lines: modes make rows, a killed run continues, text is checked."""
 
 from __future__ import annotations
 

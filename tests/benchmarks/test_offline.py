@@ -113,7 +113,7 @@ def test_in_one_answer_it_is_the_agreement_of_the_other_benchmark(engine, drafte
 
 
 def test_a_drafter_that_knows_the_answer_agrees_and_one_of_another_does_not(engine, baseline):
-    """The independent model's first choice is known beforehand: so is its agreement."""
+    """The independent model's first choice is known beforehand, and so is its agreement."""
     model = baseline("independent")
     ids = [7, 8, 9]
     draft = begin(engine, model, ids, 0)

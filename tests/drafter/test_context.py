@@ -1,4 +1,4 @@
-"""What a context gives depends on its tokens and its memory, not on the way by which they came."""
+"""What a context gives depends on its tokens and its memory, not on how they came."""
 
 from __future__ import annotations
 

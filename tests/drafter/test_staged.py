@@ -1,4 +1,4 @@
-"""With a second stage: the text is the one without, in fewer steps, and a tree is worth no less."""
+"""With a second stage, the text is the same in fewer steps, and a tree is worth no less."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ temperatures = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 
 @pytest.fixture(scope="module", params=["float", "int8"])
 def drafter(request, tiny, tmp_path_factory):
-    """A tiny drafter, as it was exported and quantised."""
+    """A tiny drafter, exported and quantised."""
     if request.param == "float":
         return tiny
     path = tmp_path_factory.mktemp("int8") / "drafter.onnx"
@@ -38,7 +38,7 @@ def drafter(request, tiny, tmp_path_factory):
 
 
 class Free(Experience):
-    """Takes rows for free, so that what is guessed does not depend on the machine."""
+    """Takes rows for free, so that guesses do not depend on the machine."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +81,7 @@ def test_whatever_is_guessed_the_text_is_the_same(drafter, seed, temperature, le
     written, steps = write(told, 30, temperature, seed)
     assert written == text[: len(written)] and told.tokens == tokens + written
     assert steps < len(written) or max(lengths) < 2 or not drafter.step.independent_rows
-    # The rows of accepted guesses are those that a step for each token would have left.
+    # The rows of accepted guesses are those that single steps would have left.
     plain.rewind(len(told.tokens))
     told.second_stage = None
     same_tree(told.draft(BUSH), plain.draft(BUSH))

@@ -1,4 +1,4 @@
-"""A recording says what the target would say, whatever it is packed with; one of something else is refused."""
+"""A recording holds what the target would say, whatever it is packed with. A recording of something else is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recording(target, data, tmp_path) -> Recording:
 
 
 def close(recorded: torch.Tensor, computed: torch.Tensor, batch) -> None:
-    """Within bfloat16, in which targets are run in training, on all that is no padding."""
+    """Equal within bfloat16, in which targets run in training, except for padding."""
     used = batch.segments > 0
     assert recorded.dtype == torch.bfloat16 and recorded.shape == computed.shape
     assert (recorded[used].float() - computed[used]).norm() <= 0.05 * computed[used].norm()

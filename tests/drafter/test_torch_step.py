@@ -1,4 +1,4 @@
-"""In PyTorch the drafter proposes what its float graph does, nearly so where it is quantised; contexts run on it."""
+"""In PyTorch the drafter proposes what its float graph does, or nearly so if it is quantised. Contexts run on it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_only_tokens_positions_and_the_mask_go_up(tiny, bits):
             slab.write(0, (np.zeros((*slab.keys.shape[:1], 5, slab.keys.shape[2]), np.float32),) * 2)
         assert uploads.count == 2 * len(slabs) + 2
         past, seen = [slab.rows(5) for slab in slabs], memory.rows(5)
-        with pytest.raises(NotImplementedError, match="meta tensor"):  # The proposals cannot come down from there.
+        with pytest.raises(NotImplementedError, match="meta tensor"):  # The proposals cannot be copied from there.
             step(np.arange(3), 5 + np.arange(3), np.zeros((3, 8), np.float32), past, seen)
         assert uploads.count == 2 * len(slabs) + 5
         slabs[0].write(7, slabs[0].rows(np.array([3, 1])))

@@ -61,7 +61,7 @@ class FloatStep:
 
 
 def as_on_the_wire(pair):
-    """Memory's keys and values (S, heads, size) after int8: what the device will see of them."""
+    """Memory's keys and values (S, heads, size) after int8, as the device will see them."""
     keys, values = pair
     row = quantise_row(keys.numpy(), values.numpy())
     return tuple(
@@ -273,7 +273,7 @@ def test_features_are_of_where_the_targets_layers_end_and_begin(target, inferenc
 
 @pytest.fixture(scope="module")
 def spoken(target) -> list[AnsweredConversation]:
-    """What the target says itself, greedily, so that there is something to learn."""
+    """What the target itself says, greedily, so that there is something to learn."""
     prompts = torch.randint(2, VOCABULARY, (12, 6), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         out = target.generate(
@@ -396,5 +396,5 @@ def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):
         torch.equal(new.encoder.state_dict()[name], weight.bfloat16().float())
         for name, weight in old.encoder.state_dict().items()
     )
-    # What a drafter borrows, it borrows from the target that it is trained for now.
+    # What a drafter borrows comes from the target that it is trained for now.
     assert torch.equal(new.draft.head.weight, learnt_on.get_output_embeddings().weight)

@@ -45,7 +45,7 @@ def page(name: str, *examples: tuple[str, str], translations: int = 3, alias: bo
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> Path:
-    """Four pages of our own, one of them an alias, and all that are held out."""
+    """Four pages of our own, one of them an alias, and all held-out ones."""
     lines = [
         page("frobnicate", ("[F]robnicate a file", "frobnicate file"), ("Start/Stop a service", "frob start|stop it")),
         page("grep-ish", ("Search for a `pattern` (recursively)", "grep-ish --all pattern"), translations=20),

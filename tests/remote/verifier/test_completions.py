@@ -1,4 +1,4 @@
-"""Chat completions: in a real process what the text is, and in this one what bounds it."""
+"""Chat completions: their text in a real process, and their limits in this one."""
 
 from __future__ import annotations
 
