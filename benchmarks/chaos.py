@@ -289,10 +289,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [mode for mode in get_args(ChosenMode) if mode != "offline"]
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the first run; each later one has the next")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
     parser.add_argument("--mode", choices=modes, default="auto")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
-    parser.add_argument("--max-tokens", type=int, default=96, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
     parser.add_argument("--verifiers", type=int, default=REPLICAS, help="processes; two at least")

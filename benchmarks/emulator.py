@@ -231,10 +231,10 @@ async def _serve(emulator: Emulator) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
-    parser.add_argument("--profile", required=True, help="the name of one")
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
+    parser.add_argument("--profile", required=True, help="name of a profile")
     parser.add_argument("--to", required=True, metavar="URL", help="where the verifier listens")
-    parser.add_argument("--port", type=int, default=0, help="to listen on; 0: any free one")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     try:

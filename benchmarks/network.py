@@ -275,15 +275,15 @@ def forwards(written: str) -> list[float]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS], metavar="FILE")
-    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
     parser.add_argument(
-        "--json", type=Path, default=Path("network.json"), help="the results, which a later run completes"
+        "--json", type=Path, default=Path("network.json"), help="the results; a later run completes them"
     )
     parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over each file; one more warms up")
-    parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="of these lines only")
-    parser.add_argument("--mode", choices=MODES, nargs="+", help="these only")
+    parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="only these lines")
+    parser.add_argument("--mode", choices=MODES, nargs="+", help="only these modes")
     parser.add_argument("--forward", type=forwards, default=[0.0, 25.0, 60.0], metavar="MS,...", help="see above")
-    parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=160, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
     parser.add_argument("--eagle", type=Path, default=BASELINES / "eagle2", metavar="DIR", help="the EAGLE-2 baseline")

@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
     parser.add_argument("--eagle", type=Path, metavar="DIR", help="an EAGLE baseline's folder")
-    parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="that a forward takes at least")
+    parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="least time of a forward")
     parser.add_argument("--watch-stdin", action="store_true", help="end when stdin does")
     arguments = parser.parse_args(argv)
     if arguments.watch_stdin:

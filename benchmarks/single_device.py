@@ -224,7 +224,9 @@ def main() -> None:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
     parser.add_argument("--assistant", type=Path, metavar="DIR", help="a small causal LM with the target's tokenizer")
-    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="where the independent one is")
+    parser.add_argument(
+        "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
+    )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

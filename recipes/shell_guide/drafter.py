@@ -51,12 +51,16 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=BATCH)
-    parser.add_argument("--inference-layers", type=int, help="N: of the target's last layers, run on the device")
-    parser.add_argument("--first-layers", type=int, help="F: of its first ones")
+    parser.add_argument("--inference-layers", type=int, help="N: the target's last layers that run on the device")
+    parser.add_argument("--first-layers", type=int, help="F: the target's first layers that run on the device")
     parser.add_argument("--layer-self-attention", action=argparse.BooleanOptionalAction, help="see drafter_config")
-    parser.add_argument("--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: ablated")
+    parser.add_argument(
+        "--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: an ablation"
+    )
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
-    parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
+    parser.add_argument(
+        "--feature-weight", type=float, default=Recipe.feature_weight, help="weight of the SmoothL1 loss beside it"
+    )
     parser.add_argument("--gaps", type=int, nargs=2, default=Recipe.gaps, help="tokens between anchors, uniformly")
     parser.add_argument("--blank", type=float, default=Recipe.blank, help="share of last turns without memory")
     parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")
