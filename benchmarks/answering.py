@@ -144,7 +144,7 @@ class AssistantCell:
         self._assistant = assistant
 
     async def ask(self, question: str) -> Sample:
-        conversation = self._store.create_conversation("")
+        conversation = self._store.conversations.create("")
         sample, dimmed = Sample(tokens=(), verified=0, seconds=0.0), DimmedText()
         begun = time.monotonic()
         async for event in self._assistant.reply(conversation.id, question):
@@ -167,7 +167,7 @@ class AssistantCell:
             elif isinstance(event, Stats):
                 sample.counts = {name: value for name, value in asdict(event).items() if isinstance(value, int)}
         sample.seconds = time.monotonic() - begun
-        answer = self._store.thread(conversation.id)[-1]
+        answer = self._store.branches.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
         sample.rounds = sample.counts.get("rounds", 0)
         sample.dimmed, sample.confirmed, sample.withdrawn = dimmed.shown, dimmed.confirmed, dimmed.withdrawn

@@ -98,7 +98,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
         Assistant(drafter, store, line.source, settings) as assistant,
     ):
         ended, alone = 0.0, False
-        async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
+        async for event in assistant.reply(store.conversations.create("end").id, QUESTION):
             if isinstance(event, Stats) and event.rounds == ROUNDS and not ended:
                 line.end()
                 ended = time.monotonic()
@@ -113,7 +113,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
         await line.heal()
         while assistant.status().mode not in ("edge", "hosted"):
             await asyncio.sleep(0.05)
-        async for event in assistant.reply(store.create_conversation("return").id, NEXT):
+        async for event in assistant.reply(store.conversations.create("return").id, NEXT):
             if isinstance(event, Done):
                 row["next_verified"] = all(event.provenance)
     return row

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage import Message, Whole
+from storage import Message, WholeConversation
 
 
 class Numbered(NamedTuple):
@@ -23,7 +23,7 @@ class Branch:
     messages: tuple[Numbered, ...]
 
 
-def branches(whole: Whole, *, every: bool) -> Iterator[Branch]:
+def branches(whole: WholeConversation, *, every: bool) -> Iterator[Branch]:
     """The shown branch first, even if it is empty; with `every`, all others too, the oldest first."""
     parents = {message.id: message for message in whole.messages}
     children: dict[str | None, list[Message]] = {}

@@ -46,7 +46,7 @@ def export_conversations(
         if wanted is None:
             path.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            title = store.conversation(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
+            title = store.conversations.get(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
             with new_file(path, title, format) as created:
                 return _write(pieces, created)
         return _write(pieces, path)
@@ -67,8 +67,8 @@ def export_pieces(
     store: Store, ids: Sequence[str], format: Format, *, settings: Settings, branches: bool
 ) -> Iterator[str]:
     """The file in pieces; one conversation is in memory at a time. Raises `NotFound` before the first piece."""
-    titles: list[Conversation] = [store.conversation(identifier) for identifier in ids]
-    conversations = (store.whole(identifier) for identifier in ids)
+    titles: list[Conversation] = [store.conversations.get(identifier) for identifier in ids]
+    conversations = (store.transfer.whole(identifier) for identifier in ids)
     if format == "json":
         from app.archive.outrider_json import encode
 
@@ -84,7 +84,7 @@ def export_pieces(
 
 def every_conversation(store: Store) -> list[str]:
     """The ids of all that are not deleted, in an order in which an import makes the same list of them."""
-    return [found.id for found in reversed(store.recent_conversations(most=sys.maxsize))]
+    return [found.id for found in reversed(store.conversations.recent(most=sys.maxsize))]
 
 
 def export_folder(folders: Folders) -> Path:

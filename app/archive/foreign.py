@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from app.archive.errors import Unsuitable
-from storage import Conversation, Message, Role, Whole
-from storage.messages import well_formed
+from storage import Conversation, Message, Role, WholeConversation
+from storage.records import well_formed
 
 LONGEST_NAME = 120
 """Characters of a model's name that are kept."""
@@ -56,7 +56,7 @@ class Foreign:
     """What of it is not imported, and how often: in words, for the person."""
 
 
-def whole(foreign: Foreign) -> Whole:
+def whole(foreign: Foreign) -> WholeConversation:
     """Raises `Unsuitable` where there is nothing to import."""
     nodes = _in_order(foreign.nodes)
     above = _visible_parents(nodes)
@@ -99,7 +99,7 @@ def whole(foreign: Foreign) -> Whole:
         replace(message, id=ids[key], parent_id=ids.get(message.parent_id or "")) for key, message in messages.items()
     )
     latest = max(message.created for message in placed)
-    return Whole(
+    return WholeConversation(
         Conversation(
             conversation_id,
             " ".join(well_formed(foreign.title).split()),

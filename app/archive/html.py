@@ -12,7 +12,7 @@ from html import escape
 from app.archive.branches import Branch, Numbered, branches, names, remark, when
 from app.archive.html_markdown import Decode, drafted_spans, render
 from app.sanitise import sanitise
-from storage import Conversation, Message, Whole
+from storage import Conversation, Message, WholeConversation
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
@@ -51,7 +51,7 @@ section + section { border-top: 1px solid var(--line); }
 
 
 def page(
-    conversations: Iterable[Whole],
+    conversations: Iterable[WholeConversation],
     titles: Sequence[Conversation],
     *,
     every: bool,

@@ -29,7 +29,7 @@ from app.archive import foreign as tree
 from app.archive import outrider_json as format
 from app.archive.errors import KINDS, Unreadable, Unsuitable
 from app.archive.json_stream import elements
-from storage import StorageError, Store, Whole
+from storage import StorageError, Store, WholeConversation
 
 LARGEST = 1 << 30
 """Bytes of JSON in one file, or in all files of an archive."""
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     """One conversation of a file."""
 
     title: str
-    read: Callable[[], tuple[Whole, Counter[str]]]
+    read: Callable[[], tuple[WholeConversation, Counter[str]]]
     """The conversation, and what of it is left out. Raises `Unsuitable`."""
 
 
@@ -88,7 +88,7 @@ def import_file(
             except Unsuitable as error:
                 result = Result(found.title, "failed", problem=str(error))
             else:
-                put = store.put(whole, copy=again)
+                put = store.transfer.put(whole, copy=again)
                 places += zip((queued.place for queued in whole.queue), put.queued)
                 result = Result(
                     whole.conversation.title, put.outcome, put.conversation_id, put.messages, len(put.queued)
@@ -99,7 +99,7 @@ def import_file(
             if heard is not None:
                 heard(result)
         if places:  # Prompts of several conversations wait in one queue.
-            store.order_queued([queued_id for _, queued_id in sorted(places, key=itemgetter(0))])
+            store.queue.order([queued_id for _, queued_id in sorted(places, key=itemgetter(0))])
     return report
 
 
@@ -186,11 +186,11 @@ def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Genera
     return known or (may_be_empty and empty)
 
 
-def _told_by_chatgpt(item: object) -> tuple[Whole, Counter[str]]:
+def _told_by_chatgpt(item: object) -> tuple[WholeConversation, Counter[str]]:
     return _foreign(chatgpt.conversation(item))
 
 
-def _foreign(foreign: tree.Foreign) -> tuple[Whole, Counter[str]]:
+def _foreign(foreign: tree.Foreign) -> tuple[WholeConversation, Counter[str]]:
     return tree.whole(foreign), foreign.left_out
 
 
@@ -275,13 +275,13 @@ def _from_outrider(copied: Path, path: Path) -> Iterator[Found]:
     except StorageError as error:
         raise Unreadable(str(error).replace(str(copied), str(path))) from None
     with closing(store):
-        for conversation in reversed(store.conversations()):
+        for conversation in reversed(store.conversations.all()):
             yield Found(str(conversation.title), partial(_stored, store, conversation.id))
 
 
-def _stored(store: Store, conversation_id: str) -> tuple[Whole, Counter[str]]:
+def _stored(store: Store, conversation_id: str) -> tuple[WholeConversation, Counter[str]]:
     """As far as our own JSON could hold it: a database, too, may have been made by somebody else to do harm."""
     try:
-        return format.checked(store.whole(conversation_id)), Counter()
+        return format.checked(store.transfer.whole(conversation_id)), Counter()
     except (StorageError, msgspec.MsgspecError, struct.error, TypeError, ValueError):
         raise Unsuitable("its rows cannot be read; the database is damaged") from None

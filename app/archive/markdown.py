@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from app.archive.branches import Branch, Numbered, branches, names, remark, when
 from app.sanitise import sanitise
-from storage import Conversation, Whole
+from storage import Conversation, WholeConversation
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
 _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
@@ -22,7 +22,7 @@ _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
 _AFTER = "what comes after it"
 
 
-def render(conversations: Iterable[Whole], titles: Sequence[Conversation], *, every: bool) -> Iterator[str]:
+def render(conversations: Iterable[WholeConversation], titles: Sequence[Conversation], *, every: bool) -> Iterator[str]:
     """The file in pieces; with a table of contents where `titles` names several. `every`: all branches."""
     several = len(titles) != 1
     if several:
@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
     return _PUNCTUATION.sub(r"\\\1", " ".join(sanitise(text).split()))
 
 
-def _conversation(whole: Whole, *, every: bool) -> Iterator[str]:
+def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
     yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}\n"
     for branch in branches(whole, every=every):
         yield from _branch(branch)

@@ -16,7 +16,7 @@ import msgspec
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
 from app.sanitise import escape_json
-from storage import Conversation, Message, Queued, Role, Status, Whole
+from storage import Conversation, Message, Queued, Role, Status, WholeConversation
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -84,7 +84,7 @@ class Archive(msgspec.Struct):
 # ---- out -------------------------------------------------------------------------------------------------------------
 
 
-def encode(conversations: Iterable[Whole], settings: Settings, program: str) -> Iterator[str]:
+def encode(conversations: Iterable[WholeConversation], settings: Settings, program: str) -> Iterator[str]:
     """The file in pieces."""
     head = {
         "format": FORMAT,
@@ -105,7 +105,7 @@ def _printable(encoded: bytes) -> str:
     return escape_json(encoded.decode())
 
 
-def _record(whole: Whole) -> ConversationRecord:
+def _record(whole: WholeConversation) -> ConversationRecord:
     conversation = whole.conversation
     return ConversationRecord(
         id=conversation.id,
@@ -176,12 +176,12 @@ def decode(data: bytes, name: str) -> list[msgspec.Raw]:
     return archive.conversations
 
 
-def checked(whole: Whole) -> Whole:
+def checked(whole: WholeConversation) -> WholeConversation:
     """A conversation that did not come as JSON, held to the same. Raises `Unsuitable`."""
     return conversation(msgspec.Raw(msgspec.json.encode(_record(whole))))
 
 
-def conversation(raw: msgspec.Raw) -> Whole:
+def conversation(raw: msgspec.Raw) -> WholeConversation:
     """Raises `Unsuitable` for what could not be stored as it says."""
     try:
         record = msgspec.json.decode(raw, type=ConversationRecord)
@@ -196,7 +196,7 @@ def conversation(raw: msgspec.Raw) -> Whole:
         raise Unsuitable("what waits in its queue is not one of its answers, or waits there twice")
     if record.tip is not None and record.tip not in ids:
         raise Unsuitable(f"the message that it shows last, {record.tip}, is missing")
-    return Whole(
+    return WholeConversation(
         Conversation(
             record.id,
             record.title,

@@ -270,7 +270,7 @@ def history(context: typer.Context) -> None:
         _, folders = _settings()
         store = Store.open(folders.database)
         try:
-            for conversation in store.recent_conversations(most=sys.maxsize):
+            for conversation in store.conversations.recent(most=sys.maxsize):
                 print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
         finally:
             store.close()
@@ -285,7 +285,7 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
     _, folders = _settings()
     store = Store.open(folders.database)
     try:
-        hits = store.search(" ".join(words))
+        hits = store.search.messages(" ".join(words))
         if not hits:
             complain("Nothing was found.")
         for hit in hits:

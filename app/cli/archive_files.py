@@ -36,7 +36,7 @@ def export_to(
         if everything:
             chosen = every_conversation(store)
         elif not chosen:
-            chosen = [found.id for found in store.recent_conversations(1)]
+            chosen = [found.id for found in store.conversations.recent(1)]
             if not chosen:
                 complain("there is no conversation to export")
                 return FAILED

@@ -51,7 +51,6 @@ def _no_screen() -> str | None:
 
 
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
-    from app.cli.continuing import conversation_to_continue
     from app.remotes.switcher import Desk
     from app.reply.deferred import Starting
     from app.tui.terminal import Window
@@ -59,7 +58,7 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
 
     store = Store.open(folders.database)
     try:
-        chosen = conversation_to_continue(store, conversation, last=last)
+        chosen = store.conversations.to_continue(conversation, last=last)
         async with Starting(store, settings, folders) as core:
             desk = Desk(settings, folders, core)
             window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)

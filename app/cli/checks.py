@@ -79,7 +79,7 @@ def database(folders: Folders) -> Finding:
     try:
         store = Store.open(path)
         try:
-            damage, count = store.damage(), len(store.conversations())
+            damage, count = store.database.damage(), len(store.conversations.all())
         finally:
             store.close()
     except StorageError as error:

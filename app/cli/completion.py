@@ -60,12 +60,12 @@ def answer_shells() -> None:
 
 def conversations(incomplete: str) -> Candidates:
     """Ids of conversations, with their titles."""
-    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations()])
+    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations.all()])
 
 
 def queued(incomplete: str) -> Candidates:
     """Ids of what waits for the verifier, with its text."""
-    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queued()])
+    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queue.all()])
 
 
 def remotes(incomplete: str) -> Candidates:

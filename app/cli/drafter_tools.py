@@ -33,7 +33,7 @@ class DrafterFailed(Exception):
 
 def stored_questions(store: Store) -> list[list[str]]:
     """What was asked in each stored conversation, oldest first."""
-    threads = [store.thread(conversation.id) for conversation in reversed(store.conversations())]
+    threads = [store.branches.thread(conversation.id) for conversation in reversed(store.conversations.all())]
     asked = [[message.text for message in thread if message.role == "user"] for thread in threads]
     return [questions for questions in asked if questions]
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.cli.ask import Answered, listen, new_conversation, say
-from app.cli.continuing import conversation_to_continue
 from app.config import Folders, Settings
 from app.exits import FAILED, OK, UNREACHABLE
 from app.reply.bootstrap import open_assistant
@@ -24,8 +23,8 @@ def keep(question: str, folders: Folders, conversation: str | None = None, *, la
     Raises `StorageError`.
     """
     with _open(folders) as store:
-        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
-        queued = store.enqueue(chosen, question)
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        queued = store.queue.add(chosen, question)
     print(queued.id)
     say("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
     return OK
@@ -34,7 +33,7 @@ def keep(question: str, folders: Folders, conversation: str | None = None, *, la
 def show(folders: Folders) -> int:
     """A line for each that waits. Raises `StorageError`."""
     with _open(folders) as store:
-        for queued in store.queued():
+        for queued in store.queue.all():
             print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
     return OK
 
@@ -42,14 +41,14 @@ def show(folders: Folders) -> int:
 def replace(queued_id: str, text: str, folders: Folders) -> int:
     """Raises `StorageError`."""
     with _open(folders) as store:
-        store.edit_queued(queued_id, text)
+        store.queue.edit(queued_id, text)
     return OK
 
 
 def drop(queued_id: str, folders: Folders) -> int:
     """Raises `StorageError`."""
     with _open(folders) as store:
-        store.unqueue(queued_id)
+        store.queue.remove(queued_id)
     return OK
 
 
@@ -82,8 +81,8 @@ async def verify_last(conversation_id: str | None, settings: Settings, folders: 
     async with open_assistant(settings, folders) as assistant:
         store = assistant.store
         if conversation_id is None:
-            conversation_id = next((conversation.id for conversation in store.recent_conversations(1)), "")
-        thread = store.thread(conversation_id) if conversation_id else []
+            conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
+        thread = store.branches.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:
             say("there is no answer to verify")

@@ -177,7 +177,7 @@ class Assistant:
 
     def _verifiable(self, message_id: str) -> Message:
         """Raises `NoAnswer` where it, or the verifier, is not there to be verified; `StorageError`."""
-        drafted = self.store.message(message_id)
+        drafted = self.store.messages.get(message_id)
         if problem := self.no_verifier():
             raise NoAnswer(problem.message, problem.code)
         cut = drafted.status != "done" and all(drafted.provenance)
@@ -322,7 +322,7 @@ class Assistant:
                     if isinstance(step, Stats):
                         answer = reply.answer
                         with contextlib.suppress(StorageBusy):  # The next one saves what this one did not.
-                            self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
+                            self.store.messages.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
                     yield step
             status, last = outcome(reply)
             verified = all(last.provenance)
@@ -348,7 +348,7 @@ class Assistant:
 
     def _read(self, message_id: str) -> tuple[list[Message], list[int]]:
         """What was said before a message, and its tokens. Raises `StorageError`, `TemplateFailed`."""
-        thread = self.store.branch(message_id)[:-1]
+        thread = self.store.branches.path(message_id)[:-1]
         return thread, conversation_tokens(self._drafter.text, thread)
 
     def _new_reply(self, conversation_id: str, thread: list[Message], tokens: list[int], task: Task) -> Reply:

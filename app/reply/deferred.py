@@ -154,7 +154,9 @@ class Starting:
             return self.events(lambda assistant: assistant.reply(conversation_id, prompt))
 
         def ask() -> Message:
-            return self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
+            return self.store.messages.ask(
+                conversation_id, prompt, parent_id=self.store.conversations.get(conversation_id).tip_id
+            )
 
         return self._asked(ask)
 
@@ -163,8 +165,8 @@ class Starting:
             return self.events(lambda assistant: assistant.edit(message_id, text))
 
         def ask() -> Message:
-            question = self.store.message(message_id)
-            return self.store.ask(question.conversation_id, text, parent_id=question.parent_id)
+            question = self.store.messages.get(message_id)
+            return self.store.messages.ask(question.conversation_id, text, parent_id=question.parent_id)
 
         return self._asked(ask)
 
@@ -196,7 +198,7 @@ class Starting:
             status, last = "failed", Failed(str(error), "internal")
         finally:
             if assistant is None:
-                self.store.finish(answer.id, (), (), "", status, {})
+                self.store.messages.finish(answer.id, (), (), "", status, {})
         if assistant is None:
             yield last
             return
@@ -242,20 +244,22 @@ class EarlyOutbox:
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
         """Raises `StorageError`."""
         assistant = self._core.present
-        return (assistant.outbox if assistant else self._core.store).enqueue(conversation_id, prompt)
+        return (assistant.outbox.enqueue if assistant else self._core.store.queue.add)(conversation_id, prompt)
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Raises `StorageError`."""
         assistant = self._core.present
-        return (assistant.outbox if assistant else self._core.store).enqueue_verification(message_id)
+        return (assistant.outbox.enqueue_verification if assistant else self._core.store.queue.add_verification)(
+            message_id
+        )
 
     def queued(self) -> list[Queued]:
         """Raises `StorageError`."""
-        return self._core.store.queued()
+        return self._core.store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
         """Raises `StorageError`."""
-        return self._core.store.unqueue(queued_id)
+        return self._core.store.queue.remove(queued_id)
 
     async def due(self) -> AsyncGenerator[Queued, None]:
         try:

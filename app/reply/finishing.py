@@ -61,10 +61,12 @@ async def finish(
     while True:
         try:
             if waits:
-                if not answer.text and store.defer(task.message.id) is not None:
+                if not answer.text and store.queue.defer(task.message.id) is not None:
                     return None
-                store.enqueue_verification(task.message.id)  # First: who dies in between has it completed, too.
-            store.finish(task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles)
+                store.queue.add_verification(task.message.id)  # First: who dies in between has it completed, too.
+            store.messages.finish(
+                task.message.id, answer.tokens, answer.provenance, answer.text, status, stats, settles=settles
+            )
             return None
         except StorageError as error:
             tries -= 1

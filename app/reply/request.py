@@ -78,16 +78,16 @@ def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> 
 
 def ask(store: Store, settings: Settings, conversation_id: str, prompt: str) -> Task:
     """A question after all that is shown. Raises `StorageError`."""
-    tip_id = store.conversation(conversation_id).tip_id
-    return new_answer(settings, store.ask(conversation_id, prompt, parent_id=tip_id))
+    tip_id = store.conversations.get(conversation_id).tip_id
+    return new_answer(settings, store.messages.ask(conversation_id, prompt, parent_id=tip_id))
 
 
 def edit(store: Store, settings: Settings, message_id: str, text: str) -> Task:
     """Another wording of a question, beside it. Raises `NoAnswer`, `StorageError`."""
-    question = store.message(message_id)
+    question = store.messages.get(message_id)
     if question.role != "user":
         raise _not("Only a question can be put in other words; have the answer given again.")
-    return new_answer(settings, store.ask(question.conversation_id, text, parent_id=question.parent_id))
+    return new_answer(settings, store.messages.ask(question.conversation_id, text, parent_id=question.parent_id))
 
 
 def regenerate(store: Store, settings: Settings, message_id: str, *, target: bool) -> Task:
@@ -96,12 +96,12 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     Who answers greedily gives an answer once: where that one is there already, the next is sampled. `target`: it is
     the target that answers, else the drafter. A seed that was chosen gives each version another.
     """
-    message = store.message(message_id)
+    message = store.messages.get(message_id)
     parent_id = message.id if message.role == "user" else message.parent_id
-    if parent_id is None or store.message(parent_id).role != "user":
+    if parent_id is None or store.messages.get(parent_id).role != "user":
         raise _not("There is no question before that answer; ask one.")
-    pending = store.add_message(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
-    versions = [version for version in store.siblings(pending.id) if version.id != pending.id]
+    pending = store.messages.add(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
+    versions = [version for version in store.branches.siblings(pending.id) if version.id != pending.id]
     sampling = _sampling(settings, version=len(versions))
     if not sampling.temperature and any(_greedy(version, target=target) for version in versions):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
@@ -113,7 +113,7 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
 
     It may have as many tokens more as a new one has.
     """
-    cut = store.message(message_id)
+    cut = store.messages.get(message_id)
     if cut.role != "assistant":
         raise _not("Only an answer can go on; this is a question.")
     if cut.status in ("pending", "streaming"):
@@ -126,12 +126,12 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     if not is_spelt(text, begun):
         raise _not("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
     most, told = len(begun.tokens) + settings.most_tokens, "" if begun is cut else cut.text
-    return Task(store.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", told=told)
+    return Task(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", told=told)
 
 
 def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Task:
     """An answer that was drafted alone, and what the target makes of it. Raises `NoAnswer`, `StorageError`."""
-    beside = store.add_beside(drafted.id)
+    beside = store.messages.verify(drafted.id)
     if beside is None:
         raise _not("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted

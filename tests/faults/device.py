@@ -63,7 +63,7 @@ class Device:
 
     async def nothing_lost(self, heard: Heard) -> None:
         """Events, database and the target's own answer agree."""
-        thread = self.opened.store.thread(self.conversation)
+        thread = self.opened.store.branches.thread(self.conversation)
         prompt = tuple(conversation_tokens(self.text, thread[:-1]))
         if prompt not in self.references:
             stops = self.text.stop_tokens

@@ -36,8 +36,8 @@ def test_the_question_and_the_rounds_survive(verifier: VerifierProcess, tiny_pai
         process.wait()
     store = Store.open(tmp_path / "data" / "outrider.db")  # Which ends what the dead process left.
     try:
-        (conversation,) = store.conversations()
-        question, answer = store.thread(conversation.id)
+        (conversation,) = store.conversations.all()
+        question, answer = store.branches.thread(conversation.id)
     finally:
         store.close()
     assert (question.role, question.text, question.status) == ("user", QUESTION, "done")
@@ -58,8 +58,8 @@ def watch(database: Path, process: subprocess.Popen[bytes]) -> Message:
             if store is None:
                 store = Store.open(database) if database.exists() else None
                 continue
-            for conversation in store.conversations():
-                thread = store.thread(conversation.id)
+            for conversation in store.conversations.all():
+                thread = store.branches.thread(conversation.id)
                 if thread and thread[-1].role == "assistant" and len(thread[-1].tokens) >= ENOUGH_TOKENS:
                     return thread[-1]
     finally:

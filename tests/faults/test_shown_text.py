@@ -75,7 +75,11 @@ class Screen:
         """The answer's text as another process finds it."""
         if self._store is None:
             self._store = Store.open(self._database) if self._database.exists() else None
-        threads = [] if self._store is None else [self._store.thread(one.id) for one in self._store.conversations()]
+        threads = (
+            []
+            if self._store is None
+            else [self._store.branches.thread(one.id) for one in self._store.conversations.all()]
+        )
         return next((sanitise(thread[-1].text) for thread in threads if len(thread) > 1), "")
 
     def polls(self) -> Iterator[None]:
@@ -101,8 +105,8 @@ def killed(screen: Screen, home: Path) -> Iterator[Message]:
     os.kill(screen.process.pid, signal.SIGKILL)
     screen.process.wait()
     with closing(Store.open(home / "data" / "outrider.db")) as store:
-        (conversation,) = store.conversations()
-        question, answer = store.thread(conversation.id)
+        (conversation,) = store.conversations.all()
+        question, answer = store.branches.thread(conversation.id)
         assert (question.text, question.status, answer.status) == ("list files", "done", "stopped")
         yield answer
 

@@ -65,7 +65,7 @@ class Person:
             return []
         store = Store.open(self.database)
         try:
-            return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
+            return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
         finally:
             store.close()
 

@@ -78,11 +78,11 @@ def conversation(tmp_path: Path) -> str:
     (tmp_path / "logs" / "outrider.log").write_text(f"{hostile('log')}\n", encoding="utf-8")
     store = Store.open(tmp_path / "data" / "outrider.db")
     try:
-        kept = store.create_conversation(hostile_line("title")).id
-        question = store.add_message(kept, "user", hostile("question"), parent_id=None, status="done").id
-        answer = store.add_message(kept, "assistant", "", parent_id=question, status="pending").id
-        store.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
-        store.enqueue(kept, hostile_line("queued"))
+        kept = store.conversations.create(hostile_line("title")).id
+        question = store.messages.add(kept, "user", hostile("question"), parent_id=None, status="done").id
+        answer = store.messages.add(kept, "assistant", "", parent_id=question, status="pending").id
+        store.messages.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
+        store.queue.add(kept, hostile_line("queued"))
         return kept
     finally:
         store.close()

@@ -55,7 +55,7 @@ def queued(home: Path) -> list[str]:
         return []
     store = Store.open(database)
     try:
-        return [one.text for one in store.queued()]
+        return [one.text for one in store.queue.all()]
     finally:
         store.close()
 
@@ -64,6 +64,6 @@ def questions(home: Path) -> list[str]:
     """What was sent as it is."""
     store = Store.open(home / "data" / "outrider.db")
     try:
-        return [message.text for one in store.conversations() for message in store.thread(one.id)]
+        return [message.text for one in store.conversations.all() for message in store.branches.thread(one.id)]
     finally:
         store.close()

@@ -142,7 +142,7 @@ def stored(database: Path) -> list[Message]:
     """The newest conversation as another program sees it."""
     store = Store.open(database)
     try:
-        return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
+        return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
     finally:
         store.close()
 

@@ -62,12 +62,12 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
         async with peer.serving() as url:
             source = Fixed(url, clock=clock)
             async with Assistant(drafter, store, source, settings, clock=clock) as opened:
-                conversation = store.create_conversation("test").id
+                conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(TIMES)
                 async with asyncio.timeout(PATIENCE):
                     heard = await ask(opened, "list files", conversation)
-            message = store.message(heard.message)
+            message = store.messages.get(heard.message)
     finally:
         store.close()
     last = heard.events[-1]

@@ -96,7 +96,7 @@ async def until_connected(opened: Assistant) -> None:
 async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
     """One whole reply."""
     heard = Heard()
-    conversation = conversation or opened.store.create_conversation("test").id
+    conversation = conversation or opened.store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, question)) as events:
         async for event in events:
             heard.apply(event)

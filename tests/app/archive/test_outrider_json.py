@@ -35,12 +35,12 @@ def exported(store: Store, path: Path) -> Path:
 
 
 def a_conversation(store: Store) -> None:
-    conversation = store.create_conversation("tar").id
-    question = store.add_message(conversation, "user", "how?", parent_id=None, status="done")
-    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
-    store.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
-    store.enqueue_verification(answer.id)
-    store.enqueue(conversation, "and a zip?")
+    conversation = store.conversations.create("tar").id
+    question = store.messages.add(conversation, "user", "how?", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.messages.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
+    store.queue.add_verification(answer.id)
+    store.queue.add(conversation, "and a zip?")
 
 
 def test_import_of_export_is_the_same(tmp_path: Path) -> None:
@@ -50,17 +50,19 @@ def test_import_of_export_is_the_same(tmp_path: Path) -> None:
         @given(TALKS, st.integers())
         def check(talks: list[Talk], seed: int) -> None:
             for identifier in every_conversation(source):
-                source.erase(identifier)
-                target.erase(identifier)
+                source.bin.erase(identifier)
+                target.bin.erase(identifier)
             fill(source, talks)
-            waiting = [queued.id for queued in source.queued()]
+            waiting = [queued.id for queued in source.queue.all()]
             random.Random(seed).shuffle(waiting)
-            source.order_queued(waiting)
+            source.queue.order(waiting)
             report = import_file(target, exported(source, tmp_path / "all.json"))
             assert [result.outcome for result in report.results] == ["new"] * len(talks)
             assert by_id(target) == by_id(source)
-            assert [found.id for found in target.conversations()] == [found.id for found in source.conversations()]
-            assert [queued.id for queued in target.queued()] == waiting
+            assert [found.id for found in target.conversations.all()] == [
+                found.id for found in source.conversations.all()
+            ]
+            assert [queued.id for queued in target.queue.all()] == waiting
 
         check()
 
@@ -160,7 +162,7 @@ def test_a_broken_conversation_is_refused_and_the_others_are_imported(
     first, second = import_file(other, path).results
     assert (first.outcome, second.outcome) == ("failed", "new")
     assert says in first.problem
-    assert [found.id for found in other.conversations()] == [document["conversations"][1]["id"]]
+    assert [found.id for found in other.conversations.all()] == [document["conversations"][1]["id"]]
 
 
 def test_messages_may_come_in_any_order(store: Store, other: Store, tmp_path: Path) -> None:
@@ -242,7 +244,7 @@ def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_p
         connection.execute(harm)
         connection.commit()
     report = import_file(other, store.path)
-    assert [result.outcome for result in report.results] == ["failed"] and other.conversations() == []
+    assert [result.outcome for result in report.results] == ["failed"] and other.conversations.all() == []
     assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
     assert list(told(report, store.path))
 
@@ -263,7 +265,7 @@ def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) ->
         )
     before = path.read_bytes()
     assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
-    assert path.read_bytes() == before and store.message("m").text == "how?"
+    assert path.read_bytes() == before and store.messages.get("m").text == "how?"
 
 
 def test_the_document_names_every_field() -> None:
@@ -277,7 +279,7 @@ def test_the_document_names_every_field() -> None:
 def test_replaced_ids_are_told(store: Store, other: Store, tmp_path: Path) -> None:
     a_conversation(store)
     (identifier,) = every_conversation(store)
-    whole = store.whole(identifier)
-    other.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
+    whole = store.transfer.whole(identifier)
+    other.transfer.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
     (result,) = import_file(other, exported(store, tmp_path / "all.json")).results
     assert result.outcome == "new" and result.conversation_id not in (None, identifier)

@@ -27,5 +27,5 @@ def test_an_answer(tiny_pair: Path, tmp_path: Path, closed: str) -> None:
     with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with closing(Store.open(tmp_path / "data" / "outrider.db")) as store:
-        (conversation,) = store.conversations()
-        assert [message.status for message in store.thread(conversation.id)] == ["done", "done"]
+        (conversation,) = store.conversations.all()
+        assert [message.status for message in store.branches.thread(conversation.id)] == ["done", "done"]

@@ -34,8 +34,8 @@ def stored(tmp_path: Path) -> tuple[str, str, str]:
     """Ids of two conversations and of what is queued."""
     store = Store.open(tmp_path / "home" / "data" / "outrider.db")
     try:
-        first = store.create_conversation("unpack a tarball").id
-        return first, store.create_conversation(HOSTILE).id, store.enqueue(first, "list files").id
+        first = store.conversations.create("unpack a tarball").id
+        return first, store.conversations.create(HOSTILE).id, store.queue.add(first, "list files").id
     finally:
         store.close()
 

@@ -131,8 +131,8 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
             finally:
                 process.kill()
                 process.wait()
-            store.recover()
-            assert len(store.queued()) == 2
+            store.messages.recover()
+            assert len(store.queue.all()) == 2
             assert outrider("queue").out.splitlines()[0].split("  ")[2:] == ["verify", "list files"]
     finally:
         store.close()
@@ -140,8 +140,8 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     assert sent.code == 0 and outrider("queue").out == ""
     store = Store.open(home / "data" / "outrider.db")
     try:
-        threads = [store.thread(conversation.id) for conversation in store.conversations()]
-        every = [message for one in store.conversations() for message in store.messages(one.id)]
+        threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
+        every = [message for one in store.conversations.all() for message in store.messages.of(one.id)]
     finally:
         store.close()
     answers = {thread[0].text: thread[-1] for thread in threads}
@@ -154,5 +154,5 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
 
 def unfinished(store: Store, tokens: int) -> bool:
     """Whether an answer that is being written has that many."""
-    messages = (message for one in store.conversations() for message in store.messages(one.id))
+    messages = (message for one in store.conversations.all() for message in store.messages.of(one.id))
     return any(message.status == "streaming" and len(message.tokens) >= tokens for message in messages)

@@ -32,7 +32,7 @@ def drafter(tiny_pair: Path) -> Drafter:
 @pytest.fixture
 def drafting(drafter: Drafter, tmp_path: Path) -> Iterator[Drafting]:
     with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
-        yield Drafting(drafter, store, store.create_conversation().id, thread)
+        yield Drafting(drafter, store, store.conversations.create().id, thread)
 
 
 def memory(drafter: Drafter, digest: bytes) -> Memory:

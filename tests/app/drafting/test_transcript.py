@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.drafting.transcript import conversation_tokens, shared_prefix
 from drafter.text import ChatText
 from storage import Message
-from storage.messages import Role
+from storage.records import Role
 from tests.support.tiny_text import END
 
 

@@ -31,7 +31,7 @@ def writing(tiny_pair: Path, tmp_path: Path) -> Iterator[Writing]:
             settings=Settings(),
             most=6,
             sampling=Sampling(),
-            drafting=Drafting(drafter, store, store.create_conversation().id, thread),
+            drafting=Drafting(drafter, store, store.conversations.create().id, thread),
             line=Line(),
             draft=True,
             begun=Answer(drafter.text),
