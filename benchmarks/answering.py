@@ -8,7 +8,6 @@ the line, connecting and late memory included, and forward passes are the verifi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import tempfile
 import time
@@ -227,7 +226,7 @@ class Lines(AsyncExitStack):
             client = await self.enter_async_context(VerifierClient(url))
             return PlainCell(emulator, client, drafters.own.text, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
+        store = self.enter_context(Store.open(folder / "outrider.db"))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
         assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -48,7 +47,7 @@ def main() -> None:
 
 def measure(folder: Path, messages: int) -> dict[str, float]:
     figures: dict[str, float] = {}
-    with closing(Store.open(folder / "from.db")) as store, closing(Store.open(folder / "to.db")) as other:
+    with Store.open(folder / "from.db") as store, Store.open(folder / "to.db") as other:
         text = ChatText.load(BUNDLED_DRAFTER)
         for number in range(-(-messages // TURNS)):
             store.transfer.put(conversation(number, text))

@@ -200,8 +200,7 @@ class Chaos:
         found: list[str] = []
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
-            store = Store.open(Path(folder) / "outrider.db")
-            stack.callback(store.close)
+            store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
             assistant = await stack.enter_async_context(Assistant(self.drafter, store, Fixed(proxy.url), settings))
             while assistant.status().mode == "warming":

@@ -21,7 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
 
 async def run(settings: Settings, fault: str, profile: str | None, repeats: int) -> list[dict[str, Any]]:
     rows = []
-    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "outrider.db")) as store:
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "outrider.db") as store:
         drafter = Drafter.load(Path(settings.drafter))
         for _ in range(repeats):
             rows.append(await one(store, drafter, settings, fault, profile))

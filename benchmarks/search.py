@@ -19,7 +19,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from app.cli.machine import machine
@@ -135,10 +134,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outrider.db"
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             for whole in conversations(arguments.messages, random.Random(0)):
                 store.transfer.put(whole)
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             rows = measure(store, arguments.repeats)
         size = path.stat().st_size
     for one in rows:

@@ -274,7 +274,7 @@ def _from_outrider(copied: Path, path: Path) -> Iterator[Found]:
         store = Store.open(copied)
     except StorageError as error:
         raise Unreadable(str(error).replace(str(copied), str(path))) from None
-    with closing(store):
+    with store:
         for conversation in reversed(store.conversations.all()):
             yield Found(str(conversation.title), partial(_stored, store, conversation.id))
 

@@ -268,12 +268,9 @@ def history(context: typer.Context) -> None:
         from storage import Store
 
         _, folders = _settings()
-        store = Store.open(folders.database)
-        try:
+        with Store.open(folders.database) as store:
             for conversation in store.conversations.recent(most=sys.maxsize):
                 print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
-        finally:
-            store.close()
 
 
 @history_commands.command("search")
@@ -283,16 +280,13 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
     from storage import Store
 
     _, folders = _settings()
-    store = Store.open(folders.database)
-    try:
+    with Store.open(folders.database) as store:
         hits = store.search.messages(" ".join(words))
         if not hits:
             complain("Nothing was found.")
         for hit in hits:
             message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
             print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
-    finally:
-        store.close()
 
 
 def main() -> None:

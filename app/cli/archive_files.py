@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from app.archive.errors import ArchiveError
@@ -31,7 +30,7 @@ def export_to(
     branches: bool,
 ) -> int:
     """Without ids the conversation that was written to last. Raises `ArchiveError`, `StorageError`."""
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         chosen = list(dict.fromkeys(ids))
         if everything:
             chosen = every_conversation(store)
@@ -52,7 +51,7 @@ def export_to(
 def import_from(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
     """The id of each conversation on stdout, with what became of it; returns the exit code. Raises `StorageError`."""
     code = OK
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         for path in paths:
             try:
                 report = import_file(store, path, again=again, heard=_print)
@@ -103,12 +102,3 @@ def _title(result: Result) -> str:
 
 def _count(number: int, thing: str, things: str = "") -> str:
     return f"{number} {thing if number == 1 else things or thing + 's'}"
-
-
-@contextmanager
-def _open(folders: Folders) -> Iterator[Store]:
-    store = Store.open(folders.database)
-    try:
-        yield store
-    finally:
-        store.close()

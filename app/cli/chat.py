@@ -56,8 +56,7 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
     from app.tui.terminal import Window
     from storage import Store
 
-    store = Store.open(folders.database)
-    try:
+    with Store.open(folders.database) as store:
         chosen = store.conversations.to_continue(conversation, last=last)
         async with Starting(store, settings, folders) as core:
             desk = Desk(settings, folders, core)
@@ -67,5 +66,3 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
                 log.critical("the screen crashed", exc_info=window.crash)
                 complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
             return window.return_code or OK
-    finally:
-        store.close()

@@ -77,11 +77,8 @@ def database(folders: Folders) -> Finding:
     """Opened as any command does, which creates it or brings it up to date, and read from end to end."""
     path = folders.database
     try:
-        store = Store.open(path)
-        try:
+        with Store.open(path) as store:
             damage, count = store.database.damage(), len(store.conversations.all())
-        finally:
-            store.close()
     except StorageError as error:
         return Finding("broken", "database", f"{error}{_backups(path)}")
     if damage is not None:

@@ -93,11 +93,8 @@ def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candi
     if not database.exists():  # Pressing a key must not create one.
         return []
     try:
-        store = Store.open(database)
-        try:
+        with Store.open(database) as store:
             return _described(candidates(store), incomplete)
-        finally:
-            store.close()
     except StorageError:
         return []
 

@@ -154,8 +154,5 @@ def _asked(prompts: Path | None) -> list[list[str]]:
     if prompts is not None:
         return [list(prompt.turns) for prompt in read_prompts(prompts)]
     _, folders = settings_with()
-    store = Store.open(folders.database)
-    try:
+    with Store.open(folders.database) as store:
         return stored_questions(store)
-    finally:
-        store.close()

@@ -5,9 +5,6 @@ Their output and exit codes are an interface.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from app.cli.ask import Answered, listen, new_conversation, say
 from app.config import Folders, Settings
 from app.exits import FAILED, OK, UNREACHABLE
@@ -22,7 +19,7 @@ def keep(question: str, folders: Folders, conversation: str | None = None, *, la
 
     Raises `StorageError`.
     """
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
         queued = store.queue.add(chosen, question)
     print(queued.id)
@@ -32,7 +29,7 @@ def keep(question: str, folders: Folders, conversation: str | None = None, *, la
 
 def show(folders: Folders) -> int:
     """A line for each that waits. Raises `StorageError`."""
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         for queued in store.queue.all():
             print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
     return OK
@@ -40,14 +37,14 @@ def show(folders: Folders) -> int:
 
 def replace(queued_id: str, text: str, folders: Folders) -> int:
     """Raises `StorageError`."""
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         store.queue.edit(queued_id, text)
     return OK
 
 
 def drop(queued_id: str, folders: Folders) -> int:
     """Raises `StorageError`."""
-    with _open(folders) as store:
+    with Store.open(folders.database) as store:
         store.queue.remove(queued_id)
     return OK
 
@@ -109,12 +106,3 @@ def _print(answered: Answered) -> None:
         say(str(answered.judged))
         if answered.judged.dropped:
             say(f"it did not keep: {answered.judged.dropped}")
-
-
-@contextmanager
-def _open(folders: Folders) -> Iterator[Store]:
-    store = Store.open(folders.database)
-    try:
-        yield store
-    finally:
-        store.close()

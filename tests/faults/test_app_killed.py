@@ -34,12 +34,9 @@ def test_the_question_and_the_rounds_survive(verifier: VerifierProcess, tiny_pai
     finally:
         process.kill()
         process.wait()
-    store = Store.open(tmp_path / "data" / "outrider.db")  # Which ends what the dead process left.
-    try:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:  # Which ends what the dead process left.
         (conversation,) = store.conversations.all()
         question, answer = store.branches.thread(conversation.id)
-    finally:
-        store.close()
     assert (question.role, question.text, question.status) == ("user", QUESTION, "done")
     assert answer.status == "stopped"
     assert ENOUGH_TOKENS <= len(seen.tokens) <= len(answer.tokens) < 900

@@ -27,9 +27,6 @@ async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) ->
     with sqlite3.connect(database) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         question, answer = store.branches.thread(conversation)
         assert (question.text, answer.status) == ("list files", "stopped")
-    finally:
-        store.close()

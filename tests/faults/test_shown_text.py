@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -104,7 +104,7 @@ def killed(screen: Screen, home: Path) -> Iterator[Message]:
     """The answer, as the next process to open the database has it after a `kill -9`."""
     os.kill(screen.process.pid, signal.SIGKILL)
     screen.process.wait()
-    with closing(Store.open(home / "data" / "outrider.db")) as store:
+    with Store.open(home / "data" / "outrider.db") as store:
         (conversation,) = store.conversations.all()
         question, answer = store.branches.thread(conversation.id)
         assert (question.text, question.status, answer.status) == ("list files", "done", "stopped")

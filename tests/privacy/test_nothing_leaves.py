@@ -63,11 +63,8 @@ class Person:
         """Of the newest conversation."""
         if not self.database.exists():
             return []
-        store = Store.open(self.database)
-        try:
+        with Store.open(self.database) as store:
             return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
-        finally:
-            store.close()
 
     def strange(self, files: Iterable[Path]) -> set[str]:
         """Those of `files`, and of what lies in this person's folders, that are there and are not Outrider's own."""

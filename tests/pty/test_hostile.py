@@ -76,16 +76,13 @@ def conversation(tmp_path: Path) -> str:
     """One whose every text is hostile, as an import or an older version may have stored it; a queued prompt; a log."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "outrider.log").write_text(f"{hostile('log')}\n", encoding="utf-8")
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    try:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
         kept = store.conversations.create(hostile_line("title")).id
         question = store.messages.add(kept, "user", hostile("question"), parent_id=None, status="done").id
         answer = store.messages.add(kept, "assistant", "", parent_id=question, status="pending").id
         store.messages.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
         store.queue.add(kept, hostile_line("queued"))
         return kept
-    finally:
-        store.close()
 
 
 def outrider(environment: dict[str, str], *arguments: str) -> Terminal:

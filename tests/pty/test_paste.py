@@ -53,17 +53,11 @@ def queued(home: Path) -> list[str]:
     database = home / "data" / "outrider.db"
     if not database.exists():
         return []
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         return [one.text for one in store.queue.all()]
-    finally:
-        store.close()
 
 
 def questions(home: Path) -> list[str]:
     """What was sent as it is."""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         return [message.text for one in store.conversations.all() for message in store.branches.thread(one.id)]
-    finally:
-        store.close()

@@ -140,11 +140,8 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
 
 def stored(database: Path) -> list[Message]:
     """The newest conversation as another program sees it."""
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
-    finally:
-        store.close()
 
 
 def words(database: Path) -> list[str]:

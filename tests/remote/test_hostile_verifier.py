@@ -104,8 +104,7 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
         asked.session.append(5)
         return data
 
-    store = Store.open(tmp_path / "outrider.db")
-    try:
+    with Store.open(tmp_path / "outrider.db") as store:
         async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
             settings = Settings(mode="edge", max_tokens=8)
             async with Assistant(drafter, store, Fixed(url), settings) as opened:
@@ -115,8 +114,6 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
                 connection = opened._connection
                 assert connection is not None and connection.server_seconds is not None
                 deadlines.append(connection.link.deadline(connection.server_seconds))
-    finally:
-        store.close()
     assert heard.done is not None and heard.done.reason == "length", heard.failed
     assert connection.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took

@@ -15,9 +15,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    store = Store.open(path)
-    yield store
-    store.close()
+    with Store.open(path) as store:
+        yield store
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -129,11 +128,11 @@ def test_an_answer_is_finished_in_the_bin(store: Store, conversation: Conversati
 
 
 def test_what_a_crash_left_in_the_bin_is_recovered(path: Path, conversation: Conversation, answer: Message) -> None:
-    with closing(Store.open(path)) as dying:
+    with Store.open(path) as dying:
         theirs = dying.messages.ask(conversation.id, "and a zip?", parent_id=answer.id)
         dying.messages.checkpoint(theirs.id, [7], [True], "unz")
         dying.bin.delete_message(theirs.id)
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         store.bin.restore_message(theirs.id)
         assert (store.messages.get(theirs.id).status, store.messages.get(theirs.id).text) == ("stopped", "unz")
         assert_sound(store)
@@ -255,7 +254,7 @@ def test_the_bin_is_emptied_after_thirty_days(path: Path, store: Store, conversa
     store.bin.delete(other)
     for days, there in ((29.9, True), (30.1, False)):
         age(store, days)
-        with closing(Store.open(path)) as opened:
+        with Store.open(path) as opened:
             assert (len(opened.bin.conversations()) == 1) == there
             with opened.database.read() as database:
                 (messages,) = database.execute("SELECT count(*) FROM messages").fetchone()
@@ -278,7 +277,7 @@ def test_the_bin_is_emptied_whatever_the_clock_did(path: Path, store: Store, con
     store.bin.delete_message(first)
     with store.database.write() as database:
         database.execute("UPDATE messages SET deleted = '2020-01-01' WHERE id = ?", (first,))
-    with closing(Store.open(path)) as opened, opened.database.read() as database:
+    with Store.open(path) as opened, opened.database.read() as database:
         assert database.execute("SELECT count(*) FROM messages").fetchone() == (0,)
 
 
@@ -311,7 +310,7 @@ def test_not_even_other_code_can_show_or_follow_what_is_deleted(
 
 def test_what_is_deleted_and_restored_is_what_it_was(tmp_path: Path) -> None:
     """Any tree: delete some messages, restore them in reverse, and nothing has changed but the tip."""
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
+    with Store.open(tmp_path / "outrider.db") as store:
 
         @settings(max_examples=40, deadline=None)
         @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.lists(st.integers(0, 20), max_size=5))

@@ -75,10 +75,10 @@ def test_a_folder_that_may_not_be_written(ordinary_folder: Path) -> None:
 @on_posix
 def test_a_database_that_may_not_be_written_can_still_be_read(ordinary_folder: Path) -> None:
     path = ordinary_folder / "outrider.db"
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         conversation = store.conversations.create("kept")
     path.chmod(0o400)
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         assert store.conversations.all() == [conversation]
         with pytest.raises(StorageReadOnly, match="permissions"):
             store.conversations.rename(conversation.id, "changed")
@@ -199,13 +199,13 @@ def test_several_may_open_a_new_database_at_once(path: Path) -> None:
 
     def start(title: str) -> None:
         together.wait()
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             store.conversations.create(title)
 
     titles = list("abcdef")
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(start, titles))
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         assert sorted(conversation.title for conversation in store.conversations.all()) == titles
 
 

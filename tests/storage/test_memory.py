@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -54,7 +53,7 @@ def test_newer_memory_wins_and_the_budget_holds(tmp_path: Path) -> None:
     saves = st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(1, 10), st.integers(0, 60)), max_size=30
     )
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
+    with Store.open(tmp_path / "outrider.db") as store:
         store.memory.budget = 150
 
         @settings(max_examples=30, deadline=None)

@@ -178,7 +178,7 @@ def test_bytes_that_the_terminal_could_not_decode_cost_no_prompt(store: Store, c
 
 
 def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
+    with Store.open(tmp_path / "outrider.db") as store:
         conversation = store.conversations.create()
 
         @settings(max_examples=50, deadline=None)
@@ -198,7 +198,7 @@ def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_thread_is_the_path_to_the_tip(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
+    with Store.open(tmp_path / "outrider.db") as store:
 
         @settings(max_examples=30, deadline=None)
         @given(st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=15))

@@ -40,7 +40,7 @@ def test_a_new_database_gets_all_migrations_and_needs_no_backup(path: Path) -> N
 
 
 def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> None:
-    with closing(Store.open(old_database)) as store:
+    with Store.open(old_database) as store:
         assert [conversation.title for conversation in store.conversations.all()] == ["old"]
         store.memory.save("c", b"format", 0, 1, b"data")
     backup = old_database.with_name("outrider.db.before-m003_memory")
@@ -67,7 +67,7 @@ def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
             VALUES ('m', 'c', 'assistant', 'tar', 'done', x'01000000', x'00', '')
             """
         )
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         assert store.queue.all() == []
         store.queue.add("c", "and a zip?")
         store.queue.add_verification("m")
@@ -87,7 +87,7 @@ def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
                 " VALUES (?, 'c', 'user', ?, 'done', '', ?)",
                 (key, text, deleted),
             )
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         assert_sound(store)
         assert [hit.message.id for hit in store.search.messages("天气")] == ["m"]
         assert [hit.message.id for hit in store.search.messages("天")] == ["o", "m"]

@@ -82,7 +82,7 @@ def test_a_migration_that_has_shipped_never_changes(dump: str, path: Path, tmp_p
 def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
     columns, before = columns_of(old), contents(old)
     untouched = shutil.copy(old, tmp_path / "untouched.db")
-    with closing(Store.open(old)) as store:
+    with Store.open(old) as store:
         assert_sound(store)
         threads = {
             one.title: [message.text for message in store.branches.thread(one.id)] for one in store.conversations.all()
@@ -157,7 +157,7 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
         for suffix in ("", "-wal"):
             shutil.copy(f"{old}{suffix}", tmp_path / f"left.db{suffix}")
     left = tmp_path / "left.db"
-    with closing(Store.open(left)) as store:
+    with Store.open(left) as store:
         assert "only in the log" in [one.title for one in store.conversations.all()]
     backup = left.with_name(f"{left.name}.before-{MIGRATIONS.known[len(before['_sqlite_migrations'])]}")
     assert contents(backup) == before
@@ -177,7 +177,7 @@ def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, table: str) -> No
         assert (contents(backup), schema(backup)) == (before, tables)
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"ALTER TABLE {table} DROP COLUMN words")
-    with closing(Store.open(old)) as store:
+    with Store.open(old) as store:
         assert len(store.conversations.all()) == len(before["conversations"])
 
 
@@ -217,7 +217,7 @@ def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path
         "-c",
         "import sys; from contextlib import closing; from pathlib import Path; from storage import Store\n"
         "sys.stdin.readline()\n"
-        f"with closing(Store.open(Path({str(large)!r}))) as store: store.conversations.create('by a window')",
+        f"with Store.open(Path({str(large)!r})) as store: store.conversations.create('by a window')",
     ]
     windows = [subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE) for _ in range(3)]
     for window in windows:
@@ -230,7 +230,7 @@ def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path
     assert contents(large.with_name(f"{large.name}.before-{MIGRATIONS.known[4]}")) == before, (
         "the backup is the old one"
     )
-    with closing(Store.open(large)) as store:
+    with Store.open(large) as store:
         assert_sound(store)
         assert [one.title for one in store.conversations.recent(3)] == ["by a window"] * 3
         assert len(contents(large)["messages"]) == len(before["messages"])
@@ -254,7 +254,7 @@ def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
                 time.sleep(0.001)
             process.kill()
         backup.unlink(missing_ok=True)
-    with closing(Store.open(large)) as store:
+    with Store.open(large) as store:
         assert_sound(store)
         renamed = next(one.id for one in store.conversations.all() if one.title == "renamed")
         assert len(store.messages.of(renamed)) == 5000 and len(store.search.messages("number 4321", limit=9)) == 1

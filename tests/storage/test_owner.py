@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -62,7 +62,7 @@ def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) ->
                     message_id, count, status = line.split()
                     stored[message_id] = int(count), status
 
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             assert_sound(store)
             for message_id, (tokens, status) in stored.items():
                 message = store.messages.get(message_id)
@@ -79,7 +79,7 @@ def test_what_a_dead_process_left_is_recovered_once_and_can_be_found(path: Path)
     with writer(path, "patient") as process:
         for _ in range(1 + ROUNDS // 2):
             message_id, tokens, status = read(process.stdout)
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         message = store.messages.get(message_id)
         assert (message.status, len(message.tokens)) == ("stopped", tokens)
         assert [hit.message for hit in store.search.messages(text_of(tokens))] == [message]
@@ -90,7 +90,7 @@ def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> Non
     with writer(path, "patient") as process:
         for _ in range(1 + ROUNDS // 2):
             message_id, tokens, status = read(process.stdout)
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             assert store.messages.recover() == []
             seen = store.messages.get(message_id)
             assert (seen.status, len(seen.tokens), seen.text) == ("streaming", tokens, text_of(tokens))
@@ -110,7 +110,7 @@ def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> Non
 
 
 def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path) -> None:
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         with writer(path, "patient") as process:
             message_id, _, _ = read(process.stdout)
             assert store.messages.recover() == []
@@ -119,12 +119,12 @@ def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path
 
 @pytest.mark.parametrize("checkpoint", [True, False])
 def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: bool) -> None:
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         conversation = store.conversations.create()
         answer = store.messages.add(conversation.id, "assistant", "so", parent_id=None, status="pending")
         if checkpoint:
             store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far")
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         recovered = store.messages.get(answer.id)
         expected = ("stopped", "so far", (1, 2), (True, False)) if checkpoint else ("stopped", "so", (), ())
         assert (recovered.status, recovered.text, recovered.tokens, recovered.provenance) == expected
@@ -133,7 +133,7 @@ def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: b
 def test_two_stores_of_one_process_leave_each_other_alone(
     store: Store, path: Path, conversation: Conversation, answer: Message
 ) -> None:
-    with closing(Store.open(path)) as neighbour:
+    with Store.open(path) as neighbour:
         assert neighbour.messages.recover() == []
         assert store.messages.recover() == []
         assert neighbour.messages.get(answer.id).status == "pending"

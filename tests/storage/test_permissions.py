@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ def test_a_folder_that_may_not_be_entered(folder: Path) -> None:
 
 def test_a_file_that_may_not_be_written(folder: Path) -> None:
     (folder / "outrider.db").chmod(0o400)
-    with as_somebody(), closing(Store.open(folder / "outrider.db")) as store:
+    with as_somebody(), Store.open(folder / "outrider.db") as store:
         assert store.conversations.all() == []  # What is there can be read.
         with pytest.raises(StorageReadOnly) as told:
             store.conversations.create("new")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def test_prompts_wait_in_order_and_can_be_changed_and_taken_back(store: Store, c
 
 def test_what_waits_outlives_the_program(path: Path, store: Store, conversation: Conversation) -> None:
     queued = store.queue.add(conversation.id, "one")
-    with closing(Store.open(path)) as other:
+    with Store.open(path) as other:
         assert other.queue.all() == [queued]
 
 
@@ -68,7 +67,7 @@ def test_taking_a_prompt_stores_question_and_answer_and_queues_the_answer(
 
 def test_an_answer_that_was_cut_waits_to_be_verified(path: Path, store: Store, conversation: Conversation) -> None:
     queued = store.queue.add(conversation.id, "one")
-    with closing(Store.open(path)) as other:
+    with Store.open(path) as other:
         answer = other.queue.take(queued.id)
         assert answer is not None
         other.messages.checkpoint(answer.id, [7, 8], [True, False], "unzip a")
@@ -85,7 +84,7 @@ def test_a_verification_that_was_cut_is_made_again(
     path: Path, store: Store, conversation: Conversation, finished: Message
 ) -> None:
     queued = store.queue.add_verification(finished.id)
-    with closing(Store.open(path)) as other:
+    with Store.open(path) as other:
         beside = other.messages.verify(finished.id)
         assert beside is not None
         assert store.queue.all() == [] and store.messages.verify(finished.id) is None

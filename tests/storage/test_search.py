@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,7 +74,7 @@ def test_better_matches_come_first_and_the_limit_holds(store: Store) -> None:
 
 
 def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
+    with Store.open(tmp_path / "outrider.db") as store:
         conversation = store.conversations.create()
         syntax = st.text(st.sampled_from('"*^:(){}+-\0 aNOTNEAR,')) | st.text(st.characters(exclude_categories=()))
 
@@ -183,7 +182,7 @@ def test_words_are_found_where_no_spaces_are_between_them(
     answer = store.messages.ask(renamed, "?", parent_id=asked.id)
     store.messages.finish(answer.id, [1], [True], f"so {said}", "done", {})
     copied = store.branches.duplicate(renamed, answer.id).id
-    with closing(Store.open(path.with_name("other.db"))) as other:
+    with Store.open(path.with_name("other.db")) as other:
         for identifier in (titled, renamed, copied):
             other.transfer.put(store.transfer.whole(identifier))
         for each in (store, other):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.storage.trees import TALKS, Talk, fill, rows
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "other" / "outrider.db")) as store:
+    with Store.open(tmp_path / "other" / "outrider.db") as store:
         yield store
 
 
@@ -191,7 +190,7 @@ def test_an_unknown_conversation_is_named(store: Store) -> None:
 
 
 def test_any_store_arrives_whole(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
 
         @settings(max_examples=25)
         @given(TALKS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ STEPS = 500
 
 
 def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         shared = store.conversations.create("shared").id
         command = [sys.executable, "-m", "tests.storage.window", str(path), shared]
         with ExitStack() as stack:

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.fixture
 def kept(home: Path) -> Iterator[Store]:
     """The database that the commands use."""
-    with closing(Store.open(home / "data" / "outrider.db")) as store:
+    with Store.open(home / "data" / "outrider.db") as store:
         yield store
 
 

@@ -44,7 +44,7 @@ def a_conversation(store: Store) -> None:
 
 
 def test_import_of_export_is_the_same(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
 
         @settings(max_examples=25)
         @given(TALKS, st.integers())
@@ -68,7 +68,7 @@ def test_import_of_export_is_the_same(tmp_path: Path) -> None:
 
 
 def test_import_beside_others_leaves_them_as_they_were(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
         a_conversation(target)
         others = by_id(target)
 
@@ -215,7 +215,7 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
     report = import_file(other, backup)
     assert report.kind == "database of Outrider" and len(report.results) == 2
     assert backup.read_bytes() == before and not list(tmp_path.glob("*-wal"))
-    with closing(Store.open(store.path)) as again:
+    with Store.open(store.path) as again:
         assert rows(other) == rows(again)
 
 

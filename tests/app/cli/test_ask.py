@@ -53,11 +53,8 @@ async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
 
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         yield store
-    finally:
-        store.close()
 
 
 def threads(home: Path) -> list[list[Message]]:

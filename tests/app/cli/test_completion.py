@@ -32,12 +32,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[str, str, str]:
     """Ids of two conversations and of what is queued."""
-    store = Store.open(tmp_path / "home" / "data" / "outrider.db")
-    try:
+    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
         first = store.conversations.create("unpack a tarball").id
         return first, store.conversations.create(HOSTILE).id, store.queue.add(first, "list files").id
-    finally:
-        store.close()
 
 
 def bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]:

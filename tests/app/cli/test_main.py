@@ -120,11 +120,8 @@ def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
 def test_stdin_is_appended(outrider: Outrider, home: Path) -> None:
     assert outrider("ask", "explain this:", "--mode", "offline", "--max-tokens", "1", stdin="ls -l\n").code == 0
     assert outrider("ask", "--mode", "offline", "--max-tokens", "1", stdin="only stdin").code == 0
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         questions = [store.branches.thread(conversation.id)[0].text for conversation in store.conversations.all()]
-    finally:
-        store.close()
     assert questions == ["only stdin", "explain this:\n\nls -l"]
 
 
@@ -221,11 +218,8 @@ def test_history_lists_and_searches(outrider: Outrider) -> None:
 
 def test_history_shows_the_time_of_the_clock_on_the_wall(outrider: Outrider, home: Path) -> None:
     outrider("ask", "unpack a tarball", "--mode", "offline", "--max-tokens", "1")
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         stored = datetime.fromisoformat(store.conversations.all()[0].updated)
-    finally:
-        store.close()
     before = os.environ.get("TZ")
     try:
         os.environ["TZ"] = "XYZ-9"

@@ -116,8 +116,7 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     # A round for every token or two, so that it is caught in the middle.
     slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
     command = [sys.executable, "-m", "app.cli", "queue", "send"]
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         for enough in (1, 40):  # Of the first answer; then of the one that takes it up.
             process = subprocess.Popen(
                 command, cwd=REPOSITORY, env={**os.environ, **slow}, stdin=subprocess.DEVNULL,
@@ -134,16 +133,11 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
             store.messages.recover()
             assert len(store.queue.all()) == 2
             assert outrider("queue").out.splitlines()[0].split("  ")[2:] == ["verify", "list files"]
-    finally:
-        store.close()
     sent = outrider("queue", "send", "--remote", verifier.url)
     assert sent.code == 0 and outrider("queue").out == ""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
         every = [message for one in store.conversations.all() for message in store.messages.of(one.id)]
-    finally:
-        store.close()
     answers = {thread[0].text: thread[-1] for thread in threads}
     assert {len(thread) for thread in threads} == {2} and sorted(answers) == sorted(questions)
     assert sorted(message.text for message in every if message.role == "user") == sorted(questions)

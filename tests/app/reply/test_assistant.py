@@ -347,8 +347,7 @@ async def test_memory_outlives_the_program(verifier: VerifierProcess, drafter: D
         assert sum(count for _, count, _ in stored) > 50
         first = opened.store.branches.thread(conversation)[1]
     prompt = drafter.text.render([("user", "list files")])
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         here = await remembered(drafter, store, conversation, [*prompt, *first.tokens])
         assert here >= len(prompt)
         new = store.conversations.create("new").id
@@ -356,8 +355,6 @@ async def test_memory_outlives_the_program(verifier: VerifierProcess, drafter: D
         assert 0 < there < len(prompt)  # All conversations begin alike.
         edited = [*prompt[:-4], *first.tokens]
         assert await remembered(drafter, store, conversation, edited) == there
-    finally:
-        store.close()
 
 
 async def remembered(drafter: Drafter, store: Store, conversation: str, tokens: list[int]) -> int:

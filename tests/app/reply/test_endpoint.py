@@ -70,11 +70,8 @@ def why(heard: Heard) -> list[str]:
 def whole(heard: Heard, database: Path) -> str:
     """The answer's text, which was shown and is stored; it has no tokens, and nothing of it is verified."""
     assert heard.done is not None, heard.failed
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         [message] = store.branches.thread(store.conversations.all()[0].id)[-1:]
-    finally:
-        store.close()
     assert heard.text == message.text
     assert message.tokens == message.provenance == heard.done.token_ids == heard.done.provenance == ()
     assert heard.done.stats.verified == heard.done.stats.rounds == 0 and heard.done.stats.streamed is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from tests.support.tiny_text import END
 def writing(tiny_pair: Path, tmp_path: Path) -> Iterator[Writing]:
     """Of at most 6 tokens."""
     drafter = Drafter.load(tiny_pair / "drafter")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
         yield Writing(
             drafter.text.render([("user", "list files")]),
             messages=[("user", "list files")],

@@ -169,12 +169,9 @@ async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(
         conversation = opened.store.conversations.create("kept").id
         back, taken = (opened.outbox.enqueue(conversation, text) for text in ("one", "two"))
         opened.outbox.unqueue(back.id)
-        other = Store.open(database)
-        try:
+        with Store.open(database) as other:
             assert other.queue.take(taken.id) is not None
             assert (await send(opened, back)).events == (await send(opened, taken)).events == []
-        finally:
-            other.close()
 
 
 async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(
