@@ -23,9 +23,9 @@ HAS_CHILDREN = """
 """
 SAYS_SOMETHING = """
     coalesce(partials.text, messages.text) != ''
-    AND (messages.status = 'done' OR json_extract(messages.stats, '$.verifies') IS NULL)
+    AND (messages.status = 'done' OR messages.verifies IS NULL)
     AND (messages.status != 'failed' OR length(messages.tokens) > coalesce(
-        (SELECT length(cut.tokens) FROM messages AS cut WHERE cut.id = json_extract(messages.stats, '$.resumes')), -1
+        (SELECT length(cut.tokens) FROM messages AS cut WHERE cut.id = messages.resumes), -1
     ))
 """
 IS_VERSION = f"""

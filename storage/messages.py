@@ -26,7 +26,6 @@ from storage.records import (
     well_formed,
 )
 from storage.rows import (
-    add_alternative,
     add_message,
     add_question,
     find_conversation,
@@ -116,19 +115,28 @@ class Messages:
     def resume(self, message_id: str) -> Message:
         """Stores a pending answer beside one that was cut off; it begins with all of that text and becomes the tip.
 
-        Its statistics say which one it `resumes`. Raises `NotFound`.
+        Raises `NotFound`.
         """
         with self._database.write() as sql:
             cut = find_message(sql, message_id)
             owner = self._database.owner.claim()
-            resumed = add_alternative(sql, cut, {"resumes": message_id}, owner=owner, tip=True)
+            resumed = add_message(
+                sql,
+                cut.conversation_id,
+                cut.role,
+                "",
+                parent_id=cut.parent_id,
+                status="pending",
+                owner=owner,
+                resumes=message_id,
+            )
             _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
             return find_message(sql, resumed.id)
 
     def verify(self, message_id: str) -> Message | None:
         """Stores a pending answer beside a finished one that is to be verified, which stays the tip.
 
-        Its statistics say which one it `verifies`. None if either is being written already. Raises `NotFound`.
+        None if one of the two is being written already. Raises `NotFound`.
         """
         with self._database.write() as sql:
             message = find_message(sql, message_id)
@@ -143,7 +151,16 @@ class Messages:
             if taken:
                 return None
             owner = self._database.owner.claim()
-            beside = add_alternative(sql, message, {"verifies": message_id}, owner=owner, tip=False)
+            beside = add_message(
+                sql,
+                message.conversation_id,
+                message.role,
+                "",
+                parent_id=message.parent_id,
+                status="pending",
+                owner=owner,
+                verifies=message_id,
+            )
             sql.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
             return beside
 

@@ -297,3 +297,29 @@ def m006_words(database: sqlite_utils.Database) -> None:
         rows = database.execute(f"SELECT key, {column} FROM {table}")
         apart = [(found, key) for key, text in rows if (found := words(text)) is not None]
         database.conn.executemany(f"UPDATE {table} SET words = ? WHERE key = ?", apart)
+
+
+# An answer that verifies or resumes another one names it. The names were values of the statistics before. They are no
+# foreign keys: an import may leave out what they name, and the bin may remove it.
+
+
+@migration
+def m007_relations(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        ALTER TABLE messages ADD COLUMN verifies TEXT;
+        ALTER TABLE messages ADD COLUMN resumes TEXT;
+        DROP TRIGGER messages_finish_once;
+
+        UPDATE messages
+        SET verifies = json_extract(stats, '$.verifies'), stats = json_remove(stats, '$.verifies')
+        WHERE CASE WHEN json_valid(stats) THEN json_type(stats, '$.verifies') END = 'text';
+        UPDATE messages
+        SET resumes = json_extract(stats, '$.resumes'), stats = json_remove(stats, '$.resumes')
+        WHERE CASE WHEN json_valid(stats) THEN json_type(stats, '$.resumes') END = 'text';
+
+        CREATE TRIGGER messages_finish_once
+        BEFORE UPDATE OF text, status, tokens, provenance, stats, owner, verifies, resumes ON messages
+        WHEN old.owner IS NULL BEGIN
+            SELECT RAISE(ABORT, 'a finished message never changes');
+        END;
+    """)

@@ -51,6 +51,10 @@ class Message:
     stats: Stats
     created: str
     """UTC, ISO 8601."""
+    verifies: str | None = None
+    """Id of the drafted answer that this one verifies. That answer may be gone."""
+    resumes: str | None = None
+    """Id of the answer that was cut off and that this one continues. That answer may be gone."""
 
     @property
     def finished(self) -> bool:
@@ -66,7 +70,7 @@ SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
 """Includes conversations in the bin."""
 MESSAGE_COLUMNS = """
     messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
-    messages.created,
+    messages.created, messages.verifies, messages.resumes,
     coalesce(partials.text, messages.text) AS text,
     coalesce(partials.tokens, messages.tokens) AS tokens,
     coalesce(partials.provenance, messages.provenance) AS provenance
@@ -96,6 +100,8 @@ def message_from(row: Mapping[str, Any]) -> Message:
         provenance=tuple(map(bool, row["provenance"])),
         stats=msgspec.json.decode(row["stats"]),
         created=row["created"],
+        verifies=row["verifies"],
+        resumes=row["resumes"],
     )
 
 

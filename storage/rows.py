@@ -13,7 +13,6 @@ from storage.records import (
     Conversation,
     Message,
     Role,
-    Stats,
     Status,
     conversation_from,
     message_from,
@@ -49,8 +48,9 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
     sql.executemany(
         """
         INSERT INTO messages
-            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created,
+            verifies, resumes)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             (
@@ -66,6 +66,8 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
                 pack_stats(message.stats),
                 None if message.finished else owner,
                 message.created,
+                message.verifies,
+                message.resumes,
             )
             for message in messages
         ),
@@ -81,17 +83,28 @@ def add_message(
     parent_id: str | None,
     status: Status,
     owner: str | None,
-    stats: Stats | None = None,
-    tip: bool = True,
+    verifies: str | None = None,
+    resumes: str | None = None,
 ) -> Message:
-    """Adds a new message and returns it. `tip`: the shown branch ends with it from now on."""
+    """Adds a new message and returns it. The shown branch ends with it, unless it `verifies` another message."""
     message = Message(
-        new_id(), conversation_id, parent_id, role, well_formed(text), status, (), (), dict(stats or {}), now()
+        id=new_id(),
+        conversation_id=conversation_id,
+        parent_id=parent_id,
+        role=role,
+        text=well_formed(text),
+        status=status,
+        tokens=(),
+        provenance=(),
+        stats={},
+        created=now(),
+        verifies=verifies,
+        resumes=resumes,
     )
     insert_messages(sql, [message], owner=owner)
     sql.execute(
-        "UPDATE conversations SET tip_id = CASE WHEN ? THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
-        (tip, message.id, message.created, conversation_id),
+        "UPDATE conversations SET tip_id = CASE WHEN ? IS NULL THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
+        (verifies, message.id, message.created, conversation_id),
     )
     return message
 
@@ -100,21 +113,6 @@ def add_question(sql: Sqlite, conversation_id: str, text: str, *, parent_id: str
     """Adds a question and its pending answer, which is returned."""
     question = add_message(sql, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
     return add_message(sql, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner)
-
-
-def add_alternative(sql: Sqlite, beside: Message, stats: Stats, *, owner: str, tip: bool) -> Message:
-    """Adds a pending message beside another one, with the same parent and role, and returns it."""
-    return add_message(
-        sql,
-        beside.conversation_id,
-        beside.role,
-        "",
-        parent_id=beside.parent_id,
-        status="pending",
-        owner=owner,
-        stats=stats,
-        tip=tip,
-    )
 
 
 def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:

@@ -200,15 +200,12 @@ def _digest(whole: WholeConversation) -> bytes:
 
 
 def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:
-    """The conversation under other ids, which `key` decides. References in the statistics follow, too."""
+    """The conversation under other ids, which `key` decides."""
 
     def new(old: str) -> str:
         return hashlib.blake2b(old.encode(), digest_size=8, key=key).hexdigest()
 
     ids = {message.id: new(message.id) for message in whole.messages}
-
-    def follow(stats: Mapping[str, float | int | str | None]) -> dict[str, float | int | str | None]:
-        return {name: ids.get(value, value) if isinstance(value, str) else value for name, value in stats.items()}
 
     conversation = replace(
         whole.conversation,
@@ -221,7 +218,8 @@ def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:
             id=ids[message.id],
             conversation_id=conversation.id,
             parent_id=None if message.parent_id is None else ids[message.parent_id],
-            stats=follow(message.stats),
+            verifies=_followed(message.verifies, ids),
+            resumes=_followed(message.resumes, ids),
         )
         for message in whole.messages
     )
@@ -235,3 +233,8 @@ def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:
         for queued in whole.queue
     )
     return WholeConversation(conversation, tuple(messages), tuple(queue))
+
+
+def _followed(old: str | None, ids: Mapping[str, str]) -> str | None:
+    """The new id of a related message; its old id if it is not in the conversation any more."""
+    return None if old is None else ids.get(old, old)

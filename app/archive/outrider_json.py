@@ -123,7 +123,7 @@ def _record(whole: WholeConversation) -> ConversationRecord:
                 status=message.status,
                 tokens=list(message.tokens),
                 provenance="".join("v" if verified else "d" for verified in message.provenance),
-                stats=dict(message.stats),
+                stats={**message.stats, **_relations(message)},
                 created=message.created,
             )
             for message in whole.messages
@@ -139,6 +139,12 @@ def _record(whole: WholeConversation) -> ConversationRecord:
             for queued in whole.queue
         ],
     )
+
+
+def _relations(message: Message) -> dict[str, str]:
+    """The relations to other messages, which the format keeps among the statistics."""
+    relations = {"verifies": message.verifies, "resumes": message.resumes}
+    return {name: related for name, related in relations.items() if related is not None}
 
 
 # ---- in --------------------------------------------------------------------------------------------------------------
@@ -244,9 +250,20 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
         status=record.status,
         tokens=tuple(record.tokens),
         provenance=tuple(letter == "v" for letter in record.provenance),
+        verifies=_related(record, "verifies"),
+        resumes=_related(record, "resumes"),
         stats=record.stats,
         created=record.created,
     )
+
+
+def _related(record: MessageRecord, relation: str) -> str | None:
+    """Takes the id of a related message out of the statistics; None if they have none."""
+    related = record.stats.get(relation)
+    if not isinstance(related, str):
+        return None
+    del record.stats[relation]
+    return related
 
 
 def _queued(record: QueueRecord, conversation_id: str) -> Queued:

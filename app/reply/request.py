@@ -52,8 +52,6 @@ class Task:
         about: dict[str, float | int | str | None] = {"temperature": sampling.temperature}
         if sampling.temperature:
             about |= {"top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed}
-        if self.begun is not None:
-            about[self.does] = self.begun.id
         return about
 
     def begin(self, text: ChatText) -> Answer:

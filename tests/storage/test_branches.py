@@ -73,13 +73,13 @@ def test_a_try_that_came_to_nothing_is_no_version(
 ) -> None:
     store.messages.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
     failed = store.messages.verify(answer.id)
-    assert failed is not None and failed.stats == {"verifies": answer.id}
-    store.messages.finish(failed.id, [], [], "", "failed", {"verifies": answer.id})
+    assert failed is not None and (failed.verifies, failed.stats) == (answer.id, {})
+    store.messages.finish(failed.id, [], [], "", "failed", {})
     stopped = store.messages.verify(answer.id)
     assert stopped is not None
     store.messages.checkpoint(stopped.id, [5], [True], "tar")
     assert ids(store.branches.siblings(answer.id)) == [answer.id], "nor is one that is not done yet"
-    store.messages.finish(stopped.id, [5], [True], "tar", "stopped", {"verifies": answer.id})
+    store.messages.finish(stopped.id, [5], [True], "tar", "stopped", {})
     empty = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="failed")
     assert store.branches.versions(conversation.id) == {empty.id: (2, 2)}, "it is what is shown"
     store.branches.show(question.id)
@@ -93,7 +93,7 @@ def test_a_try_that_came_to_nothing_is_no_version(
     assert store.branches.thread(conversation.id)[-1].id == later.id
     done = store.messages.verify(answer.id)
     assert done is not None
-    store.messages.finish(done.id, [5], [True], "tar", "done", {"verifies": answer.id})
+    store.messages.finish(done.id, [5], [True], "tar", "done", {})
     assert ids(store.branches.siblings(answer.id)) == [answer.id, empty.id, done.id]
 
 
@@ -113,14 +113,14 @@ def test_a_resumed_answer_begins_with_what_there_was(
     cut = store.messages.get(answer.id)
     resumed = store.messages.resume(answer.id)
     assert (resumed.text, resumed.tokens, resumed.provenance) == (cut.text, cut.tokens, cut.provenance)
-    assert (resumed.status, resumed.stats) == ("pending", {"resumes": answer.id})
+    assert (resumed.status, resumed.resumes) == ("pending", answer.id)
     assert store.branches.thread(conversation.id) == [question, resumed]
-    store.messages.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {"resumes": answer.id})
+    store.messages.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {})
     assert store.branches.versions(conversation.id) == {resumed.id: (2, 2)}, "it is shown"
     store.branches.show(answer.id)
     assert store.branches.versions(conversation.id) == {}, "it holds nothing more"
     longer = store.messages.resume(answer.id)
-    store.messages.finish(longer.id, [5, 6, 7], [True, False, True], "tar xf", "failed", {"resumes": answer.id})
+    store.messages.finish(longer.id, [5, 6, 7], [True, False, True], "tar xf", "failed", {})
     store.branches.show(answer.id)
     assert store.branches.versions(conversation.id) == {answer.id: (1, 2)}
     assert store.messages.get(answer.id) == cut

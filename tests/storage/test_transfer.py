@@ -24,8 +24,10 @@ def thread(store: Store, conversation: Conversation, question: Message, answer: 
     """A question, its answer that waits to be verified, and the answer that the target gave to it."""
     store.messages.finish(answer.id, [5, 6], [True, False], "tar -x", "done", {"tau": 2.0})
     store.queue.add_verification(answer.id)
-    beside = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="pending")
-    store.messages.finish(beside.id, [5, 7], [True, True], "tar xf", "done", {"verifies": answer.id})
+    beside = store.messages.verify(answer.id)
+    assert beside is not None
+    store.messages.finish(beside.id, [5, 7], [True, True], "tar xf", "done", {})
+    store.branches.set_tip(conversation.id, beside.id)
     store.queue.add(conversation.id, "and a zip?")
     return store.transfer.whole(conversation.id)
 
@@ -91,7 +93,7 @@ def test_taken_ids_are_replaced_and_references_follow(other: Store, thread: Whol
     assert not {first.id, second.id, third.id} & {question.id, answer.id, beside.id}
     assert [message.text for message in arrived.messages] == [message.text for message in thread.messages]
     assert (second.parent_id, third.parent_id, arrived.conversation.tip_id) == (first.id, first.id, third.id)
-    assert third.stats == {"verifies": second.id}
+    assert (third.verifies, third.stats) == (second.id, {})
     assert [queued.message_id for queued in arrived.queue] == [second.id, None]
     before = rows(other)
     assert other.transfer.put(thread).outcome == "same"

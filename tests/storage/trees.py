@@ -83,9 +83,11 @@ def _fill(store: Store, talk: Talk) -> str:
         parent = ids[at - said.parent] if 0 < said.parent <= at else None
         if said.role == "assistant":
             message = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending")
-            stats = {**said.stats, "verifies": ids[-1]} if said.verifies and ids else said.stats
+            if said.verifies and ids:
+                with store.database.write() as sql:
+                    sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], message.id))
             tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
-            store.messages.finish(message.id, tokens, provenance, said.text, said.status, stats)  # type: ignore[arg-type]
+            store.messages.finish(message.id, tokens, provenance, said.text, said.status, said.stats)  # type: ignore[arg-type]
             if said.waits:
                 store.queue.add_verification(message.id)
         else:
@@ -109,7 +111,8 @@ def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     """All that an export keeps, table by table and in order, as it lies in the database."""
     columns = {
         "conversations": "id, title, tip_id, created, updated, pinned",
-        "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created",
+        "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created,"
+        " verifies, resumes",
         "queue": "id, conversation_id, text, message_id, created",
     }
     with store.database.read() as database:

@@ -112,6 +112,39 @@ def test_a_file_says_what_it_is_and_no_secret(store: Store, tmp_path: Path) -> N
     assert len(text.splitlines()) == 3
 
 
+def test_relations_are_statistics_in_the_file_as_they_always_were(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    (conversation,) = store.conversations.all()
+    answer = store.messages.of(conversation.id)[-1]
+    beside, longer = store.messages.verify(answer.id), store.messages.resume(answer.id)
+    assert beside is not None
+    store.messages.finish(beside.id, [5], [True], "tar", "done", {"kept": 1, "of": 2})
+    store.messages.finish(longer.id, [5, 6, 7], [True] * 3, "tar xf", "done", {"rounds": 1})
+    path = exported(store, tmp_path / "all.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    first, second = document["conversations"][0]["messages"][-2:]
+    assert (first["stats"], second["stats"]) == (
+        {"kept": 1, "of": 2, "verifies": answer.id},
+        {"rounds": 1, "resumes": answer.id},
+    )
+    assert first.keys() == {
+        "id", "parent", "role", "text", "status", "tokens", "provenance", "stats", "created"
+    }  # fmt: skip
+    import_file(other, path)
+    assert other.messages.get(beside.id).verifies == other.messages.get(longer.id).resumes == answer.id
+    assert other.messages.get(beside.id).stats == {"kept": 1, "of": 2}
+    first["stats"]["verifies"], document["conversations"][0]["id"] = 7, "another"
+    first["id"], second["id"] = "first", "second"
+    for message in document["conversations"][0]["messages"]:
+        message["id"] = f"x{message['id']}"
+        message["parent"] = message["parent"] and f"x{message['parent']}"
+    document["conversations"][0] |= {"tip": None, "queue": []}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    import_file(other, path)
+    strange = other.messages.get("xfirst")
+    assert strange.verifies is None and strange.stats["verifies"] == 7, "what is no id is a number like others"
+
+
 def test_a_newer_version_is_refused(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "newer.json"
     path.write_text('{"format": "outrider-conversations", "version": 2, "conversations": {"other": "shape"}}')

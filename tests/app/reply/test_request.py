@@ -214,7 +214,7 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
         drafted = 0 if verified is None else there - verified
         assert judged == ([f"the target kept all {drafted} drafted tokens"] if drafted else [])
         resumed = opened.store.branches.thread(cut.conversation_id)[-1]
-        assert (resumed.id, resumed.tokens, resumed.stats["resumes"]) == (heard.message, own, cut.id)
+        assert (resumed.id, resumed.tokens, resumed.resumes) == (heard.message, own, cut.id)
         assert heard.text == resumed.text and heard.text.startswith(cut.text)
         assert opened.store.messages.get(cut.id) == cut
         assert opened.store.branches.versions(cut.conversation_id) == {resumed.id: (2, 2)}

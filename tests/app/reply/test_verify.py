@@ -79,7 +79,7 @@ async def test_what_the_target_agrees_with_stays(
         verified = opened.store.branches.thread(answer.conversation_id)[-1]
         assert (verified.id, verified.tokens, verified.status) == (heard.message, own, "done")
         assert stored_judgement(verified, answer) == judged
-        assert verified.stats["verifies"] == answer.id
+        assert verified.verifies == answer.id
         assert opened.store.messages.get(answer.id) == answer
 
 

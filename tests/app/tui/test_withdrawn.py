@@ -25,7 +25,7 @@ def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
     store.messages.finish(drafted.id, range(40), [False] * 40, draft, "done", {})
     answer = store.messages.verify(drafted.id)
     assert answer is not None
-    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
+    stats = {"kept": 11, "of": 40}
     store.messages.finish(answer.id, range(60), [True] * 60, own, "done", stats, settles=drafted.id)
     return conversation
 
