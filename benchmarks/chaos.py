@@ -34,10 +34,10 @@ from typing import Any, get_args
 
 from app.cli.machine import machine
 from app.config import ChosenMode, Settings
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from benchmarks.replicas import REPLICAS, Replicas
@@ -202,7 +202,8 @@ class Chaos:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
             store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
-            assistant = await stack.enter_async_context(Assistant(self.drafter, store, Fixed(proxy.url), settings))
+            source = AddressSource(proxy.url)
+            assistant = await stack.enter_async_context(Assistant(self.drafter, store, source, settings))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
