@@ -1,5 +1,4 @@
-"""Conversations out of the program and into it: Markdown and HTML to read, JSON to keep, other programs' exports to
-take along.
+"""Export and import: Markdown and HTML to read, JSON to keep, and the exports of other programs.
 
-Knows the database and files; knows neither the screen nor the models.
+Knows the database and files, but neither the screen nor the models.
 """

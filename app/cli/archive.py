@@ -19,7 +19,7 @@ from app.cli.settings import settings_with
 from app.exits import FAILED, OK, USAGE, complain
 
 if TYPE_CHECKING:
-    from app.archive.importer import Report, Result
+    from app.archive.importer import ImportReport, ImportResult
     from app.config import Folders, Settings
 
 Format = Literal["md", "json", "html"]
@@ -150,7 +150,7 @@ def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
     return code
 
 
-def summary(report: Report, path: Path) -> Iterator[str]:
+def summary(report: ImportReport, path: Path) -> Iterator[str]:
     """Sentences: what a file held, and what became of it."""
     from app.sanitise import sanitise
 
@@ -177,12 +177,12 @@ def summary(report: Report, path: Path) -> Iterator[str]:
             yield f"not imported: {_title(result)}: {sanitise(result.problem)}"
 
 
-def _print(result: Result) -> None:
+def _print(result: ImportResult) -> None:
     if result.conversation_id is not None:
         print(result.conversation_id, result.outcome, _title(result), sep="  ")
 
 
-def _title(result: Result) -> str:
+def _title(result: ImportResult) -> str:
     from app.sanitise import sanitise
 
     return " ".join(sanitise(result.title).split()) or "(untitled)"

@@ -25,7 +25,7 @@ UNPACKING, PICTURES = 0, 1
 
 
 def sample(number: int) -> WholeConversation:
-    return tree.whole(chatgpt.conversation(json.loads(SAMPLE.read_text(encoding="utf-8"))[number]))
+    return tree.converted(chatgpt.conversation(json.loads(SAMPLE.read_text(encoding="utf-8"))[number]))
 
 
 def node(parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def node(parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any
 
 
 def made(mapping: dict[str, Any], **more: Any) -> WholeConversation:
-    return tree.whole(chatgpt.conversation({"title": "t", "id": "1", "mapping": mapping, **more}))
+    return tree.converted(chatgpt.conversation({"title": "t", "id": "1", "mapping": mapping, **more}))
 
 
 def test_branches_dates_models_and_what_is_shown() -> None:
@@ -201,8 +201,8 @@ def test_files_are_told_once() -> None:
     only["message"]["metadata"] = {"attachments": [{"id": "file-3", "name": "c.csv"}]}
     found = chatgpt.conversation({"mapping": {"a": asked, "b": only}})
     remarks = ["[file b.pdf: not in the import]", "[file: not in the import]", "[file: not in the import]"]
-    assert found.nodes[0].text.split("\n\n") == [*remarks, "[picture: not in the import]", "what is in it?"]
-    assert found.nodes[1].text == "[file c.csv: not in the import]"
+    assert found.messages[0].text.split("\n\n") == [*remarks, "[picture: not in the import]", "what is in it?"]
+    assert found.messages[1].text == "[file c.csv: not in the import]"
     assert found.left_out == {"attachments (file)": 4, "attachments (picture)": 1}
 
 
@@ -215,7 +215,7 @@ def test_sources_and_names_are_as_the_page_shows_them() -> None:
         "content_references": [None, {"matched_text": cited, "alt": "([Iron age](https://example.org/iron))"}, {}]
     }
     found = chatgpt.conversation({"mapping": {"a": answer}})
-    assert [one.text for one in found.nodes] == ["Iron ([Iron age](https://example.org/iron)), by Ada and Bob."]
+    assert [one.text for one in found.messages] == ["Iron ([Iron age](https://example.org/iron)), by Ada and Bob."]
     assert found.left_out == {"references": 2}
 
 

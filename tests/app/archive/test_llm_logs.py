@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.archive.errors import Unreadable
-from app.archive.importer import Report, import_file
+from app.archive.importer import ImportReport, import_file
 from storage import Message, Store
 
 DATA = Path(__file__).parent.parent.parent / "data"
@@ -30,7 +30,7 @@ def logs(folder: Path, version: str) -> Path:
     return path
 
 
-def read(store: Store, path: Path) -> Report:
+def read(store: Store, path: Path) -> ImportReport:
     report = import_file(store, path)
     assert report.kind == "logs of llm"
     return report
