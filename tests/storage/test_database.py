@@ -224,3 +224,14 @@ def test_threads_take_turns(store: Store, conversation: Conversation) -> None:
 def test_every_error_is_a_storage_error_with_a_sentence(store: Store) -> None:
     with pytest.raises(StorageError, match=r"There is no conversation 42; .*\.$"):
         store.conversations.get("42")
+
+
+def test_a_store_is_closed_at_the_end_of_its_block_whatever_happens_there(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Store.open(path) as store:
+        conversation = store.conversations.create("left")
+        store.messages.ask(conversation.id, "tar?", parent_id=None)
+        raise ZeroDivisionError
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store.conversations.all()
+    with Store.open(path) as again:
+        assert [message.status for message in again.branches.thread(conversation.id)] == ["done", "stopped"]
