@@ -20,7 +20,8 @@ from docs.manpage import settings
 from tests.support.serving import REPOSITORY
 
 README = REPOSITORY / "README.md"
-PAGES = [README, REPOSITORY / "AGENTS.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+ROOT_PAGES = ("README.md", "AGENTS.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+PAGES = [*(REPOSITORY / name for name in ROOT_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
 WRAPPERS = {"accelerate", "sudo"}
 
@@ -132,7 +133,7 @@ def test_variables_exist(name: str) -> None:
 def test_keys_of_the_screen_are_what_the_documents_say() -> None:
     """In the table of messages, and each key that is written as `Ctrl+X`, `Alt+Up`, F1."""
     known = {key for action in actions({}) for key in action.keys}
-    page = text(REPOSITORY / "docs" / "app.md")
+    page = text(REPOSITORY / "docs" / "chat.md")
     for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", page + text(README)):
         assert name.lower() in known, name
     named = {"[": "left_square_bracket", "]": "right_square_bracket"}
