@@ -16,6 +16,7 @@ from app.config import PREFIX, Settings
 from app.tui.bindings import actions
 from benchmarks import headlines
 from benchmarks.results import read
+from docs import keys
 from docs.manpage import settings
 from tests.support.serving import REPOSITORY
 
@@ -141,6 +142,19 @@ def test_keys_of_the_screen_are_what_the_documents_say() -> None:
     for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]:
         for key in re.findall(r"`(.)`", cell):
             assert named.get(key, key) in known, key
+
+
+def test_the_list_of_keys_is_that_of_the_screen() -> None:
+    assert text(keys.PAGE) == keys.page(), "run: python docs/keys.py"
+
+
+def test_the_index_has_every_page() -> None:
+    pages = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", text(REPOSITORY / "docs" / "README.md")))
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text(README).splitlines()) < 150
 
 
 def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:

@@ -15,7 +15,15 @@ from app.tui.widgets.welcome import EXAMPLES
 from tests.support.examples import read_examples
 from tests.support.serving import REPOSITORY
 
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/manpage.py", "docs/outrider.1", "docs/recording.py", "docs/screenshot.py")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/*.md",
+    "docs/manpage.py",
+    "docs/outrider.1",
+    "docs/recording.py",
+    "docs/screenshot.py",
+)
 SHOWN = [path for pattern in PAGES for path in sorted(REPOSITORY.glob(pattern))] + [REPOSITORY / "app/cli/__main__.py"]
 ELSEWHERE = {"--remote", "--prompts", "--queue"}
 """With these another model answers, or nobody yet."""
