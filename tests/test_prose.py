@@ -1,0 +1,186 @@
+"""The prose of code and documents: plain sentences that make sense alone, and no names of things that are gone.
+
+For readers whose English is plain. The rules for docstrings are read from the syntax trees.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.serving import REPOSITORY
+from tests.test_documents import NAMES, text
+
+ROOMS = (
+    *(f"app/{room}" for room in ("archive", "remotes", "drafting", "reply", "tui", "cli")),
+    "app",
+    "remote",
+    "drafter",
+    "storage",
+    "benchmarks",
+    "recipes",
+    "docs",
+    "tools",
+    "tests",
+)
+"""Folders in which each rule is a test of its own; a file belongs to the first that it lies in."""
+
+BEGINNINGS = (
+    "Of ",
+    "The same",
+    "Likewise",
+    "Said ",
+    "By ",
+    "In the place",
+    "Where ",
+    "As ",
+    "And ",
+    "But ",
+    "Then ",
+    "So ",
+)
+"""What a docstring begins with if it runs on from the line above it, or puts the subject last."""
+
+PHRASES = (
+    "said again",
+    "likewise,",
+    "the same for",
+    "is none of",
+    "in other words, beside",
+    "other words, another answer",
+)
+"""Phrases that readers of plain English stumble over."""
+
+GONE = (
+    "app/writing",
+    "app/starting",
+    "app/finishing",
+    "app/opening",
+    "app/verification",
+    "app/remote_desk",
+    "tui/remembered",
+    "tui/figures",
+    "widgets/prose",
+    "widgets/mounting",
+    "screens/acting",
+    "screens/opened",
+    "screens/pointing",
+    "screens/composing",
+    "screens/organising",
+    "archive/shading",
+    "storage/asked",
+    "storage/ordering",
+)
+"""Modules that have other names now."""
+
+PARTICIPLES = re.compile(r"^(?:\w+ing|\w+_ed|asked|opened|named|later|waits|told|folded|remembered)$")
+NOUNS = {"drafting", "streaming", "string", "training"}
+"""Nouns that end like participles."""
+
+TEST = re.compile(r"tests/test_prose\.py$")
+
+
+class Docstring(NamedTuple):
+    """The first string of a module, class or function, or the string below an attribute."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text.strip().splitlines()[0][:90]}"
+
+
+def docstrings(path: Path) -> Iterator[Docstring]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    name = path.relative_to(REPOSITORY).as_posix()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield Docstring(name, node.lineno, node.value.value)
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    source = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+@cache
+def files() -> dict[str, list[Path]]:
+    """The modules of each room."""
+    found: dict[str, list[Path]] = {room: [] for room in ROOMS}
+    for path in sorted(REPOSITORY.glob("*/**/*.py")):
+        name = path.relative_to(REPOSITORY).as_posix()
+        room = next((room for room in ROOMS if name.startswith(f"{room}/")), None)
+        if room and not TEST.search(name):
+            found[room].append(path)
+    return found
+
+
+def odd(words: str) -> list[str]:
+    """The phrases and old names that a text has, as whole words."""
+    words = " ".join(words.split()).lower()
+    return [phrase for phrase in (*PHRASES, *GONE) if re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", words)]
+
+
+def told(found: list[str]) -> str:
+    return f"{len(found)} of them:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_make_sense_alone(room: str) -> None:
+    """They begin with their subject, and with a capital letter, a digit or code."""
+    wrong = []
+    for docstring in (one for path in files()[room] for one in docstrings(path)):
+        begins = docstring.text.strip()
+        if begins.startswith(BEGINNINGS) or (begins[:1].islower() and not re.match(r"[a-z]+[\w.]*[_(./=:0-9]", begins)):
+            wrong.append(str(docstring))
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_docstrings_begin_with_a_whole_sentence(room: str) -> None:
+    """Their first paragraph ends with a full stop, a colon or a question mark."""
+    wrong = []
+    for docstring in (one for path in files()[room] for one in docstrings(path)):
+        first = docstring.text.strip().partition("\n\n")[0]
+        if not first.rstrip().endswith((".", ":", "?", "`")) and len(first.split()) > 4:
+            wrong.append(str(docstring))
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_odd_phrases_and_no_old_names_in_code(room: str) -> None:
+    wrong = []
+    for path in files()[room]:
+        said = [(one.line, one.text) for one in docstrings(path)] + list(comments(path))
+        wrong += [f"{path.relative_to(REPOSITORY)}:{line}: {phrase}" for line, words in said for phrase in odd(words)]
+    assert not wrong, told(wrong)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_odd_phrases_and_no_old_names_in_documents(name: str) -> None:
+    assert odd(text(REPOSITORY / name)) == []
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room.startswith(("app", "remote", "drafter", "storage"))])
+def test_modules_have_nouns_for_names(room: str) -> None:
+    stems = {path.stem for path in files()[room]} | {path.parent.name for path in files()[room]}
+    assert sorted(stem for stem in stems - NOUNS if PARTICIPLES.match(stem)) == []
+
+
+def test_spelling() -> None:
+    """The settings of codespell are in pyproject.toml."""
+    ran = subprocess.run([sys.executable, "-m", "codespell_lib"], cwd=REPOSITORY, capture_output=True, text=True)
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[:2000]
