@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from app.tui.bindings import Action, actions  # noqa: E402
+from app.tui.bindings import actions  # noqa: E402
 
 PAGE = ROOT / "docs" / "keys.md"
 OPENING = """\
@@ -43,19 +43,13 @@ CHARACTERS = {
 
 def page() -> str:
     """The whole page, as Markdown: one table for each part of the screen."""
-    parts: dict[str, list[Action]] = {}
+    parts: dict[str, str] = {}
     for action in actions({}):
-        parts.setdefault(action.room, []).append(action)
-    return OPENING + "".join(_part(title, found) for title, found in parts.items())
-
-
-def _part(title: str, found: list[Action]) -> str:
-    rows = "".join(f"| {_keys(action)} | `{action.id}` | {action.description} |\n" for action in found)
-    return f"\n## {title}\n\n| keys | name | what it does |\n|---|---|---|\n{rows}"
-
-
-def _keys(action: Action) -> str:
-    return ", ".join(f"`{CHARACTERS.get(key, key)}`" for key in action.keys)
+        keys = ", ".join(f"`{CHARACTERS.get(key, key)}`" for key in action.keys)
+        row = f"| {keys} | `{action.id}` | {action.description} |\n"
+        parts[action.room] = parts.get(action.room, "") + row
+    heads = "| keys | name | what it does |\n|---|---|---|\n"
+    return OPENING + "".join(f"\n## {title}\n\n{heads}{rows}" for title, rows in parts.items())
 
 
 def main() -> None:
