@@ -38,8 +38,10 @@ from benchmarks.results import ablations_table
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import read_answers
-from drafter.training.distil import Recipe, split, train
+from drafter.training.batches import split
+from drafter.training.distil import train
 from drafter.training.loop import trained_parameters
+from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, drafter_config
 from drafter.training.teacher import ForeignRecord, Recording
 

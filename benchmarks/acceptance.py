@@ -47,13 +47,13 @@ from drafter.search import Pace
 from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.measure import (
     CHAIN,
     MOST_TOKENS,
     TREE,
+    MeasuredRound,
     PromptLookup,
-    Round,
     Tally,
     Tell,
     evenly,
@@ -62,7 +62,7 @@ from remote.verifier.measure import (
 )
 from remote.verifier.measure import agreement_by_staleness as agreement_of
 from remote.verifier.measure import measure as measure_moa
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
@@ -102,7 +102,7 @@ def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | B
     with FeatureTap(engine.model, drafter.config.features) as tap:
 
         @torch.no_grad()
-        def features(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+        def features(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
             draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
 
         yield features
@@ -148,7 +148,7 @@ def _drafted(
     pace: Pace,
     most: int,
     sampling: Sampling,
-) -> Iterator[Round]:
+) -> Iterator[MeasuredRound]:
     stops = frozenset(drafter.config.stop_tokens)
     if name == LOOKUP:
         yield from rounds(engine, prompt, PromptLookup(), stops, most, sampling)

@@ -43,9 +43,9 @@ from drafter.search import Pace
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.measure import TREE
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 BOUNDS = Pace(depth=16, breadth=8, nodes=60)
 """Within which a tree is as large as pays."""
@@ -184,7 +184,7 @@ class Run:
             prepared[outcome.tokens] = rank
         return prepared
 
-    def _tell(self, context: Context, draft: DraftContext, told: int) -> int:
+    def _tell(self, context: TargetContext, draft: DraftContext, told: int) -> int:
         """Memory of what was verified since, as it would cross the wire; up to where."""
         if (end := context.computed) > told:
             data = self.engine.memory(context, told, end)

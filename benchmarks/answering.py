@@ -22,8 +22,8 @@ import httpx
 import msgspec
 
 from app.config import Settings
-from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
-from app.remotes.connection import Fixed
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, Verified
+from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
@@ -156,16 +156,16 @@ class AssistantCell:
                 sample.first_verified = now
             elif isinstance(event, ModeChanged):
                 sample.chose, sample.why = event.mode, event.why
-            elif isinstance(event, Paced):
-                sample.levels += event.levels
-                sample.nodes += event.nodes
-                sample.draft_seconds += event.draft_seconds
-                sample.server_seconds += event.server_seconds
-                sample.line_seconds += event.rtt_seconds
+            elif isinstance(event, RoundEnded):
+                if (report := event.report) is not None:
+                    sample.levels += report.levels
+                    sample.nodes += report.nodes
+                    sample.draft_seconds += report.draft_seconds
+                    sample.server_seconds += report.server_seconds
+                    sample.line_seconds += report.rtt_seconds
+                sample.counts = {name: value for name, value in asdict(event.stats).items() if isinstance(value, int)}
             elif isinstance(event, Failed):
                 sample.failed = event.message
-            elif isinstance(event, Stats):
-                sample.counts = {name: value for name, value in asdict(event).items() if isinstance(value, int)}
         sample.seconds = time.monotonic() - begun
         answer = self._store.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
@@ -229,7 +229,7 @@ class Lines(AsyncExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
-        assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
+        assistant = Assistant(drafters.of(mode.drafter), store, AddressSource(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 
 

@@ -34,10 +34,10 @@ from typing import Any, get_args
 
 from app.cli.machine import machine
 from app.config import ChosenMode, Settings
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from benchmarks.replicas import REPLICAS, Replicas
@@ -203,7 +203,8 @@ class Chaos:
             store = Store.open(Path(folder) / "outrider.db")
             stack.callback(store.close)
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
-            assistant = await stack.enter_async_context(Assistant(self.drafter, store, Fixed(proxy.url), settings))
+            source = AddressSource(proxy.url)
+            assistant = await stack.enter_async_context(Assistant(self.drafter, store, source, settings))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}

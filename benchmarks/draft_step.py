@@ -32,12 +32,11 @@ import torch
 
 from app.cli.machine import machine
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
-from drafter.model import DraftModel, load_draft_model
+from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.ort import onnxruntime
-from drafter.quantise import quantise_graph
-from drafter.step import StepGraph as RunningGraph
-from drafter.step import cache_shapes, graph_names
-from drafter.training.export import StepGraph, export_graph
+from drafter.step import StepGraph, cache_shapes, graph_names
+from drafter.training.export import export_graph
+from drafter.training.quantise import quantise_graph
 
 DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
 CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15
@@ -96,7 +95,7 @@ class Quantised:
     @classmethod
     def make(cls, source: Path, path: Path, scheme: Scheme, config: DrafterConfig, threads: int) -> Quantised:
         quantise_graph(source, path, scheme)
-        independent = RunningGraph(path, config).independent_rows
+        independent = StepGraph(path, config).independent_rows
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # As the drafter runs it.
@@ -190,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             config = read_config(arguments.drafter)
             model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
             export_graph(model, source)
-            exact = StepGraph(model).eval()
+            exact = StepModule(model).eval()
         for scheme in arguments.scheme:
             graphs[scheme] = Quantised.make(source, Path(scratch) / f"{scheme}.onnx", scheme, config, arguments.threads)
         rows = measure(config, graphs, exact, arguments.threads, LARGE_REPEATS if arguments.shapes else REPEATS)

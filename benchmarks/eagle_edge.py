@@ -31,7 +31,7 @@ from drafter.text import ChatText
 from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import DIGEST_BYTES
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 
 ROUND = 40
 """Rows that a round makes at most before its draft: those of the tokens that the last one gained. More are a prompt."""
@@ -67,7 +67,7 @@ class FeatureFormat:
 # ---- the verifier's half ---------------------------------------------------------------------------------------------
 
 
-class Featured(Context):
+class Featured(TargetContext):
     """A conversation that keeps the target's features of its computed tokens."""
 
     def __init__(self, layers: int) -> None:
@@ -94,7 +94,7 @@ class FeatureEngine(Engine):
     def context(self) -> Featured:
         return Featured(self._layers)
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         assert isinstance(context, Featured)
         past, count = context.computed, len(pending)
         with FeatureTap(self.model, self._baseline.config.features) as tap:
@@ -105,7 +105,7 @@ class FeatureEngine(Engine):
         return logits
 
     @torch.no_grad()
-    def memory(self, context: Context, start: int, end: int) -> bytes:
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         assert isinstance(context, Featured) and context.features is not None
         encoded = self._baseline.encode(context.features[start:end].float())
         return self.encoder.pack(encoded)  # type: ignore[union-attr, operator]

@@ -27,9 +27,9 @@ from typing import Any
 
 from app.cli.machine import machine
 from app.config import Settings
-from app.events import Done, Drafted, Failed, ModeChanged, Stats
-from app.remotes.connection import Fixed
+from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
 from benchmarks.replicas import Replica
@@ -62,7 +62,7 @@ class Silenced:
     """A verifier behind a line that swallows everything until it heals."""
 
     def __init__(self, url: str, proxy: FaultProxy) -> None:
-        self.source, self._proxy = Fixed(url), proxy
+        self.source, self._proxy = AddressSource(url), proxy
 
     def end(self) -> None:
         self._proxy.line = silence
@@ -99,7 +99,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
     ):
         ended, alone = 0.0, False
         async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
-            if isinstance(event, Stats) and event.rounds == ROUNDS and not ended:
+            if isinstance(event, RoundEnded) and event.stats.rounds == ROUNDS and not ended:
                 line.end()
                 ended = time.monotonic()
             elif ended and isinstance(event, ModeChanged) and event.mode == "offline":

@@ -65,7 +65,7 @@ from drafter.runtime import Drafter
 from drafter.step import draft_threads
 from remote import VerifierClient
 from remote.verifier.measure import evenly
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 SEED = 0
 """Of every line."""

@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from app.cli.machine import machine
-from app.drafting.transcript import conversation_tokens, shared_prefix
+from app.drafting.prompt import conversation_tokens, shared_prefix
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
@@ -47,7 +47,7 @@ from drafter.text import ChatText
 from drafter.training.answers import Conversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from storage import Message
 
 NAMES = ("moa", *METHODS)

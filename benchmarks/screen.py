@@ -33,10 +33,10 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from app.cli.machine import machine
-from app.drafting.context import Context
-from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
+from app.drafting.prompt import Context
+from app.events import Done, Drafted, Event, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import Window
+from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import Answer
 from app.tui.widgets.transcript import Transcript
 from storage import Queued, Store
@@ -142,9 +142,10 @@ class StreamingCore:
             await asyncio.sleep(max(0.0, began + number * self._seconds - time.monotonic()))
             tokens += self._per_round
             yield Verified(text, self._per_round, self._per_round - 1)
-            yield Paced(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
+            report = RoundReport(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
             self.store.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
-            yield Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
+            stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
+            yield RoundEnded(stats, report)
         self.store.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
         stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
         yield Done(False, "end", tuple(range(tokens)), (True,) * tokens, stats)
@@ -161,7 +162,7 @@ class Nowhere(HeadlessDriver):
         return False
 
 
-class Painting(Window):
+class Painting(TerminalApp):
     def _build_driver(self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None) -> Driver:
         self._driver = Nowhere(self, mouse=mouse, size=size)
         return self._driver

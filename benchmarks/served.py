@@ -34,10 +34,12 @@ from benchmarks.eagle_edge import FeatureEngine
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.tree import DraftTree
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
-from remote.verifier.serve import START_ERRORS, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.start_errors import START_ERRORS
+from remote.verifier.target import load_target
 
 OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
 
@@ -81,7 +83,7 @@ class Paced:
 
     seconds = 0.0
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         due = time.monotonic() + self.seconds
         logits: Tensor = super()._forward(context, pending, tree)  # type: ignore[misc]
         time.sleep(max(0.0, due - time.monotonic()))

@@ -49,7 +49,7 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
 """(depth, nodes); more nodes than depth are for a guess."""

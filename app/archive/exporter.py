@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Literal, TextIO
 from app.archive.errors import Unwritable
 from app.archive.html_markdown import Decode
 from app.config import Folders, Settings
+from app.files import create_private, replace_file
 from app.sanitise import sanitise
 from app.version import version_line
 from storage import Conversation, Store
@@ -107,7 +107,7 @@ def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
     while True:
         path = folder / (f"{name}.{format}" if number == 1 else f"{name}-{number}.{format}")
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            create_private(path, exclusive=True)
             break
         except FileExistsError:
             number += 1
@@ -135,14 +135,5 @@ def _write(pieces: Iterable[str], path: Path) -> Path:
         with path.open("w", encoding="utf-8") as out:
             out.writelines(pieces)
         return path
-    number, unfinished = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".part", dir=path.parent)
-    try:
-        with open(number, "w", encoding="utf-8", newline="\n") as out:
-            out.writelines(pieces)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    replace_file(path, pieces)
     return path

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequ
 from concurrent.futures import Executor
 from typing import TypeVar
 
+from app.drafting.prompt import shared_prefix
 from app.drafting.retrieval import Retrieval
-from app.drafting.transcript import shared_prefix
 from drafter.calibration import Calibration
 from drafter.memory import MalformedMemory, memory_bits, pack_memory, unpack_memory
 from drafter.multicandidate import DraftSampling

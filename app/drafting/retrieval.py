@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.drafting.spelling import is_spelt
+from app.drafting.prompt import is_spelt
 from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter

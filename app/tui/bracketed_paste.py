@@ -1,11 +1,8 @@
 """Keeps a paste whole, whatever it holds: what stands between the two marks of a bracketed paste is text, never keys.
 
-Textual's parser reads escape sequences inside a paste too. The first that it does not know ends up as keys, and so does
-what follows: a newline sends half a message, and BEL (Ctrl+G) opens the editor. Here the text never reaches it.
-
-This is the only module that relies on private names of Textual: `textual.drivers.linux_driver.XTermParser`, which the
-driver looks up when its input thread starts, and that class's `feed`. `tests/app/tui/test_bracketed_paste.py` fails by
-name when a new Textual moves them.
+Textual's parser reads escape sequences inside a paste too. It turns the first that it does not know into keys, and all
+that follows as well: a newline sends half a message, and BEL (Ctrl+G) opens the editor. The parser here takes the text
+out before Textual's parser sees it.
 """
 
 from __future__ import annotations
@@ -13,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from textual import events
-from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.driver import Driver
-from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from app.sanitise import sanitise
+from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser, parse_input_with
 
 
 class PasteParser(XTermParser):
@@ -80,7 +76,7 @@ class PasteDriver(LinuxDriver):
     """Reads the terminal with a `PasteParser`."""
 
     def run_input_thread(self) -> None:
-        vars(linux_driver)["XTermParser"] = PasteParser
+        parse_input_with(PasteParser)
         super().run_input_thread()
 
 

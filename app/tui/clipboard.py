@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from textual.app import App
 
+from app.tui.textual_private import keep_as_clipboard, write_to_terminal
+
 LONGEST_OSC = 74_994
 """Bytes of text that xterm and tmux take at once: 100,000 with base64 and its frame around it."""
 TIMEOUT_SECONDS = 2.0
@@ -118,7 +120,7 @@ class Copying(App[None]):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Begins to copy; what the application itself pastes is the text from now on."""
-        self._clipboard = text
+        keep_as_clipboard(self, text)
         self.run_worker(self._copy(text), group="clipboard")
 
     async def _copy(self, text: str) -> None:
@@ -135,6 +137,6 @@ class Copying(App[None]):
                 markup=False,
             )
             return
-        if copied.sequence and self._driver is not None:
-            self._driver.write(copied.sequence)
+        if copied.sequence:
+            write_to_terminal(self, copied.sequence)
         self.notify(text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …", title="Copied", markup=False)

@@ -13,6 +13,7 @@ from textual.dom import DOMNode
 
 from app.tui.bindings import rooms
 from app.tui.screens.chat.conversation import OpenConversation
+from app.tui.textual_private import bindings_of, keymap_of
 from app.tui.widgets.conversation_list import one_line
 from storage import StorageError
 
@@ -46,7 +47,7 @@ class Command(NamedTuple):
     run: Callable[[], Awaitable[object]]
 
 
-class Actions(Provider):
+class ActionCommands(Provider):
     """Everything that has a key, with that key; in the part of the screen that it acts in."""
 
     def commands(self) -> Iterator[Command]:
@@ -56,8 +57,8 @@ class Actions(Provider):
             node = self._node(room.node)
             if node is None:
                 continue
-            bindings = node._bindings.copy()
-            bindings.apply_keymap(self.app._keymap)
+            bindings = bindings_of(node)
+            bindings.apply_keymap(keymap_of(self.app))
             for _, binding in bindings:
                 if binding.id and binding.id not in seen:
                     seen.add(binding.id)
@@ -83,7 +84,7 @@ class Actions(Provider):
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 
 
-class Themes(Provider):
+class ThemeCommands(Provider):
     """Each theme by its name."""
 
     async def search(self, query: str) -> Hits:
@@ -94,7 +95,7 @@ class Themes(Provider):
                 yield Hit(score, matcher.highlight(title), partial(setattr, self.app, "theme", name))
 
 
-class Conversations(Provider):
+class ConversationCommands(Provider):
     """Conversations whose title or messages hold the words."""
 
     async def search(self, query: str) -> Hits:

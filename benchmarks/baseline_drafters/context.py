@@ -8,25 +8,44 @@ are made again from those, as EAGLE does after each round. Drafted nodes' rows l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from benchmarks.baseline_drafters.config import BaselineConfig
 from drafter.model import KeysValues
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.tree import DraftTree
 
-if TYPE_CHECKING:
-    from benchmarks.baseline_drafters.model import Baseline
+
+class RowModel(Protocol):
+    """What a conversation needs of a baseline's model; see `Baseline` for shapes."""
+
+    config: BaselineConfig
+    embedding: nn.Embedding
+
+    def empty_past(self, *batch: int) -> list[KeysValues]:
+        """No cached rows."""
+        ...
+
+    def logits(self, out: Tensor) -> Tensor:
+        """The next token's logits for each output."""
+        ...
+
+    def __call__(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """One step: outputs, and the new cache rows of each layer."""
+        ...
 
 
 class BaselineContext:
     """The state that drafting one conversation needs, on the model's device."""
 
-    def __init__(self, model: Baseline) -> None:
+    def __init__(self, model: RowModel) -> None:
         self.tokens: list[int] = []
         self.calls = 0
         """Of the model, so far."""
@@ -148,7 +167,7 @@ class BaselineContext:
         self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
         self.calls += 1
-        return self._model(tokens, positions, previous, past, mask)  # type: ignore[no-any-return]
+        return self._model(tokens, positions, previous, past, mask)
 
     def _proposals(self, out: Tensor, top: int) -> Proposals:
         logits = self._model.logits(out)[:, self._kept].float()

@@ -23,7 +23,7 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues, SelfAttentionLayer, layer_shape
-from drafter.training.distil import Batch, additive
+from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses, agrees, distances
 
 

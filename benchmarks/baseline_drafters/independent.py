@@ -20,7 +20,8 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.training.distil import DEPTHS, Batch, additive
+from drafter.training.batches import Batch, additive
+from drafter.training.distil import DEPTHS
 from drafter.training.losses import Losses, agrees, distances
 
 

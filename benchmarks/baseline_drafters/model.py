@@ -20,7 +20,7 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.context import BaselineContext
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues
-from drafter.training.distil import Batch
+from drafter.training.batches import Batch
 from drafter.training.losses import Losses
 
 FLOAT16_BYTES = 2

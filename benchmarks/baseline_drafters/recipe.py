@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drafter.training.distil import Recipe
+from drafter.training.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from benchmarks.baseline_drafters.shapes import build
 from drafter.training.answers import Conversation
-from drafter.training.distil import Batch, batches, split, unseen_batches
+from drafter.training.batches import Batch, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses
 from drafter.training.teacher import Recording, Teacher

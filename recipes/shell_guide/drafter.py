@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from drafter.training.distil import Recipe
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
+from drafter.training.recipe import Recipe
 from recipes.shell_guide.conversations import Conversations
 
 DRAFT_VOCABULARY = 4096

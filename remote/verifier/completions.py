@@ -18,11 +18,12 @@ from starlette.responses import Response
 
 from drafter.template import TemplateFailed
 from drafter.text import ChatText
-from remote.openai import (
+from remote.openai.schema import (
     DONE,
     EVENTS,
     JSON,
     OWNER,
+    ChatMessage,
     ChatRequest,
     Choice,
     Chunk,
@@ -30,12 +31,12 @@ from remote.openai import (
     Completion,
     Delta,
     FinishReason,
-    Message,
     Model,
     Models,
     Usage,
     error_body,
 )
+from remote.openai.sse import event
 from remote.protocol import (
     Card,
     Error,
@@ -47,10 +48,9 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.sse import event
+from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
-from remote.verifier.pieces import Pieces
-from remote.verifier.refusals import Busy, RoundRefused
+from remote.verifier.refusals import Overloaded, RoundRefused
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.streaming import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
@@ -71,13 +71,13 @@ class CompletionRefused(RoundRefused):
 
 
 @dataclass
-class Asked:
+class ChatCall:
     """A request, and what has become of it."""
 
     request: ChatRequest
     model: str
     prompt: list[int]
-    pieces: Pieces
+    pieces: Detokenizer
     id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
     created: int = field(default_factory=lambda: int(time.time()))
     tokens: int = 0
@@ -123,7 +123,7 @@ class Completions:
         """`gone`: whether the client has hung up. Raises `RoundRefused`, and what the turns and the engine raise."""
         asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes its time to be cut into tokens.
         if self._running >= self._most:
-            raise Busy(f"{self._running} answers are being written. Try again in a moment.")
+            raise Overloaded(f"{self._running} answers are being written. Try again in a moment.")
         pieces = self._written(asked, gone)
         if asked.request.stream:
             first = await anext(pieces, "")
@@ -135,11 +135,11 @@ class Completions:
                 text += piece
                 if await gone():
                     return Response(status_code=HUNG_UP)
-        choice = Choice(message=Message(role="assistant", content=text), finish_reason=asked.reason)
+        choice = Choice(message=ChatMessage(role="assistant", content=text), finish_reason=asked.reason)
         made = Completion(id=asked.id, created=asked.created, model=asked.model, choices=(choice,), usage=asked.usage)
         return _json(made)
 
-    async def _events(self, asked: Asked, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
+    async def _events(self, asked: ChatCall, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
         yield asked.chunk(Delta(role="assistant", content=first))
         try:
             async for piece in pieces:
@@ -156,7 +156,7 @@ class Completions:
             yield asked.usage_chunk()
         yield event(DONE.encode())
 
-    async def _written(self, asked: Asked, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
+    async def _written(self, asked: ChatCall, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
         """The answer's text, a piece for each of the verifier's rounds; `asked` tells how it ended."""
         request, name = asked.request, secrets.token_urlsafe(16)
         frames = self._sessions.stream(
@@ -189,7 +189,7 @@ class Completions:
         frames.close()
         self._sessions.drop(name)
 
-    def _taken(self, asked: Asked, frame: Progress) -> str:
+    def _taken(self, asked: ChatCall, frame: Progress) -> str:
         tokens = unpack_tokens(frame.tokens)
         asked.tokens += len(tokens)
         if tokens[-1] in self._card.stop_tokens:
@@ -200,7 +200,7 @@ class Completions:
             asked.reason = "stop"
         return piece
 
-    def _asked(self, body: bytes) -> Asked:
+    def _asked(self, body: bytes) -> ChatCall:
         """Raises `CompletionRefused`."""
         try:
             request = msgspec.json.decode(body, type=ChatRequest)
@@ -227,14 +227,14 @@ class Completions:
         except TemplateFailed as error:
             raise CompletionRefused(str(error)) from None
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-        return Asked(request, self._card.target, prompt, Pieces(self._text, stops, before))
+        return ChatCall(request, self._card.target, prompt, Detokenizer(self._text, stops, before))
 
     def _check_model(self, name: str) -> None:
         if name != self._card.target:
             raise CompletionRefused(f"There is no model {name!r} here; ask for {self._card.target!r}.", "not_found")
 
 
-def _plain(message: Message) -> tuple[str, str]:
+def _plain(message: ChatMessage) -> tuple[str, str]:
     """(role, text). Raises `CompletionRefused`."""
     role = ROLES.get(message.role)
     if role is None:

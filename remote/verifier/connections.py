@@ -46,7 +46,7 @@ REFUSAL = (
 )
 
 
-class Connection(H11Protocol):
+class ClientConnection(H11Protocol):
     """One client's connection, which knows what it waits for and since when."""
 
     most = MAX_CONNECTIONS
@@ -109,10 +109,10 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> None:
-        def age(other: Connection) -> tuple[bool, float]:
+        def age(other: ClientConnection) -> tuple[bool, float]:
             return other.phase() == "idle", other.since
 
-        others = [other for other in self.connections if isinstance(other, Connection) and other is not self]
+        others = [other for other in self.connections if isinstance(other, ClientConnection) and other is not self]
         waiting = [other for other in others if not other.transport.is_closing() and other.phase() != "answer"]
         if waiting:
             min(waiting, key=age).transport.abort()
@@ -146,7 +146,7 @@ class Server(uvicorn.Server):
         if counter % 10 == 0:  # Ticks come ten times a second.
             now = time.monotonic()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, Connection):
+                if isinstance(connection, ClientConnection):
                     connection.sweep(now)
         return await super().on_tick(counter)
 
@@ -179,7 +179,7 @@ def config(app: Any, most: int = MAX_CONNECTIONS, **options: Any) -> uvicorn.Con
     """uvicorn's settings for a service whose connections end; `options` are uvicorn's own."""
     return uvicorn.Config(
         app,
-        http=type("Connection", (Connection,), {"most": most}),
+        http=type("Connection", (ClientConnection,), {"most": most}),
         ws="none",
         loop=f"{__name__}:Loop",
         access_log=False,

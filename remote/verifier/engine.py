@@ -1,9 +1,10 @@
 """The target: draft trees in, logits out, one forward a round. Token ids only; knows nothing of text, sessions or HTTP.
 
-A `Context` holds the committed tokens of one conversation and a KV slab: buffers that grow geometrically and are
-written, cut and compacted in place. A round is three calls: `Context.assign` (the committed tokens), `Engine.verify`
-(pending tokens and tree nodes in one forward under a tree mask), `Context.commit` (keep the accepted rows). Where a
-forward fails half-way nothing is lost: rows beyond `computed` never count, and the next forward overwrites them.
+A `TargetContext` holds the committed tokens of one conversation and a KV slab: buffers that grow geometrically and are
+written, cut and compacted in place. A round is three calls: `TargetContext.assign` (the committed tokens),
+`Engine.verify` (pending tokens and tree nodes in one forward under a tree mask), `TargetContext.commit` (keep the
+accepted rows). Where a forward fails half-way nothing is lost: rows beyond `computed` never count, and the next
+forward overwrites them.
 
 Not thread-safe: one thread at a time calls into an engine and its contexts. Forwards run under `no_grad`, not under
 `inference_mode`, in which quanto's int4 weights cannot be used.
@@ -34,14 +35,14 @@ class EngineError(Exception):
     """The target cannot do what was asked; the message says why.
 
     EngineError
-    ├── UnsupportedTarget    a model whose attention cannot take a draft tree
+    ├── UnverifiableTarget    a model whose attention cannot take a draft tree
     ├── UnfitDrafter         a memory encoder made for a target of another shape
     ├── UnknownToken         a token id outside the target's vocabulary
     └── BrokenTarget         the target returned NaN, or no chance for any token
     """
 
 
-class UnsupportedTarget(EngineError):
+class UnverifiableTarget(EngineError):
     """A model whose attention cannot take a draft tree."""
 
 
@@ -57,7 +58,7 @@ class BrokenTarget(EngineError):
     """The target returned NaN, or no chance for any token."""
 
 
-class Slab(CacheLayerMixin):  # type: ignore[misc]
+class TargetSlab(CacheLayerMixin):  # type: ignore[misc]
     """Keys and values of one layer, (1, heads, capacity, size), of which the first `length` rows count.
 
     Layers with a sliding window keep every row too: a rewind may need any of them, and the mask hides them.
@@ -113,7 +114,7 @@ def _grown(rows: Tensor, length: int, capacity: int) -> Tensor:
     return grown
 
 
-class Context:
+class TargetContext:
     """The committed tokens of one conversation, and the keys and values of the first `computed` of them."""
 
     def __init__(self, layers: int) -> None:
@@ -121,7 +122,7 @@ class Context:
         self.computed = 0
         self.rewinds = 0
         """How often computed rows were given up: whoever reads rows later compares it to know that they still stand."""
-        self.slabs = [Slab() for _ in range(layers)]
+        self.slabs = [TargetSlab() for _ in range(layers)]
         self.cache = Cache(layers=self.slabs)
 
     @property
@@ -158,14 +159,14 @@ class Context:
     def release(self) -> None:
         """Forget everything and free the slab."""
         self.rewinds += 1
-        self.tokens, self.computed, self.slabs[:] = [], 0, [Slab() for _ in self.slabs]
+        self.tokens, self.computed, self.slabs[:] = [], 0, [TargetSlab() for _ in self.slabs]
 
 
 class Engine:
     """A causal language model of transformers that verifies draft trees, with its drafter's memory encoder if any.
 
     The construction runs a small tree both ways, as a tree and path by path, so a model that would silently read the
-    tree wrongly is refused. Raises `UnsupportedTarget`, `UnfitDrafter`, `BrokenTarget`.
+    tree wrongly is refused. Raises `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`.
     """
 
     def __init__(
@@ -184,13 +185,13 @@ class Engine:
         self._kinds = sorted(set(kinds))
         name = type(model).__name__
         if not set(self._kinds) <= {FULL, SLIDING}:
-            raise UnsupportedTarget(f"{name} has {', '.join(self._kinds)} layers; draft trees need plain attention.")
+            raise UnverifiableTarget(f"{name} has {', '.join(self._kinds)} layers; draft trees need plain attention.")
         if missing := {"position_ids", "logits_to_keep"} - set(inspect.signature(model.forward).parameters):
-            raise UnsupportedTarget(f"{name} takes no {' and no '.join(sorted(missing))}: it cannot verify trees.")
+            raise UnverifiableTarget(f"{name} takes no {' and no '.join(sorted(missing))}: it cannot verify trees.")
         self.bytes_per_token = self._self_check(name)
 
-    def context(self) -> Context:
-        return Context(self._layers)
+    def context(self) -> TargetContext:
+        return TargetContext(self._layers)
 
     def check(self, tokens: Sequence[int] | np.ndarray) -> None:
         """Raises `UnknownToken`."""
@@ -198,7 +199,7 @@ class Engine:
             raise UnknownToken(f"token {worst} is outside the target's vocabulary of {self.vocabulary}")
 
     @torch.no_grad()
-    def read(self, context: Context) -> bool:
+    def read(self, context: TargetContext) -> bool:
         """Compute one chunk of the committed tokens, where there is more than one to compute; whether it did.
 
         Raises `UnknownToken`.
@@ -211,7 +212,7 @@ class Engine:
         return True
 
     @torch.no_grad()
-    def verify(self, context: Context, tree: DraftTree) -> Tensor:
+    def verify(self, context: TargetContext, tree: DraftTree) -> Tensor:
         """Logits (1 + n, V) float32 after the root and after each node.
 
         Computes all committed tokens that are not yet; there is at least one. Raises `UnknownToken`, `BrokenTarget`.
@@ -229,7 +230,7 @@ class Engine:
             )
         return logits
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         past, committed = context.computed, context.computed + len(pending)
         for slab in context.slabs:
             slab.length = past
@@ -261,7 +262,7 @@ class Engine:
         return ready if len(ready) > 1 else next(iter(ready.values()))
 
     @torch.no_grad()
-    def memory(self, context: Context, start: int, end: int) -> bytes:
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         """Packed memory of the computed tokens `start .. end`. Only with an encoder."""
         assert self.encoder is not None
         layers = [
@@ -287,11 +288,11 @@ class Engine:
                 paths = torch.tensor([prompt + left, prompt + right], device=self.device)
                 plain = self.model(input_ids=paths, use_cache=False).logits.float()
         except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
-            raise UnsupportedTarget(f"{name} cannot verify a draft tree: {error}") from error
+            raise UnverifiableTarget(f"{name} cannot verify a draft tree: {error}") from error
         expected = torch.stack((plain[0, 2], plain[0, 3], plain[1, 3], plain[0, 4], plain[1, 4]))
         tolerance = 0.002 if self.model.dtype == torch.float32 else 0.1
         if (logits - expected).abs().max() > tolerance * expected.abs().max():
-            raise UnsupportedTarget(f"{name} reads a draft tree differently from its paths, so it cannot verify one.")
+            raise UnverifiableTarget(f"{name} reads a draft tree differently from its paths, so it cannot verify one.")
         slabs = [slab for slab in context.slabs if slab.is_initialized]
         shape = {(slab.keys.shape[1], slab.keys.shape[3], slab.values.shape[3]) for slab in slabs}
         if self.encoder is not None:

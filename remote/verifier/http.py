@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from drafter.text import ChatText
-from remote.openai import JSON, PATHS, error_body
+from remote.openai.schema import JSON, PATHS, error_body
 from remote.protocol import (
     CONTENT_TYPE,
     Card,
@@ -41,7 +41,7 @@ from remote.protocol import (
 from remote.verifier.completions import Completions
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.hosted import OwnDrafter
-from remote.verifier.refusals import Diverged, RoundRefused
+from remote.verifier.refusals import RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, check_token
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.streaming import STREAM_HEADERS, Cut, Streamed
@@ -214,7 +214,7 @@ class Service:
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
-        if isinstance(error, Diverged):
+        if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
         self.refused += STATUS[error.code] == 503
         return _error(request, error.code, str(error), retry=error.retry)

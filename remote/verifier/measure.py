@@ -27,7 +27,7 @@ from drafter.second_stage import Experience, SecondStage
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine, UnfitDrafter
+from remote.verifier.engine import Engine, TargetContext, UnfitDrafter
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ DEEPEST = 64
 
 Propose = Callable[[list[int]], DraftTree]
 """All committed tokens -> the next draft."""
-Tell = Callable[[Context, DraftTree, tuple[int, ...]], None]
+Tell = Callable[[TargetContext, DraftTree, tuple[int, ...]], None]
 """Hand over what came of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
 Telling = Callable[[Engine, Any, Any], AbstractContextManager[Tell]]
 """(engine, drafter, one of its contexts) -> how that context hears of the target while one conversation lasts."""
@@ -52,7 +52,7 @@ class NothingMeasured(ValueError):
     """No prompt had a second round, in which alone a drafter takes part; the message says so."""
 
 
-class Drafting(Protocol):
+class Proposer(Protocol):
     """Whatever drafts: the drafter itself, or what it is compared with."""
 
     @property
@@ -63,10 +63,10 @@ class Drafting(Protocol):
         """A conversation, with `commit` and `draft`."""
 
 
-class Round(NamedTuple):
+class MeasuredRound(NamedTuple):
     """What one exchange came to."""
 
-    context: Context
+    context: TargetContext
     """As it is after the round."""
     tree: DraftTree
     accepted: tuple[int, ...]
@@ -75,7 +75,7 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Acceptance:
+class AcceptanceReport:
     """What the rounds of some prompts came to."""
 
     tau: float
@@ -100,7 +100,7 @@ class Tally:
     expected: list[float] = field(default_factory=list)
     """Per round, tau as the drafter expected it; empty where it says nothing."""
 
-    def add(self, answer: Iterable[Round]) -> None:
+    def add(self, answer: Iterable[MeasuredRound]) -> None:
         """Count the rounds of one prompt but the opening one, which no drafter can serve."""
         counted = list(itertools.islice(answer, 1, None))
         for round in counted:
@@ -121,7 +121,7 @@ class Tally:
         if children and len(new) > len(accepted) and new[-1] not in children:
             self.offered[len(accepted)] += 1
 
-    def result(self) -> Acceptance:
+    def result(self) -> AcceptanceReport:
         """tau with a 95 % interval, by a bootstrap over prompts. Raises `NothingMeasured`."""
         if not self.gained:
             raise NothingMeasured("No answer went beyond its first round, so there was nothing to draft.")
@@ -130,7 +130,7 @@ class Tally:
         picks = np.random.default_rng(0).integers(len(rounds), size=(2000, len(rounds)))
         low, high = np.quantile(tokens[picks].sum(1) / rounds[picks].sum(1), (0.025, 0.975))
         judged = self.offered > 0
-        return Acceptance(
+        return AcceptanceReport(
             tau=round(float(tokens.sum() / rounds.sum()), 3),
             ci95=(round(float(low), 3), round(float(high), 3)),
             by_depth=tuple(round(float(a / o), 3) for a, o in zip(self.accepted[judged], self.offered[judged])),
@@ -186,7 +186,7 @@ def memory_telling(engine: Engine, drafter: Drafter, draft: DraftContext) -> Ite
     """How a drafter's context hears of the target: by memory, in int8, of what has been verified since."""
     start = 0
 
-    def tell(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+    def tell(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
         nonlocal start
         if (end := context.computed) > start:
             rows = unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers)
@@ -205,7 +205,7 @@ def rounds(
     sampling: Sampling | None = None,
     *,
     opening: bool = False,
-) -> Iterator[Round]:
+) -> Iterator[MeasuredRound]:
     """Rounds of one answer of at most `most` tokens, greedy ones by default.
 
     The first one carries the prompt, and with `opening` a draft too, which is made without any memory.
@@ -220,7 +220,7 @@ def rounds(
         choose = chooser(logits, sampling, tree)
         outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
         new = context.commit(tree, outcome.accepted, outcome.bonus)
-        yield Round(context, tree, outcome.accepted, new)
+        yield MeasuredRound(context, tree, outcome.accepted, new)
         if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
             return
         tree = propose(context.tokens)
@@ -263,7 +263,7 @@ def _drafted(
     drawn: DraftSampling | None,
     calibration: Calibration | None,
     second_stage: SecondStage | None,
-) -> Iterator[Round]:
+) -> Iterator[MeasuredRound]:
     draft, stops = drafter.context(second_stage), frozenset(drafter.config.stop_tokens)
     draft.commit(prompt)
     with memory_telling(engine, drafter, draft) as tell:
@@ -278,7 +278,7 @@ def _drafted(
 
 def agreement_by_staleness(
     engine: Engine,
-    drafter: Drafting,
+    drafter: Proposer,
     prompts: Iterable[list[int]],
     most: int = MOST_TOKENS,
     telling: Telling = memory_telling,

@@ -13,9 +13,9 @@ class RoundRefused(Exception):
     ├── OutOfOrder     older than the session's last round
     ├── Superseded     replaced by a newer one of the same session while it was read
     ├── TooLong        more tokens than a session may hold
-    ├── Busy           no room now: too many wait, or running sessions take all of it
+    ├── Overloaded           no room now: too many wait, or running sessions take all of it
     ├── Dropped        its session was forgotten while it ran
-    └── Diverged       the verifier does not hold the prefix that the device builds on
+    └── UnknownPrefix       the verifier does not hold the prefix that the device builds on
     """
 
     code: ErrorCode = "bad_request"
@@ -45,7 +45,7 @@ class TooLong(RoundRefused):
     code = "too_long"
 
 
-class Busy(RoundRefused):
+class Overloaded(RoundRefused):
     """No room now: too many wait already, or running sessions take all of it."""
 
     code = "busy"
@@ -59,7 +59,7 @@ class Dropped(RoundRefused):
     retry = True
 
 
-class Diverged(RoundRefused):
+class UnknownPrefix(RoundRefused):
     """The verifier does not hold the prefix that the device builds on; `conflict` tells what it has."""
 
     def __init__(self, conflict: Conflict) -> None:

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from remote.openai import JSON, PATHS, error_body
+from remote.openai.schema import JSON, PATHS, error_body
 from remote.protocol import CONTENT_TYPE, Error, encode
 
 OPEN_PATHS = frozenset({"/healthz"})

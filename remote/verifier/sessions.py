@@ -32,10 +32,10 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine, UnknownToken
+from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.hosted import BOUNDS, OwnDrafter, OwnDrafts
-from remote.verifier.refusals import BadRound, Busy, Diverged, Dropped, OutOfOrder, Superseded, TooLong
-from remote.verifier.table import Reply, Session, Table
+from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
+from remote.verifier.table import RoundResult, Session, Table
 
 FRAME_TOKENS = 64
 """Tokens of memory in one frame: small enough that another session's round never waits long behind one."""
@@ -183,12 +183,12 @@ class Sessions:
             try:
                 self.table.admit(name, session, wanted)
                 return
-            except (Busy, TooLong):
+            except (Overloaded, TooLong):
                 continue
         raise Dropped("the verifier's memory is full, so this stream ends here; go on from what it gave, in a moment")
 
     def _stream_spans(
-        self, context: Context, memory_from: int | None, drafts: OwnDrafts | None
+        self, context: TargetContext, memory_from: int | None, drafts: OwnDrafts | None
     ) -> list[tuple[int, int, bool]]:
         """Whose memory is to be computed after a stream's round: (start, end, whether it is sent), newest first."""
         if self.engine.encoder is None:
@@ -225,7 +225,7 @@ class Sessions:
         known = session or Session(self.engine.context())
         if message.base > len(known.digest) or known.digest.at(message.base) != message.digest:
             self.counters.conflicts += 1
-            raise Diverged(known.conflict())
+            raise UnknownPrefix(known.conflict())
         length = message.base + len(append)
         room = self.limits.max_tokens - length
         if length == 0:
@@ -237,7 +237,7 @@ class Sessions:
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Reply:
+    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
         context = session.context
         accepted, bonus, _ = self._verify(session, tree, message.sampling, room)
         verdict = Verdict(
@@ -251,7 +251,7 @@ class Sessions:
         )
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
         self.counters.rounds += 1
-        return Reply(verdict, spans, context.rewinds)
+        return RoundResult(verdict, spans, context.rewinds)
 
     def _append(self, session: Session, message: Round | Stream, append: list[int]) -> int:
         """The session's new epoch."""
@@ -262,7 +262,7 @@ class Sessions:
         session.digest.extend(append)
         return session.epoch
 
-    def _finished(self, context: Context) -> bool:
+    def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
 
     def _verify(
@@ -282,7 +282,7 @@ class Sessions:
         self.counters.new_tokens += len(new)
         return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
 
-    def _frame(self, context: Context, start: int, end: int) -> Memory:
+    def _frame(self, context: TargetContext, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None
         data = self.engine.memory(context, start, end)
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)

@@ -14,16 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from remote.protocol import Conflict, RunningDigest, Verdict
-from remote.verifier.engine import Context, slab_rows
+from remote.verifier.engine import TargetContext, slab_rows
 from remote.verifier.hosted import OwnDrafts
-from remote.verifier.refusals import Busy, TooLong
+from remote.verifier.refusals import Overloaded, TooLong
 
 HOST_BYTES = 140
 """Of a committed token, beside keys and values: its number and its digest, as Python holds them (measured: 133)."""
 
 
 @dataclass(frozen=True)
-class Reply:
+class RoundResult:
     """A round's verdict, and the spans of tokens whose memory follows it, newest first."""
 
     verdict: Verdict
@@ -33,13 +33,13 @@ class Reply:
 
 @dataclass
 class Session:
-    context: Context
+    context: TargetContext
     digest: RunningDigest = field(default_factory=RunningDigest)
     number: int = -1
     """Of the last round or stream."""
     epoch: int = 0
     """Grows with each round or stream that changes the tokens."""
-    last: Reply | None = None
+    last: RoundResult | None = None
     """What the last round gave; None after a stream."""
     drafts: OwnDrafts | None = None
     """Where the verifier has drafted by itself."""
@@ -103,7 +103,7 @@ class Table:
         """Make room for a session that will hold up to `rows` tokens and nodes, and put it last to leave.
 
         Drops idle sessions, those used longest ago first. Where that would not be enough nothing is dropped, and
-        `Busy` is raised; `TooLong` where it would be too much for the verifier even alone.
+        `Overloaded` is raised; `TooLong` where it would be too much for the verifier even alone.
         """
         wanted = self._bytes(session, max(rows, session.reserved))
         if wanted > self.max_bytes:
@@ -114,7 +114,7 @@ class Table:
         while len(others) - len(leaving) >= self.max_sessions or held + wanted > self.max_bytes:
             other = next(idle, None)
             if other is None:
-                raise Busy(f"{self.running} sessions run and leave no room for another. Try again in a moment.")
+                raise Overloaded(f"{self.running} sessions run and leave no room for another. Try again in a moment.")
             leaving.append(other)
             held -= others[other]
         for other in leaving:

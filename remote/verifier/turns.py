@@ -17,7 +17,7 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect
 
 from remote.protocol import Frame
-from remote.verifier.refusals import Busy
+from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions import Answer
 
 T = TypeVar("T")
@@ -51,11 +51,11 @@ class Turns:
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
         """The first frame, after as many turns as it takes; None where there is none.
 
-        Raises `Busy` where too many wait already, `ClientDisconnect` where the client is `gone` after one of the turns,
-        and whatever `frames` raises.
+        Raises `Overloaded` where too many wait already, `ClientDisconnect` where the client is `gone` after one of the
+        turns, and whatever `frames` raises.
         """
         if self.waiting >= self.max_waiting:
-            raise Busy(f"{self.waiting} rounds are waiting already. Try again in a moment.")
+            raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
         self.waiting += 1
         try:
             while (frame := await self.take(name, lambda: next(frames, END))) is None:

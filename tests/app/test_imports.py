@@ -31,10 +31,7 @@ FORBIDDEN = {
     "app": {"torch", "transformers"},
 }
 TORCH_ROOMS = (
-    "drafter/model.py",
-    "drafter/quantise.py",
-    "drafter/quanto.py",
-    "drafter/torch_step.py",
+    "drafter/model/",
     "drafter/training/",
     "remote/verifier/",
 )

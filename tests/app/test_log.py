@@ -11,8 +11,7 @@ import pytest
 
 from app import log as logs
 from app.events import Done, Failed, ModeChanged, Stats
-from app.log import note, open_log
-from app.log_file import LogFile
+from app.log import LogFile, note, open_log
 
 SECRET = "s3cret-t0ken"
 

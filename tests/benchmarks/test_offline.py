@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from app.drafting.transcript import shared_prefix
+from app.drafting.prompt import shared_prefix
 from benchmarks.acceptance import agreement_by_staleness
 from benchmarks.baseline_drafters import Baseline, baseline_config, build, save_baseline
 from benchmarks.everyday import read_questions

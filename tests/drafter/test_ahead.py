@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, NOTHING, UNRUN, Drafted
+from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, NOTHING, UNRUN, DraftedNodes
 from drafter.calibration import Calibration
 from drafter.cost import Cost
 from drafter.multicandidate import DraftSampling
@@ -152,7 +152,7 @@ def test_outcomes_are_what_a_verdict_may_bring_and_as_likely_as_the_drafter_says
     chances = [outcome.chance for outcome in found]
     assert 0 < len(found) <= MOST_OUTCOMES and chances == sorted(chances, reverse=True)
     assert min(chances) >= LEAST_CHANCE and sum(chances) <= 1.0 + 1e-6
-    drafted = Drafted.of(tree)
+    drafted = DraftedNodes.of(tree)
     for outcome in found[:4]:
         path = drafted.follow(outcome.tokens)
         assert len(path) == len(outcome.tokens) - 1, "a bonus is no node of the draft"

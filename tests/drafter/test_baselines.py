@@ -29,7 +29,7 @@ from benchmarks.baseline_drafters.train import teach
 from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
 from drafter.search import Pace
 from drafter.training.answers import Conversation
-from drafter.training.distil import Batch, batches
+from drafter.training.batches import Batch, batches
 from drafter.training.loop import trained_parameters
 from drafter.training.target import FeatureTap, drafter_config, hidden_states
 from drafter.training.teacher import Teacher

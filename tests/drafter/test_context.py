@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.context import CHUNK, DraftContext
+from drafter.cache import CHUNK
+from drafter.context import DraftContext
 from drafter.memory import MalformedMemory, MemoryRow
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace

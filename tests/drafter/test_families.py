@@ -22,7 +22,8 @@ from transformers.models.auto import AutoModelForCausalLM
 from drafter.config import FLOAT, DrafterConfig, write_config
 from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
 from drafter.training.answers import Conversation
-from drafter.training.distil import Distiller, Recipe, train
+from drafter.training.distil import Distiller, train
+from drafter.training.recipe import Recipe
 from drafter.training.target import (
     UnsupportedTarget,
     check_head,

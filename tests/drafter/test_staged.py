@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, NGramIndex
 from drafter.ort import onnxruntime
-from drafter.quantise import quantise_graph
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.step import StepGraph
+from drafter.training.quantise import quantise_graph
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 

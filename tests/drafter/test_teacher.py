@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from drafter.training.answers import Conversation
-from drafter.training.distil import Recipe, batches
+from drafter.training.batches import batches
+from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config
 from drafter.training.teacher import ForeignRecord, Recording, Teacher
 from tests.drafter.distilling import VOCABULARY, tiny_target

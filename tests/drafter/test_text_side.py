@@ -14,7 +14,7 @@ from drafter.training.answers import generate_answers
 from drafter.training.heldout import ANSWERS
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from tests.drafter.test_template import tiny_config
 from tests.support.commands import Outrider, runner
 

@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from drafter import Drafter, DrafterCorrupt, DrafterError, DrafterMissing, Pace
+from drafter.cache import CHUNK
 from drafter.config import FLOAT, GRAPH, read_config, write_config
-from drafter.context import CHUNK
-from drafter.quantise import compare, prompt
+from drafter.model.torch_step import TensorSlab, TorchStep
 from drafter.second_stage import SecondStage
 from drafter.step import NEVER, Slab
-from drafter.torch_step import TensorSlab, TorchStep
+from drafter.training.quantise import compare, prompt
 from tests.drafter.conftest import draft_model
 
 CPU = torch.device("cpu")
@@ -198,7 +198,7 @@ def test_kept_rows_are_those_of_a_fresh_context(kind, seed, accepted):
     rows = []
     for one in (context, fresh):
         one.draft(BUSH)
-        rows.append([part.float() for slab in one._slabs for part in slab.rows(len(one.tokens))])
+        rows.append([part.float() for slab in one._cache._slabs for part in slab.rows(len(one.tokens))])
     for kept, new in zip(*rows, strict=True):
         torch.testing.assert_close(kept, new, rtol=0.02, atol=0.05 if kind.step.slab(1, 1).keys.itemsize == 2 else 1e-3)
 
@@ -303,7 +303,7 @@ def test_a_device_that_is_not_there_is_named(tiny_pair, device):
 
 @pytest.mark.parametrize("package", ["torch", "optimum.quanto"])
 def test_a_missing_package_is_named_with_what_to_do(tiny_pair, monkeypatch, package):
-    monkeypatch.delitem(sys.modules, "drafter.torch_step")
+    monkeypatch.delitem(sys.modules, "drafter.model.torch_step")
     monkeypatch.setitem(sys.modules, package, None)  # What makes an import say that there is no such module.
     with pytest.raises(DrafterError, match=rf"needs {package}, .*pip install '\.\[server\]' in"):
         Drafter.load(tiny_pair / "drafter", "torch")

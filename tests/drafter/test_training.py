@@ -16,12 +16,13 @@ from msgspec.structs import replace as replace_config
 from drafter.config import ENCODER, FLOAT, write_config
 from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
-from drafter.model import save_weights
+from drafter.model import StepModule, save_weights
 from drafter.search import Pace
 from drafter.step import Slab, Step, cache_shapes
-from drafter.training import export
 from drafter.training.answers import Conversation
-from drafter.training.distil import OVERLAP, Batch, Distiller, Recipe, anchors, batches, train
+from drafter.training.batches import OVERLAP, Batch, anchors, batches
+from drafter.training.distil import Distiller, train
+from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -46,7 +47,7 @@ class FloatStep:
     """The step graph that is exported, run by torch."""
 
     def __init__(self, distiller: Distiller) -> None:
-        self.graph = export.StepGraph(distiller.draft).requires_grad_(False)
+        self.graph = StepModule(distiller.draft).requires_grad_(False)
         self.cache_shapes = cache_shapes(distiller.config)
 
     def slab(self, heads: int, size: int) -> Slab:

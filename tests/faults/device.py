@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Drafted, ModeChanged, Verified
 from app.reply.assistant import Assistant
 from drafter.text import ChatText

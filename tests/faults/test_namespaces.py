@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.drafting.transcript import conversation_tokens
-from app.remotes.connection import Fixed
+from app.drafting.prompt import conversation_tokens
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
@@ -136,7 +136,7 @@ async def device(
     try:
         async with (
             VerifierClient(far.url, TOKEN) as around,
-            Assistant(drafter, store, Fixed(far.url, TOKEN), settings, modes=("edge",)) as opened,
+            Assistant(drafter, store, AddressSource(far.url, TOKEN), settings, modes=("edge",)) as opened,
         ):
             await until_connected(opened)
             conversation = store.create_conversation("cable").id

@@ -19,7 +19,7 @@ ROOMS = ("app", "benchmarks", "docs", "drafter", "recipes", "remote", "storage",
 STARTED = {
     "outrider": "import sys; sys.argv = ['outrider']; from app.start import main; main()",
     "outrider keys": "import sys; sys.argv = ['outrider', 'keys']; from app.start import main; main()",
-    "python -m app.cli": "import sys; sys.argv = ['outrider', 'keys']; from app.cli import main; main()",
+    "python -m app.cli": "import sys; sys.argv = ['outrider', 'keys']; from app.cli.__main__ import main; main()",
     "python -m benchmarks": "import benchmarks",
     "python -m recipes": "import recipes",
     "python -m pytest": "import tests",

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.events import ModeChanged, Stats
-from app.remotes.connection import Fixed
+from app.events import ModeChanged, RoundEnded
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
@@ -60,7 +60,7 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
     store, clock = Store.open(database), FastClock()
     try:
         async with peer.serving() as url:
-            source = Fixed(url, clock=clock)
+            source = AddressSource(url, clock=clock)
             async with Assistant(drafter, store, source, settings, clock=clock) as opened:
                 conversation = store.create_conversation("test").id
                 await opened.settled()
@@ -108,7 +108,7 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
     try:
         async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
             settings = Settings(mode="edge", max_tokens=8)
-            async with Assistant(drafter, store, Fixed(url), settings) as opened:
+            async with Assistant(drafter, store, AddressSource(url), settings) as opened:
                 begun = time.monotonic()
                 heard = await ask(opened, "list files")
                 took = time.monotonic() - begun
@@ -129,8 +129,8 @@ async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(dra
     mode = ""
     for event in heard.events:
         mode = event.mode if isinstance(event, ModeChanged) else mode
-        if isinstance(event, Stats):
-            trips.setdefault(mode, set()).add(event.rtt_ms is not None)
+        if isinstance(event, RoundEnded):
+            trips.setdefault(mode, set()).add(event.stats.rtt_ms is not None)
     assert trips["edge"] == {True} and False in trips["offline"]
 
 

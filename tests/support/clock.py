@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from remote.timing import Clock
+from remote.clock import Clock
 
 
 class FastClock(Clock):

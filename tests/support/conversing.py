@@ -10,13 +10,13 @@ from pathlib import Path
 
 from app.config import Settings
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
-from app.remotes.connection import Fixed
-from app.remotes.last_seen import Seen
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import TransportOptions
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -59,7 +59,7 @@ async def assistant(
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
     patient: bool = True,
-    seen: Seen | None = None,
+    seen: LastSeen | None = None,
     clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
@@ -69,7 +69,7 @@ async def assistant(
     """
     store = Store.open(database)
     try:
-        source = None if url is None else Fixed(url, clock=clock)
+        source = None if url is None else AddressSource(url, clock=clock)
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         settings = settings or Settings(max_tokens=40)

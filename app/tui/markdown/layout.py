@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, takewhile
 
-from rich._wrap import divide_line
 from rich.cells import cell_len
 from textual.content import Content
 
 from app.tui.markdown.leaf import SEPARATOR, Leaf
 from app.tui.markdown.parser import leaves
+from app.tui.textual_private import wrap_offsets
 
 GHOST = "dim"
 CODE_PADDING = 2
@@ -166,7 +166,7 @@ def _wrapped(line: Content, width: int) -> Iterator[tuple[int, Content]]:
         yield 0, line
         return
     x = 0
-    cuts = divide_line(plain, width, fold=True)
+    cuts = wrap_offsets(plain, width)
     for piece in line.divide(cuts):
         yield x, piece.rstrip() if piece.cell_length > width else piece
         x += len(piece.plain)

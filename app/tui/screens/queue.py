@@ -13,8 +13,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.sanitise import sanitise
-from app.tui.bindings import hint
 from app.tui.core import Core
+from app.tui.keymap import hint
 from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.folding_text_area import Folding
 from storage import Queued, StorageError

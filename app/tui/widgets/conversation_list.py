@@ -11,10 +11,11 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import OptionList
-from textual.widgets.option_list import Option
+from textual.widgets.option_list import Option, OptionDoesNotExist
 
 from app.sanitise import sanitise
 from app.tui.ages import group
+from app.tui.textual_private import line_of_option
 from storage import Conversation, Found
 
 NEW = "new"
@@ -84,9 +85,9 @@ class ConversationList(OptionList):
         """Highlights one, whatever was searched for and however far down it is."""
         self.show_found(None)
         name = f"at-{conversation_id}"
-        while name not in self._id_to_option and self._listed < len(self._rows):
+        while not self._has(name) and self._listed < len(self._rows):
             self._more()
-        if name in self._id_to_option:
+        if self._has(name):
             self.highlighted = self.get_option_index(name)
 
     @property
@@ -96,16 +97,22 @@ class ConversationList(OptionList):
 
     def lists(self, conversation_id: str) -> bool:
         """It is among those that are listed, or that were found."""
-        return f"at-{conversation_id}" in self._id_to_option
+        return self._has(f"at-{conversation_id}")
 
     def line_of(self, conversation_id: str) -> int | None:
         """How many lines below the upper end of the view its title is; None where it is not listed, or not laid out."""
         name = f"at-{conversation_id}"
-        if name not in self._id_to_option:
+        if not self._has(name):
             return None
-        self._update_lines()
-        line = self._index_to_line.get(self.get_option_index(name))
+        line = line_of_option(self, name)
         return None if line is None else line - round(self.scroll_y)
+
+    def _has(self, name: str) -> bool:
+        try:
+            self.get_option(name)
+        except OptionDoesNotExist:
+            return False
+        return True
 
     def _all(self) -> list[Conversation]:
         return self._rows if self._found is None else [found.conversation for found in self._found]
@@ -132,10 +139,10 @@ class ConversationList(OptionList):
         if self._found is not None:
             self.highlighted = 0 if self._found else None
         else:
-            while keep is not None and keep not in self._id_to_option and self._listed < len(self._rows):
+            while keep is not None and not self._has(keep) and self._listed < len(self._rows):
                 self.add_options(self._next(PAGE, now))
-            target = keep if keep in self._id_to_option else f"at-{self._current}"
-            if target in self._id_to_option:
+            target = keep if keep is not None and self._has(keep) else f"at-{self._current}"
+            if self._has(target):
                 self.highlighted = self.get_option_index(target)
             if keep is not None:
                 self.scroll_to(y=at, animate=False)

@@ -7,9 +7,8 @@ import re
 from rich.text import Text
 from textual import events
 from textual.binding import Binding
-from textual.document._document import EditResult, Location
-from textual.document._edit import Edit
 from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult, Location
 
 from app.sanitise import sanitise
 
@@ -109,11 +108,10 @@ class Folding(TextArea):
             if start <= column < end:
                 self._unfold(row, (start, end))
 
-    async def _on_paste(self, event: events.Paste) -> None:
-        # What is pasted is drawn, so it must be as clean as an answer. TextArea's own handler would run after this one.
+    def on_paste(self, event: events.Paste) -> None:
+        # What is pasted is drawn, so it must be as clean as an answer. TextArea's own handler inserts it next.
         event.stop()
-        event.prevent_default()
         text = sanitise(event.text.replace("\r\n", "\n").replace("\r", "\n"))
         if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:
             text = self._mark(text)
-        await super()._on_paste(events.Paste(text))
+        event.text = text

@@ -18,13 +18,12 @@ from textual.geometry import Offset, Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
-from textual.widget import Widget
 
 from app.tui.markdown.blocks import closed_length
 from app.tui.markdown.layout import Drawn, Row, finished_rows, inside, place_in, wrap
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.parser import coloured, completed, leaves, parse
-from app.tui.widgets.line_cache import Lines
+from app.tui.textual_private import GrowingHeight, style_finder, use_line_cache
 
 LONG = 4_000
 """Characters of one block from which it is read in a thread: 20,000 take 10 ms, and 100 ms where all are brackets."""
@@ -45,7 +44,7 @@ class Place(NamedTuple):
     """Of that line's characters."""
 
 
-class Prose(Widget):
+class Prose(GrowingHeight):
     """Shows a text; `.link` and `.copy` parts can be clicked."""
 
     ALLOW_SELECT = True
@@ -67,7 +66,7 @@ class Prose(Widget):
 
     def __init__(self, text: str = "", classes: str | None = None) -> None:
         super().__init__(classes=classes)
-        self._styles_cache = Lines()
+        use_line_cache(self)
         self.source = text
         """The text as it was written."""
         self.parsed = list(leaves(text)) if text else []
@@ -201,11 +200,6 @@ class Prose(Widget):
 
     # ---- what Textual asks for ---------------------------------------------------------------------------------------
 
-    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        if size.width == self._size.width:
-            self._size = size  # Or Textual would draw all rows again because there is one more.
-        return super()._size_updated(size, virtual_size, container_size, layout=False)
-
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
 
@@ -257,7 +251,7 @@ class Prose(Widget):
         if not content.plain:
             return 0
         x, y = offset or (0, 0)
-        for text, part in content.render(style, end="", parse_style=self._get_style):
+        for text, part in content.render(style, end="", parse_style=style_finder(self)):
             whole = style + part
             segments.append(Segment(text, whole.rich_style_with_offset(x, y) if offset else whole.rich_style))
             x += len(text)

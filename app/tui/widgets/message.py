@@ -7,13 +7,13 @@ import time
 
 from textual.containers import Vertical
 from textual.content import Content
-from textual.geometry import Size
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.markdown.parser import leaves
+from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING, Prose
 from app.tui.widgets.withdrawn import Withdrawn
@@ -56,7 +56,7 @@ class Question(Static):
             self.post_message(Chosen(self))
 
 
-class Answer(Vertical):
+class Answer(Vertical, GrowingHeight):
     """Draws a turn's answer while it runs and keeps what is to be said of it once it is finished.
 
     A stored answer costs two widgets; what there is to say of one is mounted where there is something.
@@ -89,11 +89,6 @@ class Answer(Vertical):
         if self.turn.running or self.turn.revision != self._revision:
             self._timer = self.set_interval(FLUSH_SECONDS, self._flush_in_time)
             await self.flush()
-
-    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        if size.width == self._size.width:
-            self._size = size  # See `Prose`.
-        return super()._size_updated(size, virtual_size, container_size, layout=False)
 
     @property
     def drawn(self) -> bool:

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.reactive import var
 
 from app.sanitise import sanitise
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 from app.tui.widgets.folding_text_area import Folding
 
 Hint = tuple[tuple[str, str], ...]
@@ -245,7 +245,7 @@ class Prompt(Folding):
             return False
         return True
 
-    async def _on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         if event.character == "?" and not self.text:
             event.stop()
             event.prevent_default()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from textual.containers import VerticalScroll
 from textual.geometry import Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 
+from app.tui.textual_private import AnchoredScroll
 from app.tui.widgets.markdown_view import Place
 from app.tui.widgets.message import Answer, Question
 
 
-class Reading(VerticalScroll):
+class Reading(AnchoredScroll):
     """Follows the end while text arrives, unless the person has scrolled up; then the line that is read stays."""
 
     def __init__(self) -> None:
@@ -36,18 +36,14 @@ class Reading(VerticalScroll):
 
     # ---- the place ---------------------------------------------------------------------------------------------------
 
-    @property
-    def _follows(self) -> bool:
-        return self._anchored and not self._anchor_released
-
     def _keep_reading(self) -> None:
         """Before messages come or go: what is read from now on is what is at the top of the view."""
-        if self._reading is None and not self._follows:
+        if self._reading is None and not self.follows_end:
             self._reading = self._at_top()
 
     def _read_from(self, message: Widget) -> None:
         """Makes this message the first line in view, and keeps it there while others come in above it."""
-        self._anchored, self._anchor_released = self._has_end, True
+        self.release_end(until_reached=self._has_end)
         self._reading, self._held = (message, 0), True
         self.refresh(layout=True)
 
@@ -73,7 +69,7 @@ class Reading(VerticalScroll):
         """Places the messages, so that the line that is read stays where it is on the screen."""
         place = self._place_read(size.width)
         result = super().arrange(size, optimal)
-        if self._reading is not None and not self._follows:
+        if self._reading is not None and not self.follows_end:
             widget, distance = self._reading
             region = next((placement.region for placement in result.placements if placement.widget is widget), None)
             if region is not None:
@@ -91,7 +87,7 @@ class Reading(VerticalScroll):
     def _place_read(self, width: int) -> Place | None:
         """What of an answer is at the top of the view, where everything is about to be wrapped to another width."""
         changed, self._wrapped = width != self._wrapped, width
-        if not changed or self._reading is None or self._follows:
+        if not changed or self._reading is None or self.follows_end:
             return None
         widget, distance = self._reading
         if not isinstance(widget, Answer):
@@ -104,15 +100,7 @@ class Reading(VerticalScroll):
             self._reading = None
         super().watch_scroll_y(old_value, new_value)
         if not self._held:
-            self._reading = None if self._follows else self._at_top()
-
-    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        # Textual would lay everything out a second time for each line that comes, because there is one more to scroll.
-        changed = virtual_size != self.virtual_size
-        updated = super()._size_updated(size, virtual_size, container_size, layout=False)
-        if changed:
-            self.watch_virtual_size(virtual_size)
-        return updated
+            self._reading = None if self.follows_end else self._at_top()
 
     def watch_virtual_size(self, size: Size) -> None:
         # A short conversation that is anchored would hang at the bottom of the window.
@@ -125,13 +113,11 @@ class Reading(VerticalScroll):
 
     def scroll_page_up(self, **options: Any) -> None:
         """Scrolls up by a page, at once: two presses before the next frame are two pages."""
-        self._scroll_to(y=self.scroll_y - self.scrollable_content_region.height)
+        self.scroll_to(y=self.scroll_y - self.scrollable_content_region.height, immediate=True)
 
     def scroll_page_down(self, **options: Any) -> None:
         """Scrolls down by a page, at once."""
-        self._scroll_to(y=self.scroll_y + self.scrollable_content_region.height)
+        self.scroll_to(y=self.scroll_y + self.scrollable_content_region.height, immediate=True)
 
-    def _scroll_to(self, *args: Any, **options: Any) -> bool:
+    def before_scroll(self) -> None:
         self._held = False
-        # A jump: what is mounted above while it moves would shift where it moves to, and each frame costs a redraw.
-        return super()._scroll_to(*args, **{**options, "animate": False})

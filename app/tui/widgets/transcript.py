@@ -12,8 +12,8 @@ from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
 
+from app.tui.textual_private import use_line_cache
 from app.tui.turn import Turn
-from app.tui.widgets.line_cache import Lines
 from app.tui.widgets.message import Answer, Chosen, Question
 from app.tui.widgets.queued_prompts import Waiting
 from app.tui.widgets.virtual_list import PAGE, Mounting, Newer, Older
@@ -47,7 +47,7 @@ class Transcript(Mounting, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self.vertical_scrollbar._styles_cache = Lines()
+        use_line_cache(self.vertical_scrollbar)
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""
 

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.markdown.parser import leaves
+from app.tui.textual_private import line_caches
 from app.tui.turn import Turn
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.scroll_anchor import Reading
@@ -224,11 +225,9 @@ class Mounting(Reading):
             await self._remove(gone)
 
     async def _remove(self, gone: Sequence[Widget]) -> None:
-        lines = [widget._styles_cache for message in gone for widget in message.walk_children(Widget, with_self=True)]
+        caches = line_caches(gone)
         await self.remove_children(gone)
-        # Textual's `StylesCache.get_inner_outer` remembers the last thousand caches with every line that they hold,
-        # and each garbage collection walks through all of that.
-        for cache in lines:
+        for cache in caches:
             cache.clear()
 
     async def _remount(self, first: int, last: int) -> None:

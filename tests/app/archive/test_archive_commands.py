@@ -141,6 +141,7 @@ def test_nothing_to_export(outrider: Outrider) -> None:
 
 
 def test_neither_loads_the_screen_or_a_model() -> None:
-    program = "import sys, app.cli.archive_files, app.archive.html, app.archive.markdown; print(*sys.modules)"
+    modules = "app.cli.archive, app.archive.exporter, app.archive.importer, app.archive.html, app.archive.markdown"
+    program = f"import sys, {modules}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert not {"textual", "torch", "onnxruntime", "httpx", "numpy", "tokenizers"} & set(done.stdout.split())

@@ -16,7 +16,7 @@ from app.archive import foreign as tree
 from app.archive import importer as reading
 from app.archive.errors import Unreadable, Unsuitable
 from app.archive.importer import import_file
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from drafter.text import ChatText
 from storage import Store, Whole
 

@@ -20,7 +20,7 @@ from app.archive import outrider_json as format
 from app.archive.errors import Unreadable
 from app.archive.exporter import every_conversation, export_conversations
 from app.archive.importer import import_file
-from app.cli.archive_files import told
+from app.cli.archive import summary
 from app.config import Settings
 from storage import Store
 from storage.migrations import MIGRATIONS
@@ -244,7 +244,7 @@ def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_p
     report = import_file(other, store.path)
     assert [result.outcome for result in report.results] == ["failed"] and other.conversations() == []
     assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
-    assert list(told(report, store.path))
+    assert list(summary(report, store.path))
 
 
 def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import checks as checkups
+from app.cli import checks
 from app.config import BUNDLED_DRAFTER, Folders
 from storage import Store
 from tests.remote.toy_verifier import http, listening
@@ -111,7 +111,7 @@ def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path
 
 def test_looking_creates_no_folder(home: Path) -> None:
     folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    assert [one.state for one in (*checkups.folders_of(folders), checkups.disk(folders))] == ["ok", "ok"]
+    assert [one.state for one in (*checks.folders_of(folders), checks.disk(folders))] == ["ok", "ok"]
     assert not home.exists()
 
 
@@ -119,8 +119,8 @@ def test_looking_creates_no_folder(home: Path) -> None:
 def test_a_disk_that_is_full(
     outrider: Outrider, monkeypatch: pytest.MonkeyPatch, least: int, code: int, mark: str
 ) -> None:
-    monkeypatch.setattr(checkups, "SCARCE_BYTES", 1 << 60)
-    monkeypatch.setattr(checkups, "LEAST_BYTES", least)
+    monkeypatch.setattr(checks, "SCARCE_BYTES", 1 << 60)
+    monkeypatch.setattr(checks, "LEAST_BYTES", least)
     found = outrider("doctor")
     assert found.code == code and f"{mark} disk" in found.out and "free some space" in said(found, "disk")
 
@@ -189,7 +189,7 @@ def test_a_drafter_that_was_made_for_another_model(
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
     found = outrider("doctor", "--remote", verifier.url)
     assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
-    assert "use the drafter made for it" in said(found, "verifier")
+    assert "set `drafter` to the one made for" in said(found, "verifier")
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +208,10 @@ def test_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        (found,) = checkups.port(taken.getsockname()[1])
+        (found,) = checks.port(taken.getsockname()[1])
         assert "--port" in found.text and "in use" in found.text
         free = taken.getsockname()[1]
-    assert list(checkups.port(free)) == []
+    assert list(checks.port(free)) == []
 
 
 def test_json(outrider: Outrider, home: Path) -> None:

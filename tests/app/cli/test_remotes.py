@@ -218,7 +218,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
     assert well.code == 0 and "✓ verifier" in well.out
-    assert "✗ verifier   there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
+    assert "✗ verifier    there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
     assert outrider("queue", "send", "--remote", "here").code == 0
     assert outrider("verify", "--remote", "here").code == 0
     file = tmp_path / "token"
@@ -256,7 +256,8 @@ def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ri
         assert wrong.code == 1 and "Give the right token." in wrong.out
         ring.locked = True
         locked = outrider("remote", "test", "toy")
-        assert locked.code == 1 and "✗ set-up      the keyring does not give the token of toy" in locked.out
+        assert locked.code == 1 and "✗ set-up      the remote toy cannot be used: " in locked.out
+        assert "the keyring does not give the token of toy" in locked.out
         offline = outrider("ask", "a", "--remote", "toy", "--max-tokens", "2")
         assert offline.code == 3 and "the remote toy cannot be used: the keyring does not give" in offline.err
     assert all(secret not in one.out + one.err for one in (known, wrong, locked) for secret in (TOKEN, "a-wrong-token"))
@@ -295,7 +296,7 @@ def test_a_drafter_that_does_not_fit(
     outrider = runner(monkeypatch, capsys, home, folder)
     config = read_config(folder)
     for changes, code, says in (
-        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary; its memory is not for"),
+        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary fit; the memory of target is not for"),
         ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that target"),
         ({"tokenizer": "00" * 16}, 1, "has another tokenizer; set `drafter` to the one made for target"),
     ):
@@ -316,7 +317,7 @@ def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest
     assert tested.code == 1 and "✗ model" in tested.out and "talker, other" in tested.out
     monkeypatch.setenv("OUTRIDER_MODE", "edge")
     tested = outrider("remote", "test", chat_server)
-    assert tested.code == 1 and "✗ mode        none: it verifies no drafts" in tested.out
+    assert tested.code == 1 and "✗ mode        edge is not possible: the server verifies no drafts" in tested.out
 
 
 @pytest.mark.parametrize(("days", "mark"), [(100, "✓"), (5, "!")])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.remotes.connection import SourceFailed
 from app.remotes.loopback import Loopback
+from app.remotes.source import SourceFailed
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import Refused, VerifierClient

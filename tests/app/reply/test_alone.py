@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.remotes.last_seen import Seen
+from app.remotes.last_seen import LastSeen
 from drafter.runtime import Drafter
 from remote.protocol import Card, encode
 from tests.remote.hostile import HostilePeer, answers
@@ -110,8 +110,8 @@ async def test_what_was_seen_at_an_address_is_remembered(
     """Whose model was there the last time decides, also for the next run of the program."""
     if known != "nothing":
         digest = drafter.memory_digest if known == "drafter's" else bytes(16)
-        Seen(file).note(NOBODY, digest)
-    async with assistant(drafter, database, NOBODY, settings=chosen(None), seen=Seen(file)) as opened:
+        LastSeen(file).note(NOBODY, digest)
+    async with assistant(drafter, database, NOBODY, settings=chosen(None), seen=LastSeen(file)) as opened:
         heard = await ask(opened, QUESTION)
     if known == "drafter's":
         assert heard.done is not None and heard.modes[-1] == "offline"
@@ -122,9 +122,9 @@ async def test_what_was_seen_at_an_address_is_remembered(
 async def test_a_verifier_is_remembered_when_it_is_met(
     verifier: VerifierProcess, drafter: Drafter, database: Path, file: Path
 ) -> None:
-    async with assistant(drafter, database, verifier.url, seen=Seen(file)) as opened:
+    async with assistant(drafter, database, verifier.url, seen=LastSeen(file)) as opened:
         await opened.settled()
-    assert Seen(file).memory(verifier.url) == drafter.memory_digest
+    assert LastSeen(file).memory(verifier.url) == drafter.memory_digest
     assert file.stat().st_mode & 0o077 == 0
 
 
@@ -133,11 +133,11 @@ async def test_a_verifier_of_another_model_is_remembered_as_that(drafter: Drafte
     card = other_card(drafter)
     async with raw_peer(lambda number: http(encode(card)) if number < 1 else b"") as port:
         url = f"http://127.0.0.1:{port}"
-        Seen(file).note(url, drafter.memory_digest)
-        async with assistant(drafter, database, url, settings=chosen(None), seen=Seen(file)) as opened:
+        LastSeen(file).note(url, drafter.memory_digest)
+        async with assistant(drafter, database, url, settings=chosen(None), seen=LastSeen(file)) as opened:
             await opened.settled()
-        assert Seen(file).memory(url) is None
-        async with assistant(drafter, database, url, settings=chosen(None), seen=Seen(file)) as opened:
+        assert LastSeen(file).memory(url) is None
+        async with assistant(drafter, database, url, settings=chosen(None), seen=LastSeen(file)) as opened:
             fails(await ask(opened, QUESTION))
 
 
@@ -219,12 +219,12 @@ async def test_a_wrong_token_is_an_error_and_nobody_answers(drafter: Drafter, da
 
 async def test_what_is_remembered_survives_a_broken_file(file: Path) -> None:
     file.write_text("{nonsense")
-    seen = Seen(file)
+    seen = LastSeen(file)
     assert seen.memory(NOBODY) is None
     seen.note(NOBODY, bytes(16))
-    assert Seen(file).memory(NOBODY + "/") == bytes(16)
+    assert LastSeen(file).memory(NOBODY + "/") == bytes(16)
     file.write_text(json.dumps({f"http://127.0.0.1:{number}": "" for number in range(300)}))
-    Seen(file).note(NOBODY, bytes(16))
+    LastSeen(file).note(NOBODY, bytes(16))
     kept = json.loads(file.read_text())
     assert len(kept) == 200 and NOBODY in kept and "http://127.0.0.1:1" not in kept
 

@@ -13,8 +13,8 @@ import pytest
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
-from app.drafting.transcript import conversation_tokens
-from app.events import Done, Drafted, ModeChanged, Paced, Started, Verified
+from app.drafting.prompt import conversation_tokens
+from app.events import Done, Drafted, ModeChanged, RoundEnded, Started, Verified
 from app.remotes.connection import FIRST_COST
 from app.remotes.mode_meter import Verifying
 from app.reply.assistant import Assistant
@@ -164,9 +164,9 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         assert heard.text == reference.text and all(heard.done.provenance)
         stats = heard.done.stats
         assert 0 < stats.rounds <= 40 and stats.bytes_up > 0 and stats.bytes_down > 0 and stats.rtt_ms is not None
-        traced = [event for event in heard.events if isinstance(event, Paced)]
+        traced = [event.report for event in heard.events if isinstance(event, RoundEnded) and event.report is not None]
         assert sum(paced.gained for paced in traced) == 40 and {paced.mode for paced in traced} == {"hosted"}
-        drafting, _ = opened._conversations._open[conversation]
+        drafting, _ = opened._pool._open[conversation]
         await drafting.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         assert drafting.memory_from >= len(prompt) + 39, "memory of all but the last token, which has none yet"

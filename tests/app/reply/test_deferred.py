@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from app.config import Folders, Settings
 from app.events import Done, Event, Failed, Started
-from app.remotes.connection import Fixed
-from app.remotes.switcher import Desk
-from app.reply.deferred import Starting
+from app.remotes.source import AddressSource
+from app.remotes.switcher import RemoteSwitcher
+from app.reply.deferred import DeferredCore
 from storage import Store
 from tests.support.serving import VerifierProcess
 
@@ -24,9 +25,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def starting(store: Store, drafter: Path) -> Starting:
+def starting(store: Store, drafter: Path) -> DeferredCore:
     settings = Settings(mode="offline", drafter=str(drafter), max_tokens=5)
-    return Starting(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
+    return DeferredCore(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)}))
 
 
 async def heard(events: AsyncIterator[Event]) -> list[Event]:
@@ -62,9 +63,9 @@ async def test_the_remote_can_be_chosen_before_and_after(
 ) -> None:
     settings = Settings(drafter=str(tiny_pair / "drafter"), remote="http://127.0.0.1:9", max_tokens=5)
     folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
-    async with Starting(store, settings, folders) as core:
-        core.use(Fixed("http://127.0.0.1:8"))
-        core.use(Fixed(verifier.url))
+    async with DeferredCore(store, settings, folders) as core:
+        core.use(AddressSource("http://127.0.0.1:8"))
+        core.use(AddressSource(verifier.url))
         core.start()
         assistant = await core.assistant()
         assert (await assistant.settled()).mode in ("edge", "hosted")
@@ -90,6 +91,43 @@ async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, 
         core.start()
         assert isinstance((await heard(edited))[-1], Done)
         assert isinstance((await heard(core.regenerate(answer.id)))[-1], Done)
+
+
+async def test_a_stop_before_anybody_waits_is_not_lost(store: Store, tiny_pair: Path) -> None:
+    conversation = store.create_conversation("a").id
+    async with starting(store, tiny_pair / "drafter") as core:
+        asking = core.reply(conversation, "list files")
+        await anext(asking)
+        core.stop()
+        (event,) = await heard(asking)
+        assert isinstance(event, Done) and event.stopped and store.thread(conversation)[-1].status == "stopped"
+
+
+async def test_only_a_question_can_be_put_in_other_words_before_and_after(store: Store, tiny_pair: Path) -> None:
+    answer = store.ask(store.create_conversation("a").id, "list files", parent_id=None)
+    async with starting(store, tiny_pair / "drafter") as core:
+        for _ in range(2):
+            (event,) = await heard(core.edit(answer.id, "list hidden files"))
+            assert isinstance(event, Failed) and "Only a question" in event.message
+            core.start()
+            await core.assistant()
+    assert len(store.thread(answer.conversation_id)) == 2, "and nothing is stored"
+
+
+async def test_what_is_queued_early_is_due_as_soon_as_the_verifier_is_there(
+    store: Store, tiny_pair: Path, verifier: VerifierProcess
+) -> None:
+    conversation = store.create_conversation("a").id
+    settings = Settings(drafter=str(tiny_pair / "drafter"), remote=verifier.url, max_tokens=5)
+    async with DeferredCore(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})) as core:
+        queued = core.outbox.enqueue(conversation, "list files")
+        core.start()
+        async with aclosing(core.outbox.due()) as due:
+            assert await anext(due) == queued
+            assert isinstance((await heard(core.outbox.send(queued)))[-1], Done)
+            later = core.outbox.enqueue(conversation, "and hidden ones")
+            assert await anext(due) == later
+    assert [message.text for message in store.thread(conversation)][0] == "list files"
 
 
 async def test_a_window_that_closes_early_has_stored_the_question(store: Store, tiny_pair: Path) -> None:
@@ -128,8 +166,8 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     (folders.config / "remotes.toml").write_text("[remotes")
     conversation = store.create_conversation("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
-    async with Starting(store, settings, folders) as core:
-        assert "remotes.toml is not valid TOML" in Desk(settings, folders, core).trouble
+    async with DeferredCore(store, settings, folders) as core:
+        assert "remotes.toml is not valid TOML" in RemoteSwitcher(settings, folders, core).trouble
         core.start()
         last = (await heard(core.reply(conversation, "list files")))[-1]
         assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued

@@ -10,7 +10,7 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, ModeChanged
-from app.remotes.connection import Fixed, SourceFailed
+from app.remotes.source import AddressSource, SourceFailed
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
@@ -21,7 +21,7 @@ from tests.support.serving import VerifierProcess
 QUESTION = "list files"
 
 
-class Starts(Fixed):
+class Starts(AddressSource):
     """As the bundled verifier: its model was chosen together with the drafter, and it takes a while to be there."""
 
     own = True

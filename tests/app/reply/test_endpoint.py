@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from app.cli.doctor import examine
 from app.config import Settings
 from app.events import Drafted, ModeChanged, ReplyText
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
-from app.reply.continuation import Continuation, Diverged
+from app.reply.endpoint import Continuation, Diverged
 from app.sanitise import sanitise
 from app.tui.turn import Turn
 from drafter.runtime import Drafter
@@ -127,7 +127,7 @@ async def test_a_model_is_asked_for_by_name_and_others_are_told(drafter: Drafter
     async with server.listening() as port:
         for name, model in (("other", "other"), ("third", None)):
             store = Store.open(database)
-            source = Fixed(f"http://127.0.0.1:{port}", None, name)
+            source = AddressSource(f"http://127.0.0.1:{port}", None, name)
             async with Assistant(drafter, store, source, HOSTED) as opened:
                 heard = await ask(opened, QUESTION)
             store.close()
@@ -366,11 +366,13 @@ def test_white_space_that_a_server_gives_otherwise_after_a_cut_loses_nothing() -
 
 @given(st.lists(st.text(max_size=20), max_size=12), words)
 def test_what_is_shown_of_told_text_is_what_is_stored(pieces: list[str], known: str) -> None:
-    answer, replay = Answer(TEXT, told=known), ReplyText()
-    for event in answer.tell_from(known) + [one for piece in pieces for one in answer.tell(piece)] + answer.finish():
+    answer, replay = Answer(TEXT, sent=known), ReplyText()
+    for event in (
+        answer.begin_text(known) + [one for piece in pieces for one in answer.add_text(piece)] + answer.finish()
+    ):
         replay.apply(event)
-    assert answer.beyond == known + "".join(pieces) and answer.length == len(answer.beyond)
-    assert replay.solid == answer.text == sanitise(answer.beyond) and not replay.ghost
+    assert answer.server_text == known + "".join(pieces) and answer.length == len(answer.server_text)
+    assert replay.solid == answer.text == sanitise(answer.server_text) and not replay.ghost
 
 
 TEXT = tiny_text()
@@ -392,7 +394,7 @@ async def test_the_doctor_says_who_is_at_an_address(
     assert "target answers; round trip" in capsys.readouterr().out
     assert await examine({**options, "remote": verifier.url + "/v1"}) == 0
     said = capsys.readouterr().out
-    assert "an OpenAI-compatible server; target answers, without memory" in said and "can be gone on with" in said
+    assert "an OpenAI-compatible server; target answers, without memory" in said and "can be continued" in said
     async with ChatServer([Script(["x"])]).listening() as port:
         options["remote"] = f"http://127.0.0.1:{port}"
         assert await examine(options) == 0

@@ -14,9 +14,8 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, ModeChanged, Reasoned
-from app.remotes.connection import Fixed
-from app.remotes.named import options_of
 from app.remotes.registry import Remote
+from app.remotes.source import AddressSource, options_of
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import TransportOptions
@@ -262,11 +261,11 @@ async def test_a_model_that_only_reasons_is_told_as_that(drafter: Drafter, datab
 async def test_silence_after_words_ends_the_answer_and_keeps_them(
     drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Fixed, "options", TransportOptions())
+    monkeypatch.setattr(AddressSource, "options", TransportOptions())
     peer = Peer([(stream(ONE), asyncio.Event())])
     store = Store.open(database)
     async with asyncio.timeout(PATIENCE), listening(peer._serve) as port:
-        source = Fixed(f"http://127.0.0.1:{port}")
+        source = AddressSource(f"http://127.0.0.1:{port}")
         source.chat.options = TransportOptions(read_seconds=0.3)
         async with Assistant(drafter, store, source, Settings()) as opened:
             heard = await ask(opened, QUESTION)

@@ -12,9 +12,9 @@ import pytest
 
 from app.config import Settings
 from app.events import Event, Judged, Started, Verified
-from app.reply import assistant as assistant_module
+from app.reply import request as request_module
 from app.reply.assistant import Assistant
-from app.reply.generation import NoAnswer
+from app.reply.errors import NoAnswer
 from app.reply.request import FRESH_TEMPERATURE, resume
 from drafter.runtime import Drafter
 from drafter.text import ChatText
@@ -324,7 +324,7 @@ async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monk
         assert [store.messages(conversation.id) for conversation in store.conversations()] == before
 
         cut = stored(opened, (5, 6))
-        monkeypatch.setattr(assistant_module, "CONTEXT_TOKENS", 3)
+        monkeypatch.setattr(request_module, "CONTEXT_TOKENS", 3)
         heard = await hear(opened.resume(cut.id))
         assert heard.failed is not None and heard.failed.code == "too_long"
         assert store.message(heard.message).tokens == cut.tokens, "nothing is lost"

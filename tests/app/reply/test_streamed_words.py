@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.events import Done, Started, Stats
-from app.tui.metrics import Figures
+from app.tui.metrics import SessionMetrics
 from app.tui.widgets.panel import lines
 from app.tui.widgets.status_bar import figures
 from storage import Store
@@ -127,7 +127,7 @@ def test_the_status_bar_counts_what_was_streamed() -> None:
 
 
 def panel(*answers: Stats) -> str:
-    shown = Figures()
+    shown = SessionMetrics()
     for answer in answers:
         shown.apply(Started("c", "m"))
         shown.apply(Done(False, "end", (), (), answer))

@@ -133,7 +133,7 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
         conversation = opened.store.create_conversation("begun offline").id
         alone = await ask(opened, QUESTION, conversation)
         assert alone.done is not None and not any(alone.done.provenance)
-        drafting, _ = opened._conversations._open[conversation]
+        drafting, _ = opened._pool._open[conversation]
         assert 0 < drafting.memory_from < len(drafter.text.render([("user", QUESTION)]))
     async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from app.drafting.context import Context
+from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
-from app.remotes.connection import Source
+from app.remotes.source import Source
 from storage import FinalStatus, Message, Queued, Store
 
 READY = ModeChanged("edge", "drafting here, verified by shell-guide")

@@ -1,4 +1,4 @@
-"""What a terminal sends around a paste, cut anywhere, and the names of Textual that this depends on."""
+"""What a terminal sends around a paste, cut anywhere."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
-from textual._xterm_parser import XTermParser
-from textual.drivers import linux_driver
-from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from app.tui.bracketed_paste import PasteDriver, PasteParser, clean, with_whole_pastes
+from app.tui.bracketed_paste import PasteParser, clean
 
 START, END = "\x1b[200~", "\x1b[201~"
 
@@ -26,13 +23,6 @@ def told(messages: list[Message]) -> list[str]:
     keys = [message for message in messages if isinstance(message, events.Key | events.Paste)]
     assert len(keys) == len(messages)
     return [f"[{one.text}]" if isinstance(one, events.Paste) else one.key for one in keys]
-
-
-def test_textual_reads_a_terminal_by_the_names_that_are_replaced_here() -> None:
-    assert linux_driver.XTermParser in (XTermParser, PasteParser)
-    assert "XTermParser" in LinuxDriver.run_input_thread.__code__.co_names
-    assert {"feed", "tick"} <= set(LinuxDriver.run_input_thread.__code__.co_names)
-    assert with_whole_pastes(LinuxDriver) is PasteDriver
 
 
 @pytest.mark.parametrize(

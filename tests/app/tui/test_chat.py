@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.widgets import OptionList
 
-from app.events import Drafted, Event, Failed, ModeChanged, Paced, Verified
+from app.events import Drafted, Event, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
@@ -41,7 +41,7 @@ async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> No
 
 
 async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> None:
-    core = ScriptedCore(store, [[*verified(ANSWER), STATS, finished(21)]])
+    core = ScriptedCore(store, [[*verified(ANSWER), RoundEnded(STATS), finished(21)]])
     app = Window(core)
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press(*"list", "ctrl+j", *"files", "enter")
@@ -281,8 +281,9 @@ async def test_control_q_quits_and_stops_the_answer(store: Store) -> None:
 
 async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -> None:
     cost = Cost(round=0.0923, level=0.0019, node=0.00031)
-    rounds = [Paced(9, number, 6.2, 7, cost, 0.018, 0.0224, 0.084) for number in range(10, 11 + SHOWN)]
-    unmeasured = Paced(0, 60, None, 1, None, 0.2, 0.3, 0.4)
+    reports = [RoundReport(9, number, 6.2, 7, cost, 0.018, 0.0224, 0.084) for number in range(10, 11 + SHOWN)]
+    rounds = [RoundEnded(Stats(), report) for report in reports]
+    unmeasured = RoundEnded(Stats(), RoundReport(0, 60, None, 1, None, 0.2, 0.3, 0.4))
     core = ScriptedCore(store, [[Verified("ls", 1, 0), unmeasured, *rounds, finished(3)], [unmeasured, finished(3)]])
     app = Window(core)
     async with app.run_test(size=(120, 30)) as pilot:

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from app.events import Drafted, Failed, Verified
-from app.tui.unsent import Unsent
+from app.tui.unsent import UnsentTexts
 from app.tui.widgets.message import Answer, Question
 from app.tui.widgets.transcript import Transcript
 from storage import Store
@@ -130,7 +130,7 @@ async def test_other_words_that_were_given_up_can_be_recalled(store: Store) -> N
     async with app.run_test(size=(100, 30)) as pilot:
         conversation = await opened(pilot, app, store)
         await pilot.press(*"half", "alt+up", "e")
-        kept = lambda: Unsent(store.path).read(conversation)  # noqa: E731
+        kept = lambda: UnsentTexts(store.path).read(conversation)  # noqa: E731
         await wait_until(pilot, lambda: app.prompt.text == "two" and kept() == "half")
         await pilot.press(*" more")
         await wait_until(pilot, lambda: kept() == "half\n\ntwo more")

@@ -12,11 +12,10 @@ from textual.widgets import Input, OptionList, Select, Static
 
 from app.config import Folders, Settings
 from app.events import ModeChanged
-from app.remotes.connection import Source
 from app.remotes.loopback import Loopback
-from app.remotes.named import Named
 from app.remotes.registry import Remote, Remotes
-from app.remotes.switcher import Desk
+from app.remotes.source import RemoteSource, Source
+from app.remotes.switcher import RemoteSwitcher
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.remote_form import RemoteForm
@@ -49,7 +48,7 @@ class Switch:
 class Host(App[None]):
     """The screen alone."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: RemoteSwitcher) -> None:
         super().__init__()
         self.desk = desk
         self.register_theme(DARK)
@@ -114,7 +113,7 @@ def toy() -> Iterator[str]:
 
 
 def host(folders: Folders, switch: Switch, **settings: str) -> Host:
-    return Host(Desk(Settings().replaced(settings, "a test"), folders, switch))
+    return Host(RemoteSwitcher(Settings().replaced(settings, "a test"), folders, switch))
 
 
 async def highlight(pilot: Pilot[None], app: Host, name: str) -> None:
@@ -173,7 +172,7 @@ async def test_another_one_is_used(folders: Folders, remotes: Remotes) -> None:
         await highlight(pilot, app, "office")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.rows[1].startswith("● office"))
-        assert isinstance(switch.sources[-1], Named) and Remotes(folders).used == "office" and app.told == []
+        assert isinstance(switch.sources[-1], RemoteSource) and Remotes(folders).used == "office" and app.told == []
         await highlight(pilot, app, ".bundled")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.rows[0].startswith("● bundled"))
@@ -299,7 +298,7 @@ async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remo
     again = Remotes(folders)
     assert "office" not in again and again.used == "bureau" and again.token("bureau") == TOKEN
     assert list(ring.kept) == [("outrider", "bureau https://office.example:8443")]
-    assert isinstance(switch.sources[-1], Named) and switch.sources[-1].name == "bureau"
+    assert isinstance(switch.sources[-1], RemoteSource) and switch.sources[-1].name == "bureau"
 
 
 async def test_a_token_is_asked_for_again_where_the_server_is_another(
@@ -378,7 +377,7 @@ async def test_a_file_is_said_where_there_is_no_keyring(
 
 async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: Remotes, store: Store) -> None:
     switch, core = Switch(), ScriptedCore(store)
-    app = OutriderApp(core, Settings(), Desk(Settings(), folders, switch))
+    app = OutriderApp(core, Settings(), RemoteSwitcher(Settings(), folders, switch))
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
         await pilot.press("f4")

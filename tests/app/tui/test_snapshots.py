@@ -11,7 +11,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
@@ -48,7 +48,7 @@ def test_welcome(store: Store, snap_compare: Any) -> None:
 @pytest.mark.parametrize("width", [60, 100, 130])
 def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int) -> None:
     store_turns(store, "Find files larger than 1 GB", [("q", "a")])
-    running = ask(*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), STATS, asyncio.Event())
+    running = ask(*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), RoundEnded(STATS), asyncio.Event())
     app = OutriderApp(ScriptedCore(store, [running]))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -159,15 +159,16 @@ def test_the_list_with_a_name_that_is_edited(store: Store, snap_compare: Any) ->
 
 @pytest.mark.parametrize(("width", "theme"), [(60, "dark"), (130, "light")])
 def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> None:
-    rounds = [
-        Paced(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
+    reports = [
+        RoundReport(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
         for number in range(24)
     ]
     totals = Stats(
         rounds=24, verified=84, seconds=2.1, rtt_ms=84.0, line="online", up_bytes_per_second=120e3,
         down_bytes_per_second=900e3, bytes_up=4200, bytes_down=61000,
     )  # fmt: skip
-    app = OutriderApp(ScriptedCore(store, [ask(*verified(ANSWER), *rounds, totals, finished(84, stats=totals))]))
+    rounds = [RoundEnded(totals, report) for report in reports]
+    app = OutriderApp(ScriptedCore(store, [ask(*verified(ANSWER), *rounds, finished(84, stats=totals))]))
 
     async def play(pilot: Pilot[None]) -> None:
         if theme == "light":

@@ -17,7 +17,8 @@ from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
-from remote.verifier.serve import Target, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text

@@ -33,9 +33,10 @@ from remote.protocol import (
 from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
-from remote.verifier.refusals import Busy, Diverged, Dropped, OutOfOrder, TooLong
-from remote.verifier.serve import card, load_target
+from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
+from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
+from remote.verifier.target import load_target
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
 
@@ -204,7 +205,7 @@ def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafte
     told = {name: [next(stream)] for name, stream in streams.items()}
     for name in "cd":  # Others come; the idle one of them has to go, not a stream.
         (*_,) = sessions.stream(ask([], [5, 6], most=1, session=name, draft=False))
-    with pytest.raises(Busy):
+    with pytest.raises(Overloaded):
         next(sessions.stream(ask([], prompt, most=150, session="e")))
     assert {"a", "b"} <= set(sessions.table)
     while streams:
@@ -284,7 +285,7 @@ def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
 
 def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):
     sessions = table(engine, drafter)
-    with pytest.raises(Diverged) as diverged:
+    with pytest.raises(UnknownPrefix) as diverged:
         next(sessions.stream(ask(prompt, [3])))
     assert diverged.value.conflict == Conflict(have=((0, digest_of([])),))
     with pytest.raises(TooLong):

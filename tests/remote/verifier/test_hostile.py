@@ -15,7 +15,7 @@ import pytest
 from drafter.runtime import Drafter
 from remote.protocol import Error, Sampling, decode
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from tests.remote.verifier.hostile import (
     BOMBS,
     CACHE_BYTES,

@@ -13,7 +13,7 @@ from drafter.memory import unpack_memory
 from drafter.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.engine import Engine
-from remote.verifier.refusals import BadRound, Busy, Diverged, OutOfOrder, Superseded, TooLong
+from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import Sessions
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
@@ -181,7 +181,7 @@ def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) 
     sessions = table(target)
     device = Device(sessions)
     device.tokens = PROMPT[:]
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(UnknownPrefix) as caught:
         answered(sessions, device.message([4]))
     assert caught.value.conflict.have == ((0, digest_of([])),)
     assert len(sessions.table) == 0
@@ -193,7 +193,7 @@ def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
     device.play(PROMPT)
     held = device.tokens[:]
     device.tokens = [*held[:6], 0, 0, 0, 0]
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(UnknownPrefix) as caught:
         answered(sessions, device.message([4]))
     have = caught.value.conflict.have
     lengths = [length for length, _ in have]
@@ -306,7 +306,7 @@ def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
     third.play(PROMPT)
     assert (len(sessions.table), sessions.table.evictions) == (2, 1)
     first.play([])
-    with pytest.raises(Diverged):
+    with pytest.raises(UnknownPrefix):
         answered(sessions, second.message([]))
 
 
@@ -345,7 +345,7 @@ def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> Non
     assert isinstance(next(others), Verdict)
     newcomer = Device(sessions, "d")
     message = newcomer.message(PROMPT)
-    with pytest.raises(Busy, match="Try again"):
+    with pytest.raises(Overloaded, match="Try again"):
         answered(sessions, message)
     assert set(sessions.table) == {"a", "c"}, "who is refused has driven nobody out"
     verdict = next(frame for frame in frames if frame is not None)

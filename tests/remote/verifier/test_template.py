@@ -15,7 +15,9 @@ from transformers import AutoTokenizer
 from drafter.config import TEMPLATE
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
-from remote.verifier.serve import UnknownModel, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.start_errors import UnknownModel
+from remote.verifier.target import load_target
 from tests.remote.verifier.test_http import connected
 
 FORM = (

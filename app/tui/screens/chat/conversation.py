@@ -17,8 +17,8 @@ from textual.widgets import Static
 from app.config import Settings
 from app.events import ModeChanged, Stats
 from app.sanitise import sanitise
-from app.tui.bindings import key_of
 from app.tui.core import Core
+from app.tui.keymap import key_of
 from app.tui.screens.chat.unsent_text import Composing
 from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
@@ -31,7 +31,7 @@ from app.tui.widgets.welcome import Welcome
 from storage import Message, Queued, StorageError
 
 if TYPE_CHECKING:
-    from app.drafting.context import Context
+    from app.drafting.prompt import Context
 
 TITLE_LENGTH = 60
 NEARLY_FULL = 0.9

@@ -9,8 +9,8 @@ from textual.binding import Binding
 from textual.widgets import Input
 
 from app.config import Settings
-from app.tui.bindings import key_of
 from app.tui.core import Core
+from app.tui.keymap import key_of
 from app.tui.screens.chat.export import Exporting
 from app.tui.widgets.conversation_list import ConversationList, one_line
 from app.tui.widgets.prompt import Prompt

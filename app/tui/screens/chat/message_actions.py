@@ -15,7 +15,7 @@ from textual import work
 
 from app.events import Event
 from app.sanitise import sanitise
-from app.tui.bindings import key_of
+from app.tui.keymap import key_of
 from app.tui.screens.chat.conversation import Running
 from app.tui.screens.chat.message_cursor import Pointing
 from app.tui.turn import Turn

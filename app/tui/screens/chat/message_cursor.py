@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events, on
 from textual.binding import Binding
 
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 from app.tui.screens.chat.queue import Queueing
 from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt

@@ -1,0 +1,218 @@
+"""Everything private of Textual and Rich that the screen needs, behind public names.
+
+No other module imports a private name of the two, reads a private attribute or overrides a private method
+(tests/app/tui/test_private_names.py). When a new release moves or changes one of them,
+tests/app/tui/test_textual_private.py fails by its name.
+
+| name here | private name | reason |
+|---|---|---|
+| `keymap_of`, `bindings_of` | `App._keymap`, `DOMNode._bindings` | hints and the palette show remapped keys |
+| `shown_notifications`, `drop_notification` | `App._notifications`, `App._unnotify` | replace an identical toast |
+| `error_of` | `App._exception` | the log tells what the screen died of |
+| `keep_as_clipboard`, `write_to_terminal` | `App._clipboard`, `App._driver` | copy by a sequence of our own |
+| `line_of_option` | `OptionList._update_lines`, `._index_to_line` | a list that is filled again keeps its place |
+| `XTermParser`, `BRACKETED_PASTE_...` | `textual._xterm_parser` | a paste is never read as keys |
+| `parse_input_with` | `linux_driver.XTermParser`, which a thread looks up | the same |
+| `LineCache`, `use_line_cache`, `line_caches` | `Widget._styles_cache`, caches of `Strip` | less garbage |
+| `style_finder` | `Widget._get_style` | component classes inside of a `Content` |
+| `GrowingHeight` | `Widget._size_updated`, `._size` | one more line draws one line |
+| `AnchoredScroll` | `Widget._anchored`, `._anchor_released` | know whether the end is followed |
+| `AnchoredScroll` | `Widget._size_updated`, `._scroll_to` | one layout for each line; no animation |
+| `wrap_offsets` | `rich._wrap.divide_line` | wrap a line without making a `Text` of it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from rich._wrap import divide_line
+from textual._styles_cache import StylesCache
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.app import App
+from textual.binding import BindingsMap
+from textual.containers import VerticalScroll
+from textual.dom import DOMNode
+from textual.geometry import Region, Size
+from textual.notifications import Notification
+from textual.strip import Strip
+from textual.style import Style
+from textual.widget import Widget
+from textual.widgets import OptionList
+
+__all__ = [
+    "BRACKETED_PASTE_END",
+    "BRACKETED_PASTE_START",
+    "AnchoredScroll",
+    "GrowingHeight",
+    "LineCache",
+    "XTermParser",
+    "bindings_of",
+    "drop_notification",
+    "error_of",
+    "keep_as_clipboard",
+    "keymap_of",
+    "line_caches",
+    "line_of_option",
+    "parse_input_with",
+    "shown_notifications",
+    "style_finder",
+    "use_line_cache",
+    "wrap_offsets",
+    "write_to_terminal",
+]
+
+# ---- the application -------------------------------------------------------------------------------------------------
+
+
+def keymap_of(app: App[Any]) -> Mapping[str, str]:
+    """The remapped keys, by the id of their binding."""
+    return app._keymap
+
+
+def bindings_of(node: DOMNode) -> BindingsMap:
+    """A copy of the bindings of one node with those of its base classes, before any remapping."""
+    return node._bindings.copy()
+
+
+def shown_notifications(app: App[Any]) -> Iterable[Notification]:
+    """The notifications that have not expired."""
+    return list(app._notifications)
+
+
+def drop_notification(app: App[Any], notification: Notification) -> None:
+    """Removes a notification; its toast goes at the next refresh of the toasts."""
+    app._unnotify(notification, refresh=False)
+
+
+def error_of(app: App[Any]) -> Exception | None:
+    """The exception that ended the application, if any."""
+    return app._exception
+
+
+def keep_as_clipboard(app: App[Any], text: str) -> None:
+    """Sets what the application itself pastes, and sends nothing to the terminal."""
+    app._clipboard = text
+
+
+def write_to_terminal(app: App[Any], sequence: str) -> None:
+    """Writes a control sequence to the terminal, if the application has one."""
+    if app._driver is not None:
+        app._driver.write(sequence)
+
+
+def line_of_option(options: OptionList, option_id: str) -> int | None:
+    """The line on which an option begins, counted from the first; None before the list has a size.
+
+    Raises `OptionDoesNotExist`.
+    """
+    options._update_lines()
+    return options._index_to_line.get(options.get_option_index(option_id))
+
+
+def parse_input_with(parser: type[XTermParser]) -> None:
+    """Makes each input thread that starts from now on read the terminal with this parser."""
+    from textual.drivers import linux_driver  # Only a terminal of Unix has one.
+
+    vars(linux_driver)["XTermParser"] = parser
+
+
+# ---- lines -----------------------------------------------------------------------------------------------------------
+
+
+def wrap_offsets(line: str, width: int) -> list[int]:
+    """Where a line is cut so that each piece fits into `width` cells; a word that is longer is cut too."""
+    return divide_line(line, width, fold=True)
+
+
+def style_finder(widget: Widget) -> Callable[[str | Style], Style]:
+    """Finds the style of a component class such as ".code_inline", for `Content.render`."""
+    return widget._get_style
+
+
+class LineCache(StylesCache):
+    """Keeps the drawn lines of a widget that are in view, and frees the others at once.
+
+    Textual's own cache keeps every line that was ever in view, thirty objects each, and a full-width line refers to
+    itself. In a chat that streams, collections of all that garbage took 100 ms each, once a second; without it they
+    take 20 ms.
+    """
+
+    def render_widget(self, widget: Widget, crop: Region) -> list[Strip]:
+        for y in [y for y in self._cache if y in self._dirty_lines or y not in crop.line_range]:
+            _break_cycles(self._cache.pop(y))
+        return super().render_widget(widget, crop)
+
+    def clear(self) -> None:
+        for strip in self._cache.values():
+            _break_cycles(strip)
+        super().clear()
+
+
+def _break_cycles(strip: Strip) -> None:
+    """Breaks the cycles of a strip, and of the copies that were made of it to be drawn."""
+    for copies in (strip._filter_cache._cache, strip._crop_cache._cache, strip._style_cache._cache):
+        for copy in copies.values():
+            copy._divide_cache.clear()
+    strip._divide_cache.clear()
+
+
+def use_line_cache(widget: Widget) -> None:
+    """Gives a widget a `LineCache`."""
+    widget._styles_cache = LineCache()
+
+
+def line_caches(widgets: Iterable[Widget]) -> Sequence[StylesCache]:
+    """The caches of drawn lines of these widgets and of all inside them, to be cleared once the widgets are gone.
+
+    `StylesCache.get_inner_outer` remembers the last thousand caches with every line that they hold, and each garbage
+    collection walks through all of that.
+    """
+    return [inner._styles_cache for widget in widgets for inner in widget.walk_children(Widget, with_self=True)]
+
+
+# ---- sizes and scrolling ---------------------------------------------------------------------------------------------
+
+
+class GrowingHeight(Widget):
+    """Draws only what it refreshes itself when its height changes.
+
+    Put it behind a container among the base classes: styles are inherited from the first one.
+    """
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        if size.width == self._size.width:
+            self._size = size  # Else Textual draws all rows again because there is one more.
+        return super()._size_updated(size, virtual_size, container_size, layout=False)
+
+
+class AnchoredScroll(VerticalScroll):
+    """Scrolls at once, says when it is asked to, and is laid out once for each line that comes."""
+
+    @property
+    def follows_end(self) -> bool:
+        """It is anchored at its end, and nobody has scrolled up."""
+        return self._anchored and not self._anchor_released
+
+    def release_end(self, *, until_reached: bool) -> None:
+        """Stops following the end; `until_reached`: follows it again once somebody scrolls there."""
+        self._anchored, self._anchor_released = until_reached, True
+
+    def before_scroll(self) -> None:
+        """Called when the person or the program is about to scroll; for subclasses."""
+
+    def _scroll_to(self, *args: Any, **options: Any) -> bool:
+        self.before_scroll()
+        # A jump: what is mounted above while it moves would shift where it moves to, and each frame costs a redraw.
+        return super()._scroll_to(*args, **{**options, "animate": False})
+
+    def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
+        # Textual would lay everything out a second time for each line that comes, because there is one more to scroll.
+        changed = virtual_size != self.virtual_size
+        updated = super()._size_updated(size, virtual_size, container_size, layout=False)
+        if changed:
+            self.watch_virtual_size(virtual_size)
+        return updated
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Called when there is more or less to scroll; for subclasses."""
