@@ -27,9 +27,9 @@ OTHERS = {"SessionCreation", "ModalScreen"}
 
 
 def is_there(path: str) -> bool:
-    """`NAME` and `…` stand for anything; a `*` for any part of a name."""
+    """`NAME`, `DIR` and `NNN` stand for anything; a `*` for any part of a name."""
     path = path.rstrip("./-")
-    if "NAME" in path or "DIR" in path:
+    if re.search(r"NAME|DIR|NNN", path):
         return (REPOSITORY / path).parent.exists()
     if "*" in path:
         return any(REPOSITORY.glob(path))
