@@ -71,7 +71,7 @@ class Replicas:
 
     @property
     def ports(self) -> list[int]:
-        """Of those that run."""
+        """Ports of the verifiers that run."""
         return [replica.port for replica in self._running]
 
     async def ready(self) -> None:

@@ -29,7 +29,7 @@ from storage.search import quoted
 
 QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
 TURNS = 10
-"""Of a conversation, a question and an answer each."""
+"""Turns of a conversation: a question and an answer each."""
 NAMES = 50_000
 QUERIES = {
     "one letter": ("d", "t"),
@@ -49,7 +49,7 @@ QUERIES = {
 SENTENCE = "how do I display the contents of a compressed file"
 LIMIT = 50
 WIDTH = 50
-"""Of what was searched for, in the table."""
+"""Characters of the searched words in the table."""
 
 
 def questions_of(folder: Path = QUESTIONS) -> list[str]:
