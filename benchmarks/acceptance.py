@@ -165,7 +165,7 @@ def _drafted(
 def agreement_by_staleness(
     engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = MOST_TOKENS
 ) -> dict[str, float]:
-    """Measure a drafter as `remote.verifier.measure` does, baselines included."""
+    """As `remote.verifier.measure` has it, for baselines too."""
     return agreement_of(engine, drafter, prompts, most, telling)
 
 

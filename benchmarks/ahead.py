@@ -73,7 +73,7 @@ class Run:
     meter: CostMeter = field(default_factory=CostMeter)
     adoption: Adoption = field(default_factory=Adoption)
     seconds: float = 0.0
-    """Wall-clock time of all rounds but the opening ones."""
+    """By the clock, of all rounds but the opening ones."""
     tokens: int = 0
     rounds: int = 0
     adopted: int = 0
@@ -82,7 +82,7 @@ class Run:
     gains: list[tuple[int, int, float]] = field(default_factory=list)
     """Per hit: tokens that the prepared draft would gain, and the one used; and what the prepared one expected."""
     ahead_seconds: list[float] = field(default_factory=list)
-    """Time of each prepared draft."""
+    """Of each prepared draft."""
 
     def answer(self, prompt: list[int]) -> list[int]:
         """The target's answer."""

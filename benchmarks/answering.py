@@ -54,7 +54,7 @@ class Mode:
 
     @property
     def path(self) -> str:
-        """Path on the verifier that serves this mode."""
+        """Of the verifier that serves it."""
         return EAGLE if self.drafter == "eagle" else OWN
 
 
@@ -101,7 +101,7 @@ class Sample(msgspec.Struct, kw_only=True):
     draft_seconds: float = 0.0
     server_seconds: float = 0.0
     line_seconds: float = 0.0
-    """Sums over all rounds: drafting, the verifier's time, the verdicts' time on the line."""
+    """Of all rounds together: drafting, the verifier's time, the verdicts' time on the line."""
     counts: dict[str, int] = {}
     """The app's own counts."""
     dimmed: int = 0
@@ -129,7 +129,7 @@ class Drafters:
 
     own: Drafter
     others: Mapping[str, object] = field(default_factory=dict)
-    """Other drafters, by `Runs`. A mode whose drafter is missing cannot run."""
+    """By `Runs`; a mode whose drafter is not here cannot be run."""
 
     def of(self, runs: Runs) -> Drafter:
         return self.own if runs == "own" else self.others[runs]  # type: ignore[return-value]

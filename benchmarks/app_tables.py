@@ -9,7 +9,7 @@ from benchmarks.markdown import page, table
 
 Documents = Mapping[str, Mapping[str, Any]]
 PARTS = {"open": "open it", "up": "ten pages up", "down": "and down", "stream": "stream an answer", "idle": "idle"}
-"""Parts of the screen benchmark: their names, and the same in words."""
+"""Of the screen benchmark, in its own names and in words."""
 
 
 def startup_table(documents: Documents) -> str:

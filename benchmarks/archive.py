@@ -79,7 +79,7 @@ def timed(figures: dict[str, float], name: str, work: Callable[[], Any]) -> None
 
 
 def conversation(number: int, text: ChatText) -> Whole:
-    """A conversation that depends on its number only."""
+    """The same for the same number."""
     draw = random.Random(number)
     identifier = f"{number:016x}"
     messages: list[Message] = []

@@ -196,7 +196,7 @@ class Chaos:
         row: dict[str, Any] = {"seed": seed, "mode": self.mode, "temperature": mix.temperature}
         heard: list[list[Event]] = []
         threads: list[list[Message]] = []
-        """The stored messages after each answer."""
+        """As stored after each answer."""
         found: list[str] = []
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))

@@ -117,7 +117,7 @@ def weight_bytes(path: Path) -> int:
 
 
 def inputs(config: DrafterConfig, rows: int) -> list[torch.Tensor]:
-    """Inputs of one step, in the graph's order."""
+    """Of one step, in the graph's order."""
     shapes = [(config.kv_heads, config.head_size), *cache_shapes(config)]  # Of memory first.
     tensors = [torch.arange(rows) + 100, torch.arange(rows) + CACHED, torch.zeros(rows, CACHED + rows)]
     return tensors + [torch.randn(heads, CACHED, size) for heads, size in shapes for _ in range(2)]

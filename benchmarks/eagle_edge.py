@@ -115,7 +115,7 @@ class FeatureEngine(Engine):
 
 
 class FeatureDrafter:
-    """Stands in for `drafter.runtime.Drafter`, for greedy answers."""
+    """In the place of `drafter.runtime.Drafter`, for greedy answers."""
 
     def __init__(self, baseline: Baseline, text: ChatText) -> None:
         self.config = baseline.config
@@ -131,7 +131,7 @@ class FeatureDrafter:
 
 
 class FeatureContext:
-    """Stands in for `drafter.context.DraftContext`."""
+    """In the place of `drafter.context.DraftContext`."""
 
     ready = None
     """No draft is made ahead."""

@@ -41,7 +41,7 @@ from tests.support.faults import silence
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
 LOOPBACK = "loopback"
 ROUNDS = 3
-"""Rounds of the answer before the line ends."""
+"""Of the answer, before the line ends."""
 
 
 class Killed:

@@ -107,7 +107,7 @@ EQUAL_STEPS = {
 
 
 def _taus(document: Document) -> str:
-    """Tau of the drafters that were trained for equally many steps, and of the shipped one."""
+    """Of those that were trained for as many steps, and of the shipped one."""
     rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
     shown = [f"{words}{_interval(rows[name], 'tau')}" for name, words in EQUAL_STEPS.items() if name in rows]
     after = f" after {rows['moa']['steps']:,} steps" if rows["moa"].get("steps") else ""
@@ -268,4 +268,4 @@ LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
     "search": ("search", _search),
     "archive": ("archive", _archive),
 }
-"""Figures by their document, with a word where one makes several lines; the command, unless the line above has it."""
+"""By its document, with a word where that makes several lines; its command, unless the line above has it."""

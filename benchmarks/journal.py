@@ -22,7 +22,7 @@ class OtherPlan(Exception):
 
 
 class Key(NamedTuple):
-    """What identifies a row."""
+    """Of a row."""
 
     profile: str
     mode: str
@@ -54,7 +54,7 @@ class Journal:
         return any(key == Key(row["profile"], row["mode"], row["paced_ms"]) for row in self.rows)
 
     def samples(self, key: Key) -> dict[int, Sample]:
-        """The samples of a row, by prompt."""
+        """By prompt."""
         return self._samples.get(key, {})
 
     def add(self, key: Key, samples: Mapping[int, Sample]) -> None:

@@ -68,7 +68,7 @@ from remote.verifier.measure import evenly
 from remote.verifier.target import load_target
 
 SEED = 0
-"""Seed of every line."""
+"""Of every line."""
 
 
 class Different(Exception):

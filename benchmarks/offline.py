@@ -58,7 +58,7 @@ FARTHEST = STALENESS[-1] + STALENESS[-1] // 4
 DROPS = 4
 """Tokens of the first answer between two places where the line is taken to drop."""
 MOST_TOKENS = 120
-"""Most tokens of an answer, as in `benchmarks.everyday`."""
+"""Of an answer, as in `benchmarks.everyday`."""
 ONE = Pace(depth=1, breadth=1, nodes=1)
 
 
@@ -125,7 +125,7 @@ def judged(engine: Engine, drafter: Drafter | Baseline, said: Conversation) -> I
 
 
 def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start: int) -> Iterator[tuple[int, bool]]:
-    """For each later token of the target's answers: its staleness, and whether it is the drafter's first choice too.
+    """Of each later token of the target's answers, staleness and whether it is the drafter's first choice too.
 
     The target has told of the first `start` tokens. With the last of these it gives the next one, which is not judged.
     """
@@ -139,7 +139,7 @@ def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start
 
 @dataclass
 class Agreement:
-    """What one drafter reached: per conversation and window, the tokens that were judged and those that agree."""
+    """Of one drafter: in each conversation and window, how many tokens were judged and how many agree."""
 
     hits: list[list[int]] = field(default_factory=list)
     counts: list[list[int]] = field(default_factory=list)

@@ -43,7 +43,7 @@ MODE_MARKS = {
     "best fixed": MARKS["eagle3"],
     "eagle-2": MARKS["eagle2"],
 }
-"""Marks of the network benchmark's modes."""
+"""Of the network benchmark's modes."""
 
 
 def tau(documents: Documents) -> Figure:
@@ -228,7 +228,7 @@ PLOTS = {
     "draft_step": Plot(draft_step, "draft_step"),
     "network": Plot(network, "network"),
 }
-"""Plots by file name, without `.svg`."""
+"""By file name, without `.svg`."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

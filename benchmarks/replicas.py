@@ -71,7 +71,7 @@ class Replicas:
 
     @property
     def ports(self) -> list[int]:
-        """Ports of the verifiers that run."""
+        """Of those that run."""
         return [replica.port for replica in self._running]
 
     async def ready(self) -> None:

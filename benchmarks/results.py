@@ -25,7 +25,7 @@ PAGE = DOCS / "benchmarks.md"
 
 Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
-"""Results by file name, without `.json`."""
+"""By file name, without `.json`."""
 
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
@@ -74,7 +74,7 @@ class Step:
 
     rows: int
     milliseconds: dict[str, float]
-    """Times by the way to run the step: the schemes, then the float model."""
+    """By the way to run it: the schemes, then the float model."""
     floor: float | None
     """The least that memory bandwidth allows the first of them, milliseconds."""
 
@@ -310,7 +310,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "search": search_table,
     "archive": archive_table,
 }
-"""Tables by the name in the marker."""
+"""By the name in the marker."""
 
 
 def _tau(row: Row | None) -> str:

@@ -44,7 +44,7 @@ from storage import Queued, Store
 PERIOD_SECONDS = 0.002
 ROUND_SECONDS = 0.06
 TOKEN_CHARACTERS = 4
-"""Characters of a token in English text and code, on average."""
+"""Of English text and code, on average."""
 PAGES = 10
 SIZE = (120, 40)
 

@@ -29,7 +29,7 @@ from storage.search import quoted
 
 QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
 TURNS = 10
-"""Turns of a conversation: a question and an answer each."""
+"""Of a conversation, a question and an answer each."""
 NAMES = 50_000
 QUERIES = {
     "one letter": ("d", "t"),
@@ -49,7 +49,7 @@ QUERIES = {
 SENTENCE = "how do I display the contents of a compressed file"
 LIMIT = 50
 WIDTH = 50
-"""Characters of the searched words in the table."""
+"""Of what was searched for, in the table."""
 
 
 def questions_of(folder: Path = QUESTIONS) -> list[str]:

@@ -18,7 +18,7 @@ class Standing:
     profile: str
     paced_ms: float
     rows: Mapping[str, Mapping[str, Any]]
-    """Rows by mode."""
+    """By mode."""
 
     def rate(self, mode: str) -> float:
         """Tokens per second that the target has checked."""
@@ -38,7 +38,7 @@ class Standing:
         return self._fastest([mode for mode in self.rows if mode.startswith(FIXED)])
 
     def ratio(self, mode: str, to: str | None) -> float | None:
-        """Ratio of two speeds in checked tokens; None if one was not measured."""
+        """Of their speeds in checked tokens; None where one was not measured."""
         return self.rate(mode) / self.rate(to) if mode in self.rows and to in self.rows else None
 
     def tau_ratio(self, mode: str, to: str) -> float | None:

@@ -131,7 +131,7 @@ def install(folder: Path) -> dict[str, Path]:
 
 
 def version(program: Path, package: str) -> str:
-    """Version of an installed package, as its own interpreter knows it."""
+    """Of an installed package, as its own interpreter knows it."""
     ask = f"from importlib.metadata import version; print(version({package!r}))"
     out = subprocess.run([str(program.parent / "python"), "-c", ask], check=True, capture_output=True, text=True)
     return out.stdout.strip()

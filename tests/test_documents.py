@@ -32,7 +32,7 @@ def text(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text(path), flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

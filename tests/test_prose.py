@@ -158,7 +158,7 @@ def test_docstrings_begin_with_a_whole_sentence(room: str) -> None:
     wrong = []
     for docstring in (one for path in files()[room] for one in docstrings(path)):
         first = docstring.text.strip().partition("\n\n")[0]
-        if not first.rstrip().endswith((".", ":", "?", "`")) and len(first.split()) > 4:
+        if not first.rstrip(' \n)"').endswith((".", ":", "?", "`")) and len(first.split()) > 4:
             wrong.append(str(docstring))
     assert not wrong, told(wrong)
 

@@ -104,7 +104,7 @@ def test_an_sdist_holds_nothing_that_is_not_tracked() -> None:
 
 
 def test_the_build_would_pack_the_tracked_files_of_the_packages() -> None:
-    """As hatchling is told in pyproject.toml, without building anything."""
+    """The file list of hatchling, which pyproject.toml decides; nothing is built."""
     packed = {each.distribution_path for each in WheelBuilder(str(REPOSITORY)).recurse_included_files()}
     files = git(REPOSITORY, "ls-files", "--cached", "--others", "--exclude-standard").splitlines()
     there = [name for name in files if (REPOSITORY / name).exists()]

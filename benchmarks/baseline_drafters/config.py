@@ -20,7 +20,7 @@ class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     weights: str
     """Digest of the target's weights, hex: a drafter of another target drafts badly and says nothing."""
     vocabulary: int
-    """Size of the target's vocabulary."""
+    """Of the target."""
     hidden: int
     """Width of its layers; EAGLE's is the target's."""
     layers: int = 1
@@ -40,4 +40,4 @@ class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
     seconds: float = 0.0
-    """Duration of training, over all runs."""
+    """Of training, over all runs."""

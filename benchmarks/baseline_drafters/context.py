@@ -48,7 +48,7 @@ class BaselineContext:
     def __init__(self, model: RowModel) -> None:
         self.tokens: list[int] = []
         self.calls = 0
-        """Calls of the model so far."""
+        """Of the model, so far."""
         self._model = model
         weight = model.embedding.weight
         self._device = weight.device
@@ -59,7 +59,7 @@ class BaselineContext:
         self._past = model.empty_past()
         self._exact = 0
         self._out = weight.new_zeros(model.config.hidden)
-        """Output of the last cached row."""
+        """Of the last cached row."""
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens."""

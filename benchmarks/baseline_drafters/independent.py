@@ -52,7 +52,7 @@ class Independent(Baseline):
         return x, rows
 
     def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
-        """This model as a transformers model, for `generate(assistant_model=...)` of the target."""
+        """The same model as transformers has it, for `generate(assistant_model=...)` of this target."""
         config = self.config
         shape = LlamaConfig(
             vocab_size=config.vocabulary,

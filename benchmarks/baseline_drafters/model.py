@@ -52,7 +52,7 @@ class Baseline(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """Losses of one batch, given the target's `features` (B, T, W) and its log-probabilities `wanted` (n, V) where
+        """Of one batch, given the target's `features` (B, T, W) and its log-probabilities `wanted` (n, V) where
         `batch.learn` holds."""
 
     def encode(self, features: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class Baseline(nn.Module, ABC):
         return features
 
     def logits(self, out: Tensor) -> Tensor:
-        """Map outputs (..., H) to logits (..., V)."""
+        """(..., H) outputs -> (..., V)"""
         return self.head(out)  # type: ignore[no-any-return]
 
     @property

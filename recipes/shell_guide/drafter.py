@@ -26,7 +26,7 @@ token costs a round for each."""
 MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
 """Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
 EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
-"""Shares of the first third of the conversations: what a drafter is asked most while it is alone."""
+"""Of the first third of the conversations: what a drafter that is alone is asked most."""
 RECORDED = (1, 2, 4, 6, 7)
 """Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
 STRANGE = 0.5

@@ -101,7 +101,7 @@ _TOLD = re.compile(rf"\b(?:\d{{1,4}}|{'|'.join(_SPOKEN)})\b")
 _TYPED = re.compile(r"(?<![A-Za-z\d.:])\d+(?![\d.:>])")
 """A number in a command: `+100M` and `10,20p` hold some, `s3`, `1.5`, `00:05` and `2>&1` do not."""
 _MEANINGFUL = re.compile(r"chmod|umask|cron|-perm|-newer|touch -[dt]|\+\+|mode|permission|hour|half|last day|HTTPS?\b")
-"""Commands in which another number would mean another thing."""
+"""Where another number would mean another thing."""
 
 
 def renumber(question: str, intent: str, command: str, rng: np.random.Generator) -> tuple[str, str, str]:

@@ -51,7 +51,7 @@ def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_of_each_platform(
     platform: type, config: str, data: str, logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/settings.md has them."""
+    """The folders are those of docs/settings.md."""
     monkeypatch.setattr(platformdirs, "PlatformDirs", platform)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

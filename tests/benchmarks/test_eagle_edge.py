@@ -101,7 +101,7 @@ def test_it_drafts_what_the_baseline_drafts_beside_the_target(engine, serving, e
 
 
 def test_features_that_come_late_put_right_what_stood_in_for_them(serving, eagle, drafter, prompts):
-    """Of the prompt's features all but the last come when the answer is there."""
+    """All features of the prompt but the last come when the answer is there."""
     waiting = []
 
     def take(draft, context, known):

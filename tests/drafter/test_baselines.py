@@ -93,7 +93,7 @@ def packed(parts: list[list[int]]) -> Batch:
 
 
 def log_probs(tree: DraftTree) -> np.ndarray:
-    """Of each token as the next one, by a tree of all of them."""
+    """Log-probability of each token as the next one, from a tree that has all of them."""
     drafted = np.zeros(VOCABULARY, np.float32)
     drafted[tree.tokens] = tree.log_probs
     return drafted

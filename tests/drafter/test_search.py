@@ -52,7 +52,7 @@ class Table:
 
 
 def plain(table, pace):
-    """The same search in plain words: path -> score."""
+    """The search written plainly: path -> score."""
     scores, frontier = {}, {(): 0.0}
     for _ in range(pace.depth):
         level = {}
@@ -233,7 +233,7 @@ def test_a_copy_goes_deeper_than_the_search():
     copy = Table(3).path([0] * 8)
 
     class Sure(Table):
-        """Of the copied path."""
+        """A table that is sure of the copied path."""
 
         def proposals(self, path):
             log_probs, ids = super().proposals(path)

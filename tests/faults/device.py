@@ -18,7 +18,7 @@ from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 
 TOKENS = 48
-"""Of an answer: some 12 rounds."""
+"""Tokens of an answer: some 12 rounds."""
 ALONE = 6
 """Tokens that the device writes alone before the line is healed."""
 

@@ -33,11 +33,11 @@ from tests.support.faults import (
 )
 
 VERDICT_BYTES = 60
-"""Of a reply's body, within its first frame, which has some 100."""
+"""Bytes of a reply's body that get through: a part of the first frame, which has some 100."""
 MEMORY_BYTES = 150
 """Within the second one."""
 STREAM_BYTES = 1800
-"""Of a stream's body: its first tokens and their memory are through, and most are not."""
+"""Bytes of a stream's body that get through: the first tokens and their memory, and most are missing."""
 SLEEP_SECONDS = 2.5
 LATE = "did not answer within"
 
@@ -78,7 +78,7 @@ def stays(fault: Fault, says: str) -> Case:
 
 
 def later(case: Case) -> Case:
-    """The same in the middle of a stream."""
+    """A case that strikes in the middle of a stream."""
     return replace(case, faults=tuple(after(STREAM_BYTES, fault) for fault in case.faults), first=0)
 
 
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "a busy verifier": stays(typed("busy", "503 Busy", retry=True), "Not now."),
     "a token that is no longer good": stays(typed("unauthorised", "401 Unauthorized", retry=False), "Not now."),
 }
-"""Of rounds: drafted here, verified there."""
+"""Faults of rounds: drafted here, verified there."""
 
 STREAM_CASES: dict[str, Case] = {
     "cut before the verifier hears": Case((unsent,), first=0),
@@ -142,4 +142,4 @@ STREAM_CASES: dict[str, Case] = {
         for name in ("half-open connections", "a laptop that slept", "silence", "nobody listens", "a login page")
     },
 }
-"""Of streams: drafted and verified there."""
+"""Faults of streams: drafted and verified there."""

@@ -61,7 +61,7 @@ def way() -> Verifying:
 
 @pytest.fixture
 def name() -> str:
-    """Of the fault, where a test has one."""
+    """Name of the fault, if a test has one."""
     return ""
 
 

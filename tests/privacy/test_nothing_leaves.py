@@ -60,7 +60,7 @@ class Person:
         return self.home / ".local" / "share" / "outrider" / "outrider.db"
 
     def messages(self) -> list[Message]:
-        """Of the newest conversation."""
+        """Messages of the newest conversation."""
         if not self.database.exists():
             return []
         store = Store.open(self.database)

@@ -33,7 +33,7 @@ def sources() -> list[Path]:
 
 
 def names(tree: ast.AST) -> Iterator[str]:
-    """Of modules that are imported anywhere in a file, also by a call."""
+    """Names of modules that are imported anywhere in a file, also by a call."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -71,7 +71,7 @@ def test_every_way_in_switches_it_off(program: str, tmp_path: Path) -> None:
 
 
 def test_it_is_off_before_the_import_and_after_it() -> None:
-    """As the file is written: the call, the import, and the library's own switch."""
+    """The file has them in this order: the call, the import, and the library's own switch."""
     body = [ast.unparse(node) for node in ast.parse((REPOSITORY / ORT).read_text(encoding="utf-8")).body]
     places = [
         body.index(line) for line in ("switch_off()", "import onnxruntime", "onnxruntime.disable_telemetry_events()")

@@ -64,7 +64,7 @@ def hostile(name: str) -> str:
 
 
 def hostile_line(name: str) -> str:
-    """The same for a title or an error, of which only the beginning is shown."""
+    """Hostile text in one line, for a title or an error, of which only the beginning is shown."""
     return f"{name}-{END} " + "".join(payload for key, payload in PAYLOADS.items() if key != "torn")
 
 

@@ -1,4 +1,4 @@
-"""Where no screen is possible, the chat says so, names the way without one, and starts nothing."""
+"""Terminals without a screen: the chat says so, names the way without one, and starts nothing."""
 
 from __future__ import annotations
 

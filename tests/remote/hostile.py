@@ -41,7 +41,7 @@ class Asked:
 
     message: Round | Stream
     session: list[int]
-    """Of all tokens that the peer was given in this session."""
+    """All tokens that the peer was given in this session."""
     writer: asyncio.StreamWriter
 
     @property
@@ -59,7 +59,7 @@ class Asked:
         return encode_frame(msgspec.convert({**known, **lies}, Verdict))
 
     def raw(self, tokens: list[int], /, **lies: object) -> bytes:
-        """The same, with what the protocol's own types would not hold."""
+        """A frame as bytes, with values that the protocol's own types would not hold."""
         whole = msgspec.msgpack.decode(self.frame(tokens)[5:])
         body = bytes([2 if self.hosted else 0]) + msgspec.msgpack.encode({**whole, **lies})
         return struct.pack("<I", len(body)) + body

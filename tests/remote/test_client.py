@@ -293,7 +293,7 @@ def test_whatever_happens_to_either_side_every_round_is_right(
 async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
     toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
 ) -> None:
-    """The same round number goes up again, the verifier repeats its reply, and the target runs once."""
+    """A round number goes up twice, the verifier repeats its reply, and the target runs once."""
     async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
         whole = await ask(client.session(), PROMPT)
         verdict_bytes = whole.bytes_down

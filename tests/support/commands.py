@@ -25,7 +25,7 @@ Outrider = Callable[..., Outcome]
 def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, drafter: Path) -> Outrider:
     """A function that runs `outrider ARGUMENTS` on its own home with the drafter in `drafter`."""
     monkeypatch.setenv("OUTRIDER_HOME", str(home))
-    monkeypatch.setenv("HOME", str(home))  # What else lies in the tester's is none of its business.
+    monkeypatch.setenv("HOME", str(home))  # The tester's own home may hold anything.
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(drafter))
 

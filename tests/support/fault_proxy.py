@@ -45,7 +45,7 @@ class Exchange:
 
     @property
     def request(self) -> bytes:
-        """As it goes to a verifier, whose reply then ends with the connection."""
+        """The request as it goes to a verifier, whose reply then ends with the connection."""
         return _without_connection(self.head)[:-2] + b"connection: close\r\n\r\n" + self.body
 
     async def reply(self, request: bytes | None = None) -> AsyncGenerator[bytes, None]:
@@ -60,7 +60,7 @@ class Exchange:
             writer.close()
 
     async def ask(self, request: bytes | None = None) -> bytes:
-        """Likewise, whole; the device sees nothing of it."""
+        """The whole reply to a request. The device sees nothing of it."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             return b"".join([data async for data in self.reply(request)])
         return b""
@@ -203,7 +203,7 @@ class FaultProxy:
 
 
 def _without_connection(head: bytes) -> bytes:
-    """So that one side's connection can stay while the other's ends."""
+    """Drop the header `Connection`, so that one side's connection can stay while the other's ends."""
     return re.sub(rb"\r\nconnection: [^\r]*", b"", head, flags=re.IGNORECASE)
 
 

@@ -9,7 +9,7 @@ from app.remotes.mode_meter import RETRIED, ModeMeter
 EDGE, HOSTED = (8, 0.060, 0.040), (8, 0.055)
 """Tokens, seconds beside the line, the verifier's seconds; tokens and seconds."""
 ROUNDS = 3
-"""Of an answer."""
+"""Rounds of an answer."""
 
 
 def meter(*, edge: int = 0, hosted: int = 0, drafts: bool = True) -> ModeMeter:

@@ -143,7 +143,7 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
 
 
 def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
-    """As another window does, whose answer runs on."""
+    """Ask in another window, whose answer keeps running."""
     with contextlib.closing(Store.open(store.path)) as other:
         asked = other.add_message(
             conversation, "user", question, parent_id=other.conversation(conversation).tip_id, status="done"

@@ -204,7 +204,7 @@ HEADS = [
 
 @asynccontextmanager
 async def connections(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
-    """As many as the verifier takes of `count`, closed at the end."""
+    """At most `count` connections, as many as the verifier takes; closed at the end."""
     made = await asyncio.gather(
         *(asyncio.open_connection("127.0.0.1", port) for _ in range(count)), return_exceptions=True
     )

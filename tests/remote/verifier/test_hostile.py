@@ -131,7 +131,7 @@ async def streams_that_are_never_read(port: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def answers_that_are_never_read(port: int) -> AsyncIterator[None]:
-    """Of the card, asked for again and again, until all buffers on the way are full."""
+    """Asks for the card again and again, until all buffers on the way are full."""
     async with connections(port, 8) as opened:
         for reader, writer in opened:
             reader._transport.pause_reading()  # type: ignore[attr-defined]
