@@ -21,8 +21,15 @@ from docs.manpage import settings
 from tests.support.serving import REPOSITORY
 
 README = REPOSITORY / "README.md"
-ROOT_PAGES = ("README.md", "AGENTS.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-PAGES = [*(REPOSITORY / name for name in ROOT_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
+OTHER_PAGES = (
+    "README.md",
+    "AGENTS.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "recipes/shell_guide/README.md",
+)
+PAGES = [*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
 WRAPPERS = {"accelerate", "sudo"}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.tui.bindings import actions
+from tests.support.prose import comments, docstrings
 from tests.support.serving import REPOSITORY
 from tests.test_documents import NAMES, text
 
@@ -63,15 +62,6 @@ def all_words() -> frozenset[str]:
     return frozenset[str]().union(*(words(path) for room in rooms for path in (REPOSITORY / room).rglob("*.py")))
 
 
-def comments(path: Path) -> Iterator[str]:
-    """The docstrings and comments of a file, and the strings that stand below a constant."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.value
-    with path.open("rb") as file:
-        yield from (token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_paths_in_documents_are_there(name: str) -> None:
     page = re.sub(r"\]\([^)]*\)|https?://\S+|remote/verifier/pretrained/\S+", "", text(REPOSITORY / name))
@@ -96,7 +86,7 @@ def test_classes_in_documents_are_there(name: str) -> None:
 def test_paths_in_docstrings_and_comments_are_there(top: str) -> None:
     wrong = {}
     for source in (REPOSITORY / top).rglob("*.py"):
-        page = "\n".join(comments(source))
+        page = "\n".join(words.text for words in (*docstrings(source), *comments(source)))
         if missing := [path for path in PATH.findall(page) if not is_there(path)]:
             wrong[str(source.relative_to(REPOSITORY))] = missing
     assert wrong == {}

@@ -5,19 +5,15 @@ For readers whose English is plain. The rules for docstrings are read from the s
 
 from __future__ import annotations
 
-import ast
-import io
 import re
 import subprocess
 import sys
-import tokenize
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from tests.support.prose import Words, comments, docstrings
 from tests.support.serving import REPOSITORY
 from tests.test_documents import NAMES, text
 
@@ -93,32 +89,6 @@ NOUNS = {"drafting", "streaming", "string", "training"}
 TEST = re.compile(r"tests/test_prose\.py$")
 
 
-class Docstring(NamedTuple):
-    """The first string of a module, class or function, or the string below an attribute."""
-
-    file: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.text.strip().splitlines()[0][:90]}"
-
-
-def docstrings(path: Path) -> Iterator[Docstring]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    name = path.relative_to(REPOSITORY).as_posix()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield Docstring(name, node.lineno, node.value.value)
-
-
-def comments(path: Path) -> Iterator[tuple[int, str]]:
-    source = path.read_text(encoding="utf-8")
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-
-
 @cache
 def files() -> dict[str, list[Path]]:
     """The modules of each room."""
@@ -137,6 +107,10 @@ def odd(words: str) -> list[str]:
     return [phrase for phrase in (*PHRASES, *GONE) if re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", words)]
 
 
+def place(path: Path, words: Words) -> str:
+    return f"{path.relative_to(REPOSITORY)}:{words.line}: {words.text.strip().splitlines()[0][:90]}"
+
+
 def told(found: list[str]) -> str:
     return f"{len(found)} of them:\n" + "\n".join(found)
 
@@ -145,10 +119,11 @@ def told(found: list[str]) -> str:
 def test_docstrings_make_sense_alone(room: str) -> None:
     """They begin with their subject, and with a capital letter, a digit or code."""
     wrong = []
-    for docstring in (one for path in files()[room] for one in docstrings(path)):
-        begins = docstring.text.strip()
-        if begins.startswith(BEGINNINGS) or (begins[:1].islower() and not LOWER.match(begins)):
-            wrong.append(str(docstring))
+    for path in files()[room]:
+        for docstring in docstrings(path):
+            begins = docstring.text.strip()
+            if begins.startswith(BEGINNINGS) or (begins[:1].islower() and not LOWER.match(begins)):
+                wrong.append(place(path, docstring))
     assert not wrong, told(wrong)
 
 
@@ -165,10 +140,12 @@ def test_docstrings_begin_with_a_whole_sentence(room: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_odd_phrases_and_no_old_names_in_code(room: str) -> None:
-    wrong = []
-    for path in files()[room]:
-        said = [(one.line, one.text) for one in docstrings(path)] + list(comments(path))
-        wrong += [f"{path.relative_to(REPOSITORY)}:{line}: {phrase}" for line, words in said for phrase in odd(words)]
+    wrong = [
+        f"{place(path, words)}: {phrase}"
+        for path in files()[room]
+        for words in (*docstrings(path), *comments(path))
+        for phrase in odd(words.text)
+    ]
     assert not wrong, told(wrong)
 
 
