@@ -108,3 +108,11 @@ def test_the_map_has_every_room() -> None:
 def test_the_modules_of_a_room_are_there(folder: str, modules: list[str]) -> None:
     files = [REPOSITORY / folder / name for name in modules]
     assert [path.name for path in files if not (path.is_dir() or path.with_suffix(".py").exists())] == []
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_names_in_brackets_are_in_the_file_before_them(name: str) -> None:
+    """A reader finds `Settings` in "`app/config.py` (`Settings`)"."""
+    found = re.findall(r"`([\w/]+\.py)` \(`(\w+)`", text(REPOSITORY / name))
+    assert found
+    assert [(path, word) for path, word in found if word not in words(REPOSITORY / path)] == []
