@@ -141,9 +141,10 @@ def test_variables_exist(name: str) -> None:
 def test_keys_of_the_screen_are_what_the_documents_say() -> None:
     """In the table of messages, and each key that is written as `Ctrl+X`, `Alt+Up`, F1."""
     known = {key for action in actions({}) for key in action.keys}
+    for path in PAGES:
+        for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", text(path)):
+            assert name.lower() in known, f"{path.name}: {name}"
     page = text(REPOSITORY / "docs" / "chat.md")
-    for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", page + text(README)):
-        assert name.lower() in known, name
     named = {"[": "left_square_bracket", "]": "right_square_bracket"}
     table = page.partition("| key | |\n")[2].partition("\n\n")[0]
     for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]:
