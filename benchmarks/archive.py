@@ -2,9 +2,9 @@
 
     python -m benchmarks.archive [--messages N] [--json OUT]
 
-Conversations of twenty messages, every tenth in a second branch; answers of about 120 tokens of the bundled drafter,
-with a code block and a list, a third of them drafted in part. `peak MB` is the growth of this process's largest
-resident size, `import again` finds everything there already.
+Conversations have twenty messages, every tenth of them in a second branch. Answers have about 120 tokens of the bundled
+drafter, with a code block and a list; a third of them are drafted in part. `peak MB` is the growth of this process's
+largest resident size. `import again` finds everything there already.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def timed(figures: dict[str, float], name: str, work: Callable[[], Any]) -> None
 
 
 def conversation(number: int, text: ChatText) -> Whole:
-    """The same for the same number."""
+    """A conversation that depends only on its number."""
     draw = random.Random(number)
     identifier = f"{number:016x}"
     messages: list[Message] = []

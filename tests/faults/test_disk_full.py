@@ -1,4 +1,4 @@
-"""The disk fills up in the middle of an answer: it ends in a sentence, and what was saved stays."""
+"""The disk fills up in the middle of an answer: the answer ends with a sentence, and what was saved stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) ->
     async with assistant(drafter, database, None, settings=settings) as opened:
         conversation = opened.store.create_conversation("full").id
         (pages,) = opened.store._database.execute("PRAGMA page_count").fetchone()
-        # SQLite then fails as it does on a full disk. The pages it has take a question, but no long answer.
+        # SQLite then fails as on a full disk. The pages it has are enough for a question, but not for a long answer.
         opened.store._database.execute(f"PRAGMA max_page_count = {pages}")
         heard = await ask(opened, "list files", conversation)
         assert isinstance(heard.events[-1], Failed) and heard.failed is not None
