@@ -26,9 +26,9 @@ MEBIBYTE = 1 << 20
 MOST_MEMORY = 400 * MEBIBYTE
 """What an import of a small export takes is a quarter of it."""
 MOST_SECONDS = 30.0
-"""Of the processor, which others do not make longer. The same work took 215 when all was read at once."""
+"""Processor time, which busy neighbours do not add to. Reading all at once took 215."""
 LIMIT = 4 << 30
-"""Of address space, so that a bomb that goes off hurts nobody beside it."""
+"""Address space of the child, so that a bomb that goes off hurts no other process."""
 PROGRAM = f"""
 import atexit, os, pathlib, resource
 resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))
@@ -82,7 +82,7 @@ def zipped(path: Path, pieces: Iterable[bytes], method: int = zipfile.ZIP_DEFLAT
 
 
 def lying(path: Path, size: int) -> Path:
-    """The same archive, whose list says that its member is of another size."""
+    """An archive like `path` whose list gives another size for its member."""
     data = bytearray(path.read_bytes())
     place = data.rindex(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", size)

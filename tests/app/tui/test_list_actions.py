@@ -44,7 +44,7 @@ def test_ages(written: str, words: str) -> None:
 
 
 def backdate(store: Store, conversation: str, days: int) -> None:
-    """As if it had been written to so many days ago."""
+    """Set the date of the last message back by some days."""
     then = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
     with sqlite3.connect(store.path) as database:
         database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (then, conversation))

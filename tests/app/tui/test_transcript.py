@@ -44,7 +44,7 @@ class Host(App[None]):
         return [(text, y) for text, y in rows if 0 <= y < 24]
 
     async def places(self, pilot: Pilot[None], question: str) -> list[int]:
-        """Where the question is after the next frame."""
+        """The lines of the screen on which the question is after the next frame."""
         await pilot.pause()
         return [one.region.y for one in self.query(QuestionView) if str(one.content) == question]
 

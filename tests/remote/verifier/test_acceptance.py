@@ -348,7 +348,7 @@ def test_greedy_takes_the_likeliest_child() -> None:
 
 
 def test_the_likeliest_are_cut_by_number_before_they_are_cut_by_share() -> None:
-    """As in transformers' `generate`: top-p counts shares of what top-k has left, 0.4/0.7 and not 0.4 here."""
+    """Top-p counts shares of what top-k has left, as in transformers' `generate`: 0.4/0.7 and not 0.4 here."""
     logits = torch.log(torch.tensor([0.4, 0.3, 0.2, 0.1]))
     both = target_distribution(logits, warpers_of(Sampling(temperature=1.0, top_k=2, top_p=0.55)))
     assert both.tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])
