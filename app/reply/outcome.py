@@ -91,11 +91,11 @@ async def save(
     while True:
         try:
             if outcome.waits:
-                if not answer.text and store.defer(message_id) is not None:
+                if not answer.text and store.queue.defer(message_id) is not None:
                     return None
-                store.enqueue_verification(message_id)  # First: if the program dies in between, it is completed too.
+                store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
             written = answer.tokens, answer.provenance, answer.text
-            store.finish(message_id, *written, outcome.status, stats, settles=outcome.settles)
+            store.messages.finish(message_id, *written, outcome.status, stats, settles=outcome.settles)
             return None
         except StorageError as error:
             tries -= 1
