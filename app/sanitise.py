@@ -131,6 +131,11 @@ def sanitise(text: str) -> str:
     return Sanitiser().feed(text)
 
 
+def sanitise_paste(text: str) -> str:
+    """The printable part of a paste, whose newlines a terminal may send as carriage returns."""
+    return sanitise(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
 def escape_json(encoded: str) -> str:
     """Escape in JSON, as `\\u…`, all characters that a terminal obeys or hides. The JSON value stays equal."""
     return _HIDDEN.sub(_escape, encoded)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +26,9 @@ MEBIBYTE = 1 << 20
 MOST_MEMORY = 400 * MEBIBYTE
 """What an import of a small export takes is a quarter of it."""
 MOST_SECONDS = 30.0
-"""Of the processor, which others do not make longer. The same work took 215 when all was read at once."""
+"""Processor time, which busy neighbours do not add to. Reading all at once took 215."""
 LIMIT = 4 << 30
-"""Of address space, so that a bomb that goes off hurts nobody beside it."""
+"""Address space of the child, so that a bomb that goes off hurts no other process."""
 PROGRAM = f"""
 import atexit, os, pathlib, resource
 resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))
@@ -83,7 +82,7 @@ def zipped(path: Path, pieces: Iterable[bytes], method: int = zipfile.ZIP_DEFLAT
 
 
 def lying(path: Path, size: int) -> Path:
-    """The same archive, whose list says that its member is of another size."""
+    """An archive like `path` whose list gives another size for its member."""
     data = bytearray(path.read_bytes())
     place = data.rindex(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", size)
@@ -147,7 +146,7 @@ def test_more_conversations_than_anybody_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(streaming, "MOST", 10)
     path = tmp_path / "conversations.json"
     path.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
         import_file(store, path)
 
 
@@ -157,7 +156,7 @@ def test_more_files_than_any_export_has(tmp_path: Path, monkeypatch: pytest.Monk
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(11):
             archive.writestr(f"conversations-{number:03}.json", "[]")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
         import_file(store, path)
 
 
@@ -167,10 +166,10 @@ def test_all_files_of_an_archive_count_together(tmp_path: Path, monkeypatch: pyt
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(3):
             archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
         import_file(store, path)
 
 
 def test_a_device_without_an_end_is_not_read(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="is not a file"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="is not a file"):
         import_file(store, Path("/dev/zero"))

@@ -17,9 +17,9 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Rename, Search
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
@@ -53,8 +53,8 @@ def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int
 
     async def play(pilot: Pilot[None]) -> None:
         await type_question(pilot, "How do I unpack a .tar.gz file?")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(Answer).turn.reply.ghost != "")
-        await pilot.app.screen.query_one(Answer).flush()
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(AnswerView).turn.reply.ghost != "")
+        await pilot.app.screen.query_one(AnswerView).flush()
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(width, 30), run_before=play)
@@ -74,11 +74,11 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
             await type_question(pilot, question)
             await wait_until(
                 pilot,
-                lambda: len([a for a in pilot.app.screen.query(Answer) if not a.turn.running]) == number + 1,  # noqa: B023
+                lambda: len([a for a in pilot.app.screen.query(AnswerView) if not a.turn.running]) == number + 1,  # noqa: B023
             )
         screen = pilot.app.screen
         assert isinstance(screen, ChatScreen)
-        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-failed"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-failed"))
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=play)
@@ -86,15 +86,15 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
 
 def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> None:
     question = "Unpack a .tar.gz file"
-    conversation = store.create_conversation(question).id
-    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
-    drafted = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    conversation = store.conversations.create(question).id
+    asked = store.messages.add(conversation, "user", question, parent_id=None, status="done")
+    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     text = "Use `tar`:\n\n```sh\ntar xf {{path/to/archive}}\n```\n"
-    store.finish(drafted.id, range(40), [False] * 40, text, "done", {})
-    verified_answer = store.add_beside(drafted.id)
+    store.messages.finish(drafted.id, range(40), [False] * 40, text, "done", {})
+    verified_answer = store.messages.verify(drafted.id)
     assert verified_answer is not None
-    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
-    store.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
+    stats = {"kept": 11, "of": 40}
+    store.messages.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
     app = OutriderApp(ScriptedCore(store, [ask(Drafted("Use `df -h`", 5), finished(5, 5))], mode=OFFLINE))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -102,11 +102,11 @@ def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> No
         assert isinstance(screen, ChatScreen)
         await screen.open_conversation(conversation)
         await type_question(pilot, "What is eating my disk?")
-        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-drafted"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-drafted"))
         await pilot.press("ctrl+t")
         screen.query_one(Prompt).write("And how do I empty the trash?")
         await pilot.press("ctrl+l")
-        await wait_until(pilot, lambda: screen.query_one(Waiting).display)
+        await wait_until(pilot, lambda: screen.query_one(QueuedPrompts).display)
         screen.query_one(Prompt).write("Make it")
         await pilot.pause()
 
@@ -124,7 +124,7 @@ def organised(store: Store) -> None:
     ):
         conversation = store_turns(store, title, [(title, f"Answer {number} about files and logs.")])
         if not number:
-            store.pin(conversation, True)
+            store.conversations.pin(conversation, True)
 
 
 @pytest.mark.parametrize("width", [60, 130])
@@ -175,7 +175,7 @@ def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> N
             await pilot.press("f2")
         await type_question(pilot, "How do I unpack a .tar.gz file?")
         screen = pilot.app.screen
-        await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(Answer)))
+        await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(AnswerView)))
         await pilot.press("f3")
         meter, panel = screen.query_one("#context", Static), screen.query_one("Panel Static", Static)
         await wait_until(pilot, lambda: "ctx" in str(meter.content) and "61 kB" in str(panel.content))
@@ -208,8 +208,8 @@ def test_a_folded_paste_and_a_full_context(store: Store, snap_compare: Any) -> N
 def test_the_queue(store: Store, snap_compare: Any) -> None:
     conversation = store_turns(store, "Free the disk", [("How full is it?", "Ask `df -h`.")])
     for text in ("And which folder takes most?", "How do I empty the trash?"):
-        store.enqueue(conversation, text)
-    store.enqueue_verification(store.thread(conversation)[-1].id)
+        store.queue.add(conversation, text)
+    store.queue.add_verification(store.branches.thread(conversation)[-1].id)
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("f7")
