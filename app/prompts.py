@@ -22,14 +22,14 @@ class PromptsError(Exception):
 
 
 @dataclass(frozen=True)
-class Prompt:
+class PromptEntry:
     """One conversation to have: its questions, in order."""
 
     turns: tuple[str, ...]
     id: str | None = None
 
 
-def read_prompts(path: Path) -> list[Prompt]:
+def read_prompts(path: Path) -> list[PromptEntry]:
     """Read all conversations of a prompt file. Raises `PromptsError`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -37,7 +37,7 @@ def read_prompts(path: Path) -> list[Prompt]:
         raise PromptsError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise PromptsError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    prompts: list[Prompt] = []
+    prompts: list[PromptEntry] = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -58,20 +58,20 @@ def question_of(task: str) -> str:
     return f"How do I {text}?"
 
 
-def _conversations(line: Any) -> Iterator[Prompt]:
+def _conversations(line: Any) -> Iterator[PromptEntry]:
     """The conversations of one line. Raises `ValueError`, which says what is wrong."""
     if not isinstance(line, dict):
         raise ValueError("not a JSON object")
     name = None if line.get("id") is None else str(line["id"])
     if "prompt" in line:
-        yield Prompt(_questions([line["prompt"]]), name)
+        yield PromptEntry(_questions([line["prompt"]]), name)
     elif "turns" in line:
-        yield Prompt(_questions(line["turns"]), name)
+        yield PromptEntry(_questions(line["turns"]), name)
     elif "examples" in line and isinstance(line["examples"], list):
         page = name or f"{line.get('platform', 'common')}/{line.get('name', 'page')}"
         for number, example in enumerate(line["examples"], 1):
             task = example.get("task") if isinstance(example, dict) else None
-            yield Prompt(_questions([question_of(task) if isinstance(task, str) else task]), f"{page}#{number}")
+            yield PromptEntry(_questions([question_of(task) if isinstance(task, str) else task]), f"{page}#{number}")
     else:
         raise ValueError("neither `prompt` nor `turns` nor a tldr page's `examples`")
 

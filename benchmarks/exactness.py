@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from app.cli.machine import machine
-from app.prompts import Prompt, read_prompts
+from app.prompts import PromptEntry, read_prompts
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = ROOT / "tests/data/heldout_pages.jsonl"
@@ -40,7 +40,7 @@ def ask(prompts: Path, *options: str) -> list[list[int]]:
     return [json.loads(line)["token_ids"] for line in run.stdout.splitlines()]
 
 
-def generate(prompts: list[Prompt]) -> list[list[int]]:
+def generate(prompts: list[PromptEntry]) -> list[list[int]]:
     """Token ids of each answer from transformers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

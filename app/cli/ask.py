@@ -30,7 +30,7 @@ from app.events import (
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.log import note
-from app.prompts import Prompt
+from app.prompts import PromptEntry
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from storage import Store
@@ -161,7 +161,7 @@ async def ask(
     return _exit_code(result)
 
 
-async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
+async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, *, draft: bool) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
     code = OK
     async with open_assistant(settings, folders, draft=draft) as assistant:

@@ -51,7 +51,7 @@ def _conversations() -> type[Provider]:
 class OutriderApp(Copying):
     """Opens at once; whatever is not ready yet shows in the badge of the status bar.
 
-    `desk`: what can be done with remotes; None: nothing. Raises `ConfigError` for what the settings get wrong of its
+    `switcher`: manages the remotes; None: there are none. Raises `ConfigError` for what the settings get wrong of its
     keys.
     """
 
@@ -59,12 +59,12 @@ class OutriderApp(Copying):
     BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, desk: RemoteSwitcher | None = None) -> None:
+    def __init__(self, core: Core, settings: Settings | None = None, switcher: RemoteSwitcher | None = None) -> None:
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
         self.core = core
-        self.desk = desk
+        self.switcher = switcher
         self.set_keymap(mapped)
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -76,8 +76,8 @@ class OutriderApp(Copying):
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self.remember(theme=theme.name))
         self.push_screen(ChatScreen(self.core, self.settings, panel=self.remembered.panel))
-        if self.desk is not None and self.desk.trouble:
-            self.notify(sanitise(self.desk.trouble), title="Remotes", severity="error", timeout=15, markup=False)
+        if self.switcher is not None and self.switcher.trouble:
+            self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 
     @on(ChatScreen.PanelShown)
     def remember_panel(self, event: ChatScreen.PanelShown) -> None:
@@ -119,10 +119,10 @@ class OutriderApp(Copying):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "show_remotes" or self.desk is not None
+        return action != "show_remotes" or self.switcher is not None
 
     def action_show_remotes(self) -> None:
         from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
 
-        if self.desk is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
-            self.push_screen(RemotesScreen(self.desk))
+        if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
+            self.push_screen(RemotesScreen(self.switcher))

@@ -43,12 +43,12 @@ class TerminalApp(OutriderApp):
         self,
         core: Core,
         settings: Settings | None = None,
-        desk: RemoteSwitcher | None = None,
+        switcher: RemoteSwitcher | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],
     ) -> None:
-        super().__init__(core, settings, desk)
+        super().__init__(core, settings, switcher)
         self._conversation = conversation
         self._on_painted = on_painted
         self._touched = 0.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.prompts import Prompt, PromptsError, question_of, read_prompts
+from app.prompts import PromptEntry, PromptsError, question_of, read_prompts
 
 
-def read(tmp_path: Path, text: str) -> list[Prompt]:
+def read(tmp_path: Path, text: str) -> list[PromptEntry]:
     path = tmp_path / "prompts.jsonl"
     path.write_text(text, encoding="utf-8")
     return read_prompts(path)
@@ -23,10 +23,10 @@ def test_three_forms(tmp_path: Path) -> None:
         ' {"task": "SSH into a host", "command": "ssh"}]}\n',
     )
     assert prompts == [
-        Prompt(("unpack a tarball",), "tar"),
-        Prompt(("list files", "hidden too")),
-        Prompt(("How do I list files?",), "common/ls#1"),
-        Prompt(("How do I SSH into a host?",), "common/ls#2"),
+        PromptEntry(("unpack a tarball",), "tar"),
+        PromptEntry(("list files", "hidden too")),
+        PromptEntry(("How do I list files?",), "common/ls#1"),
+        PromptEntry(("How do I SSH into a host?",), "common/ls#2"),
     ]
 
 

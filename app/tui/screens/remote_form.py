@@ -62,9 +62,9 @@ class RemoteForm(ModalScreen[str | None]):
         Binding("up", "app.focus_previous", "Previous field", id="remote.up"),
     ]
 
-    def __init__(self, desk: RemoteSwitcher, name: str | None, remote: Remote | None) -> None:
+    def __init__(self, switcher: RemoteSwitcher, name: str | None, remote: Remote | None) -> None:
         super().__init__()
-        self._desk, self._was, self._before = desk, name, remote
+        self._switcher, self._was, self._before = switcher, name, remote
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -157,7 +157,7 @@ class RemoteForm(ModalScreen[str | None]):
     async def _save(self, name: str, remote: Remote, token: str | None) -> None:
         self._say("keeping it; the keyring may ask you to unlock it" if token else "keeping it")
         try:
-            await self._desk.save(name, remote, token, self._was)
+            await self._switcher.save(name, remote, token, self._was)
         except ConfigError as error:
             self._say(str(error))
             return

@@ -46,9 +46,9 @@ class RemotesScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss", "Close", id="remotes.close"),
     ]
 
-    def __init__(self, desk: RemoteSwitcher) -> None:
+    def __init__(self, switcher: RemoteSwitcher) -> None:
         super().__init__()
-        self.desk = desk
+        self.switcher = switcher
         self._shown = ""
         """What is said of the one in use."""
 
@@ -61,7 +61,7 @@ class RemotesScreen(ModalScreen[None]):
             yield Static(self._hint(), id="hint", markup=False)
 
     def on_mount(self) -> None:
-        self._list(self.desk.now)
+        self._list(self.switcher.now)
         self.query_one(OptionList).focus()
         self.set_interval(LOOK_SECONDS, self._look)
 
@@ -78,7 +78,7 @@ class RemotesScreen(ModalScreen[None]):
         if name == ADDRESS:
             return
         try:
-            notice = self.desk.use(None if name == BUNDLED else name)
+            notice = self.switcher.use(None if name == BUNDLED else name)
         except ConfigError as error:
             self._complain(error)
             return
@@ -96,11 +96,11 @@ class RemotesScreen(ModalScreen[None]):
     @work(group="form", exclusive=True)
     async def _open_form(self, name: str | None) -> None:
         try:
-            remote = None if name is None else self.desk.remotes().get(name)
+            remote = None if name is None else self.switcher.remotes().get(name)
         except ConfigError as error:
             self._complain(error)
             return
-        saved = await self.app.push_screen_wait(RemoteForm(self.desk, name, remote))
+        saved = await self.app.push_screen_wait(RemoteForm(self.switcher, name, remote))
         if saved is not None:
             self._list(saved)
             place = self._place(saved)
@@ -120,7 +120,7 @@ class RemotesScreen(ModalScreen[None]):
         self.add_class("-tested")
         self.call_after_refresh(self.query_one(OptionList).scroll_to_highlight)
         try:
-            async for found in self.desk.test(name):
+            async for found in self.switcher.test(name):
                 await findings.mount(_row(found), before=waiting)
                 findings.scroll_end(animate=False)
         except ConfigError as error:
@@ -135,14 +135,14 @@ class RemotesScreen(ModalScreen[None]):
 
     @work(group="form", exclusive=True)
     async def _confirm(self, name: str) -> None:
-        in_use = " It answers now; the bundled verifier will." if name == self.desk.now else ""
+        in_use = " It answers now; the bundled verifier will." if name == self.switcher.now else ""
         if not await self.app.push_screen_wait(Confirm(f"Remove {name}, and its token?{in_use}")):
             return
         try:
-            await self.desk.remove(name)
+            await self.switcher.remove(name)
         except ConfigError as error:
             self._complain(error)
-        self._list(self.desk.now)
+        self._list(self.switcher.now)
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
@@ -151,11 +151,11 @@ class RemotesScreen(ModalScreen[None]):
         options = self.query_one(OptionList)
         remotes: Remotes | None = None
         try:
-            remotes = self.desk.remotes()
+            remotes = self.switcher.remotes()
         except ConfigError as error:
             self._complain(error)
         options.clear_options()
-        now = self.desk.now
+        now = self.switcher.now
         options.add_option(Option(self._bundled(now is None), id=BUNDLED))
         known = {} if remotes is None else dict(remotes)
         if now is not None and now not in known:
@@ -183,11 +183,11 @@ class RemotesScreen(ModalScreen[None]):
         lines = [Content.assemble(("● " if used else "  ", "$success"), (name, "bold"))]
         lines += [Content.styled(f"  {line}", QUIET) for line in about.splitlines()]
         if state:
-            lines.append(Content.styled(f"  {state}", STATES.get(self.desk.status.mode, QUIET)))
+            lines.append(Content.styled(f"  {state}", STATES.get(self.switcher.status.mode, QUIET)))
         return Content("\n").join(lines)
 
     def _state(self) -> str:
-        status = self.desk.status
+        status = self.switcher.status
         return sanitise(f"{status.mode}: {status.why}")
 
     def _look(self) -> None:
@@ -215,7 +215,7 @@ class RemotesScreen(ModalScreen[None]):
 
     def _place(self, name: str) -> str:
         try:
-            remotes = self.desk.remotes()
+            remotes = self.switcher.remotes()
             return remotes.token_place(remotes.get(name))
         except ConfigError:
             return ""

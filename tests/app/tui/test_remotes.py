@@ -48,14 +48,14 @@ class Switch:
 class Host(App[None]):
     """The screen alone."""
 
-    def __init__(self, desk: RemoteSwitcher) -> None:
+    def __init__(self, switcher: RemoteSwitcher) -> None:
         super().__init__()
-        self.desk = desk
+        self.switcher = switcher
         self.register_theme(DARK)
         self.theme = DARK.name
 
     def on_mount(self) -> None:
-        self.push_screen(RemotesScreen(self.desk))
+        self.push_screen(RemotesScreen(self.switcher))
 
     @property
     def rows(self) -> list[str]:
