@@ -18,7 +18,7 @@ endif
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: chat test test-all lint format clean
+.PHONY: chat test test-all lint format release clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
@@ -35,10 +35,15 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Checks a release, builds it and tries what was built; needs no network and uploads nothing (CONTRIBUTING.md).
+release: $(VENV)/.dev
+	$(BIN)/python -m tools.release
 
 clean:
 	rm -rf $(VENV)

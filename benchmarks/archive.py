@@ -2,9 +2,9 @@
 
     python -m benchmarks.archive [--messages N] [--json OUT]
 
-Conversations of twenty messages, every tenth in a second branch; answers of about 120 tokens of the bundled drafter,
-with a code block and a list, a third of them drafted in part. `peak MB` is the growth of this process's largest
-resident size, `import again` finds everything there already.
+Conversations have twenty messages, every tenth of them in a second branch. Answers have about 120 tokens of the bundled
+drafter, with a code block and a list; a third of them are drafted in part. `peak MB` is the growth of this process's
+largest resident size. `import again` finds everything there already.
 """
 
 from __future__ import annotations

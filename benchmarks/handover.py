@@ -2,10 +2,10 @@
 
     python -m benchmarks.handover [--fault kill|silence] [--profile NAME] [--repeats 5] [--json OUT]
 
-`kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends and says
-so. `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can
-tell; `--profile` puts an emulated line of benchmarks/profiles.json in between, else that line is loopback too. After
-the answer the line heals, and the next answer must be verified throughout.
+`kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends visibly.
+`silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
+it. `--profile` puts an emulated line of benchmarks/profiles.json in between; without it, that line is loopback too.
+After the answer the line heals, and the next answer must be verified throughout.
 
 Rows are added to OUT, which may hold those of another fault or line.
 """
@@ -41,11 +41,11 @@ from tests.support.faults import silence
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
 LOOPBACK = "loopback"
 ROUNDS = 3
-"""Of the answer, before the line ends."""
+"""Rounds of the answer before the line ends."""
 
 
 class Killed:
-    """The app's own verifier on this device, which is killed, and which the app starts again."""
+    """The app's own verifier on this device. It is killed, and the app starts it again."""
 
     def __init__(self, source: Loopback) -> None:
         self.source = source
@@ -55,7 +55,7 @@ class Killed:
         os.kill(self.source.process_id, signal.SIGKILL)
 
     async def heal(self) -> None:
-        """The app does."""
+        """Nothing to do: the app heals it."""
 
 
 class Silenced:
@@ -74,7 +74,7 @@ class Silenced:
 
 @asynccontextmanager
 async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[Killed | Silenced]:
-    """The verifier, and how its line ends."""
+    """The verifier, with the way in which its line ends."""
     if fault == "kill":
         yield Killed(Loopback(settings.target, settings.drafter))
         return
@@ -91,7 +91,7 @@ async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIt
 
 
 async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, profile: str | None) -> dict[str, Any]:
-    """One end and one return."""
+    """Measure one end of the line and one return."""
     row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
     async with (
         opened(settings, fault, profile) as line,

@@ -2,12 +2,12 @@
 
     python -m benchmarks.search [--messages 100000] [--repeats 20] [--json OUT]
 
-A database in a temporary folder is filled with conversations of twenty messages: questions of the recipe, answers of
-four to twenty-four sentences of its held-out pages, and in both of them names that occur the more seldom the more of
-them there are, as in any large text. Then each of `QUERIES` is searched as the list of conversations does
-(`Store.find`, fifty conversations) and as `outrider history search` does (`Store.search`, fifty messages), and one
-sentence is typed letter by letter. `found` is the number of messages that match. The first search of all reads the
-index from the disk; it is a row of its own.
+A database in a temporary folder is filled with conversations of twenty messages: questions of the recipe, and answers
+of four to twenty-four sentences from its held-out pages. Both contain names, each the rarer the more of them there are,
+as in any large text. Then each of `QUERIES` is searched as the list of conversations does (`Store.find`, fifty
+conversations) and as `outrider history search` does (`Store.search`, fifty messages), and one sentence is typed letter
+by letter. `found` is the number of messages that match. The very first search reads the index from the disk, so it has
+a row of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from storage.search import quoted
 
 QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
 TURNS = 10
-"""Of a conversation, a question and an answer each."""
+"""Turns of a conversation, each a question and an answer."""
 NAMES = 50_000
 QUERIES = {
     "one letter": ("d", "t"),
@@ -48,7 +48,7 @@ QUERIES = {
 SENTENCE = "how do I display the contents of a compressed file"
 LIMIT = 50
 WIDTH = 50
-"""Of what was searched for, in the table."""
+"""Width of the search words in the table."""
 
 
 def questions_of(folder: Path = QUESTIONS) -> list[str]:

@@ -52,7 +52,7 @@ FILES = (
     ("outrider.log", "What the program did; `outrider log --path` prints where."),
 )  # fmt: skip
 TYPES = re.compile(r" <(str|int|float|path|int range|float range|list\[\w+\])>$")
-"""Of Python: a reader of the page is helped by none of them."""
+"""Names of Python types, which do not help a reader of the page."""
 
 
 def page() -> str:
@@ -156,7 +156,7 @@ def summary(help_text: str | None) -> str:
 
 
 def text(words: str) -> str:
-    """As roff prints it: no requests, no escapes, and hyphens that can be copied."""
+    """The words as roff prints them: no requests, no escapes, and hyphens that can be copied."""
     plain = re.sub(r"\s+", " ", words.replace("`", "'")).strip()
     plain = plain.replace("\\", "\\e").replace("-", "\\-").replace("…", "...").replace("τ", "tau")
     return f"\\&{plain}" if plain.startswith((".", "'")) else plain

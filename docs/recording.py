@@ -133,7 +133,7 @@ async def record() -> Recording:
     from app.tui.app import OutriderApp
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.turn import Turn
-    from app.tui.widgets.message import Answer
+    from app.tui.widgets.message import AnswerView
     from app.tui.widgets.prompt import Prompt
     from benchmarks.emulator import Emulator, LinkProfile
     from docs.screenshot import verifier
@@ -167,15 +167,15 @@ async def record() -> Recording:
 
                 async def ask(question: str) -> Turn:
                     """Type it, send it, and return its answer as it begins."""
-                    before, prompt = len(screen.query(Answer)), screen.query_one(Prompt)
+                    before, prompt = len(screen.query(AnswerView)), screen.query_one(Prompt)
                     prompt.focus()
                     for end in range(len(question)):
                         prompt.write(question[: end + 1])
                         await pilot.pause()
                         picture()
                     await pilot.press("enter")
-                    await until(lambda: len(screen.query(Answer)) > before)
-                    return screen.query(Answer).last().turn
+                    await until(lambda: len(screen.query(AnswerView)) > before)
+                    return screen.query(AnswerView).last().turn
 
                 async def shade(turn: Turn) -> None:
                     """Choose the last answer, have the words shaded that nobody checked, and leave time to read."""
@@ -189,7 +189,7 @@ async def record() -> Recording:
                 await until(lambda: assistant.status().mode in ("edge", "hosted"))
                 turn = await ask(QUESTION)
                 await until(lambda: bool(turn.reply.ghost or turn.reply.solid))
-                await screen.query(Answer).last().flush()
+                await screen.query(AnswerView).last().flush()
                 await pilot.pause(EVERY_SECONDS / 2)
                 picture()
                 recording.hold(DIMMED_SECONDS)
@@ -207,8 +207,8 @@ async def record() -> Recording:
                 await faults.heal()
                 await until(lambda: assistant.status().mode != "offline")
                 await pilot.press("ctrl+t")
-                await until(lambda: screen.query(Answer).last().turn is not turn)
-                turn = screen.query(Answer).last().turn
+                await until(lambda: screen.query(AnswerView).last().turn is not turn)
+                turn = screen.query(AnswerView).last().turn
                 await until(lambda: not turn.running)
                 await pilot.pause(5 * EVERY_SECONDS)
                 picture()

@@ -101,7 +101,7 @@ async def pictures(out: Path) -> None:
     from app.reply.bootstrap import open_assistant
     from app.tui.app import OutriderApp
     from app.tui.screens.chat.screen import ChatScreen
-    from app.tui.widgets.message import Answer
+    from app.tui.widgets.message import AnswerView
     from app.tui.widgets.prompt import Prompt
 
     with tempfile.TemporaryDirectory() as home:
@@ -121,12 +121,12 @@ async def pictures(out: Path) -> None:
                     await screen.open_conversation(None)
                     await ask(pilot, screen, question)
                 relay.delay = LATE_SECONDS
-                before = len(screen.query(Answer))
+                before = len(screen.query(AnswerView))
                 screen.query_one(Prompt).write(QUESTION)
                 await pilot.press("enter")
-                while len(screen.query(Answer)) == before:
+                while len(screen.query(AnswerView)) == before:
                     await pilot.pause(0.02)
-                answer = screen.query(Answer).last()
+                answer = screen.query(AnswerView).last()
                 turn = answer.turn
                 while not (len(turn.reply.solid) > SOLID and len(turn.reply.ghost) > GHOST):
                     if not turn.running:

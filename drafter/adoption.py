@@ -79,8 +79,10 @@ class Adoption:
     # ---- what rounds show --------------------------------------------------------------------------------------------
 
     def sent(self, seconds: float, *, adopted: bool) -> None:
-        """Take the seconds from a verdict to the round that followed it. `adopted`: it was sent with a prepared
-        draft."""
+        """Take the seconds from a verdict to the round that followed it.
+
+        `adopted`: it was sent with a prepared draft.
+        """
         self._gaps[adopted].add(seconds)
 
     def returned(self, seconds: float, server: float, *, ahead: bool) -> None:

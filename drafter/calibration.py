@@ -60,8 +60,7 @@ class Calibration:
         return np.where(np.isneginf(log_probs), -np.inf, -np.logaddexp(0.0, -logits))
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Learn from the verdict on a drafted tree: the accepted nodes, from the root's child down, and the bonus
-        token."""
+        """Learn from the verdict on a drafted tree: the accepted nodes, from the root's child down, and the bonus."""
         features, outcomes = judged(tree, accepted, bonus)
         if not len(outcomes):
             return

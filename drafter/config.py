@@ -16,6 +16,8 @@ GRAPH_WEIGHTS = f"{GRAPH}.data"
 """The weights of a graph that are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
+INLINE = 1_500_000_000
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it."""
 SPECIAL_TOKENS = "special_tokens_map.json"
 """The texts of the tokens that the template knows by name, such as `bos_token`."""
 ENCODER = "memory_encoder.safetensors"
@@ -112,8 +114,7 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def entry_layer(self) -> int:
-        """The first of the target's last layers that run on the device; the number of the target's layers if none
-        does."""
+        """The first of the target's last layers that run on the device; the number of its layers if none does."""
         return self.target_layers - self.inference_layers
 
     @property

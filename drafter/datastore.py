@@ -23,8 +23,10 @@ def save_datastore(path: Path, texts: Iterable[Sequence[int]]) -> None:
 
 
 def load_datastore(path: Path, vocabulary: int) -> NGramIndex:
-    """The texts of a datastore as an index. Raises `DrafterCorrupt` for another file, and for ids outside the
-    vocabulary."""
+    """The texts of a datastore as an index.
+
+    Raises `DrafterCorrupt` for another file, and for ids outside the vocabulary.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             tokens = file["tokens"]

@@ -71,8 +71,10 @@ def memory_bytes(count: int, layers: Sequence[tuple[int, int]], bits: Bits = 8) 
 
 
 def memory_bits(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> Bits:
-    """Find out from its size how the memory of `count` tokens is packed. Raises `MalformedMemory` if no packing
-    fits."""
+    """Find out from its size how the memory of `count` tokens is packed.
+
+    Raises `MalformedMemory` if no packing fits.
+    """
     widths: tuple[Bits, Bits] = (8, 4)
     for bits in widths:
         if count >= 0 and len(data) == memory_bytes(count, layers, bits):

@@ -32,8 +32,10 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class DraftSampling:
-    """How the drafter samples: the target's own settings, applied to the drafter's top list. The temperature is above
-    0."""
+    """How the drafter samples: the target's own settings, applied to the drafter's top list.
+
+    The temperature is above 0.
+    """
 
     temperature: float
     top_k: int = 0

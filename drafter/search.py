@@ -227,8 +227,10 @@ class _Runner:
         return bool(self.guess.size) and self.chain is None
 
     def known(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these nodes are on the chain, and so have run. `parents`: the parents' places in the order of the
-        runs."""
+        """Which of these nodes are on the chain, and so have run.
+
+        `parents`: the parents' places in the order of the runs.
+        """
         if self.chain is None:
             return np.zeros(len(tokens), bool)
         known: NDArray[np.bool_] = self._places(tokens, parents) != OFF

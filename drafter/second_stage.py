@@ -64,8 +64,10 @@ class Experience:
         self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
     def timed(self, rows: int, seconds: float) -> None:
-        """Take the seconds of a step with this many rows. A pause of the whole machine has as little weight as a slow
-        step."""
+        """Take the seconds of a step with this many rows.
+
+        A pause of the whole machine has as little weight as a slow step.
+        """
         if rows == 1:
             seconds = min(seconds, 2 * self._step_seconds) if self._step_seconds else seconds
             self._step_seconds += (SMOOTHING if self._step_seconds else 1.0) * (seconds - self._step_seconds)

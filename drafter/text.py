@@ -140,8 +140,10 @@ class ChatText:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def knows(self, tokens: Sequence[int]) -> bool:
-        """True if all ids are in this vocabulary. Only the last may be a special token, and only one that ends
-        answers."""
+        """True if all ids are in this vocabulary.
+
+        Only the last may be a special token, and only one that ends answers.
+        """
         last = tokens[-1] if tokens else None
         special = last in self._special.values() and last not in self.stop_tokens
         return not special and all(0 <= token < self._size for token in tokens)

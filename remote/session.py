@@ -35,7 +35,8 @@ from remote.wire import Response, Traffic, Wire
 T = TypeVar("T")
 
 MAX_CONFLICTS = 3
-"""Conflicts in one round that are a fault. The second is answered with all tokens, which no verifier can lack."""
+"""The conflict in one round that is a fault. The one before it is answered with all tokens from 0, which no verifier
+can lack."""
 
 
 class RemoteSession:

@@ -16,11 +16,20 @@ from app.config import PREFIX, Settings
 from app.tui.bindings import actions
 from benchmarks import headlines
 from benchmarks.results import read
+from docs import keys
 from docs.manpage import settings
 from tests.support.serving import REPOSITORY
 
 README = REPOSITORY / "README.md"
-PAGES = [README, REPOSITORY / "AGENTS.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+OTHER_PAGES = (
+    "README.md",
+    "AGENTS.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "recipes/shell_guide/README.md",
+)
+PAGES = [*(REPOSITORY / name for name in OTHER_PAGES), *sorted((REPOSITORY / "docs").glob("*.md"))]
 NAMES = [str(path.relative_to(REPOSITORY)) for path in PAGES]
 WRAPPERS = {"accelerate", "sudo"}
 
@@ -30,7 +39,7 @@ def text(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text(path), flags=re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -132,14 +141,28 @@ def test_variables_exist(name: str) -> None:
 def test_keys_of_the_screen_are_what_the_documents_say() -> None:
     """In the table of messages, and each key that is written as `Ctrl+X`, `Alt+Up`, F1."""
     known = {key for action in actions({}) for key in action.keys}
-    page = text(REPOSITORY / "docs" / "app.md")
-    for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", page + text(README)):
-        assert name.lower() in known, name
+    for path in PAGES:
+        for name in re.findall(r"\b(?:Ctrl\+[A-Z]|Alt\+(?:Up|Down|Enter)|Shift\+Enter|F[1-9])\b", text(path)):
+            assert name.lower() in known, f"{path.name}: {name}"
+    page = text(REPOSITORY / "docs" / "chat.md")
     named = {"[": "left_square_bracket", "]": "right_square_bracket"}
     table = page.partition("| key | |\n")[2].partition("\n\n")[0]
     for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[1:]:
         for key in re.findall(r"`(.)`", cell):
             assert named.get(key, key) in known, key
+
+
+def test_the_list_of_keys_is_that_of_the_screen() -> None:
+    assert text(keys.PAGE) == keys.page(), "run: python docs/keys.py"
+
+
+def test_the_index_has_every_page() -> None:
+    pages = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", text(REPOSITORY / "docs" / "README.md")))
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text(README).splitlines()) < 150
 
 
 def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:

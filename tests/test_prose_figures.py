@@ -63,7 +63,7 @@ def test_what_of_the_target_runs_on_the_device() -> None:
 
 
 def test_bytes_are_compared_at_equal_bits() -> None:
-    """Of each head and row: keys and values of so many bits a number, and a scale of two bytes for each of them."""
+    """Each head and row has keys and values of so many bits a number, and two bytes of scale for each of both."""
     config = read_config(DRAFTER)
     head = config.target_head_size
     rows = (1 + config.inference_layers) * config.target_kv_heads

@@ -7,7 +7,7 @@ import tomllib
 from tests.support.import_graph import imported_names, modules
 from tests.support.serving import REPOSITORY
 
-SOURCE_ONLY = ("benchmarks", "recipes", "tests", "docs")
+SOURCE_ONLY = ("benchmarks", "recipes", "tests", "docs", "tools")
 
 
 def test_the_wheel_holds_the_four_packages_alone() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
@@ -331,11 +332,4 @@ class Generation:
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
         """The result of `work`. None if the person stops the answer first; then the work is cancelled."""
-        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working.done() else None
-        finally:
-            working.cancel()
-            stopping.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+        return await unless_set(self._stopping, work)

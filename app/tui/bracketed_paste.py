@@ -1,4 +1,4 @@
-"""Keeps a paste whole, whatever it holds: what stands between the two marks of a bracketed paste is text, never keys.
+"""Keeps a bracketed paste whole: everything between its two marks is text, never keys.
 
 Textual's parser reads escape sequences inside a paste too. It turns the first that it does not know into keys, and all
 that follows as well: a newline sends half a message, and BEL (Ctrl+G) opens the editor. The parser here takes the text
@@ -14,7 +14,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from app.sanitise import sanitise
+from app.sanitise import sanitise_paste
 from app.tui.textual_private import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser, parse_input_with
 
 
@@ -23,13 +23,13 @@ class PasteParser(XTermParser):
 
     def __init__(self, debug: bool = False) -> None:
         self._matched = 0
-        """Characters of the start mark that have come."""
+        """The number of characters of the start mark that have come."""
         self._pasted: list[str] | None = None
-        """Pieces of the paste that is coming; None outside of one."""
+        """The pieces of an unfinished paste; None outside of a paste."""
         super().__init__(debug)
 
     def feed(self, data: str) -> Iterable[Message]:
-        if not data:  # The end of the input.
+        if not data:  # The input has ended.
             yield from super().feed(data)
         while data:
             if self._pasted is None:
@@ -38,12 +38,12 @@ class PasteParser(XTermParser):
             else:
                 text, data = self._until_end(data)
                 if text is not None:
-                    # Textual's parser has seen the mark at the start, and sees the one at the end: an empty paste.
+                    # Textual's parser has seen the start mark, and now sees the end mark: an empty paste.
                     yield from (m for m in super().feed(BRACKETED_PASTE_END) if not isinstance(m, events.Paste))
-                    yield events.Paste(clean(text))
+                    yield events.Paste(sanitise_paste(text))
 
     def _until_paste(self, data: str) -> tuple[str, str]:
-        """Splits behind a start mark, which may have begun in an earlier read; without one all is keys."""
+        """Splits the data behind a start mark, which may have begun in an earlier read; without one all is keys."""
         for at, char in enumerate(data):
             if char == BRACKETED_PASTE_START[self._matched]:
                 self._matched += 1
@@ -55,7 +55,7 @@ class PasteParser(XTermParser):
         return data, ""
 
     def _until_end(self, data: str) -> tuple[str | None, str]:
-        """The whole text of a paste that ends here, or None, and what follows it."""
+        """The text of the paste if it ends in this data, else None; and the data behind it."""
         assert self._pasted is not None
         data = self._pasted.pop() + data  # The last piece may hold the beginning of the mark at the end.
         text, mark, rest = data.partition(BRACKETED_PASTE_END)
@@ -67,13 +67,8 @@ class PasteParser(XTermParser):
         return None, ""
 
 
-def clean(text: str) -> str:
-    """What of a paste may be drawn, with the newlines that a terminal sends as carriage returns."""
-    return sanitise(text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
 class PasteDriver(LinuxDriver):
-    """Reads the terminal with a `PasteParser`."""
+    """The driver of a Unix terminal, with a `PasteParser`."""
 
     def run_input_thread(self) -> None:
         parse_input_with(PasteParser)
@@ -81,5 +76,5 @@ class PasteDriver(LinuxDriver):
 
 
 def with_whole_pastes(driver: type[Driver]) -> type[Driver]:
-    """The same driver, but for a terminal's own: its pastes stay whole."""
+    """Replaces the driver of a Unix terminal by a `PasteDriver`, and returns any other driver as it is."""
     return PasteDriver if driver is LinuxDriver else driver

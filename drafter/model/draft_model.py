@@ -127,8 +127,10 @@ class StepModule(nn.Module):
         self.register_buffer("kept", torch.tensor(kept))
 
     def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
-        """Returns the best log-probabilities, their token ids, and the new rows. `cached`: keys and values of memory,
-        then of each layer."""
+        """Returns the best log-probabilities, their token ids, and the new rows.
+
+        `cached`: keys and values of memory, then of each layer.
+        """
         memory, *past = zip(cached[::2], cached[1::2])
         hidden, rows = self.model(tokens, positions, mask, past, memory)
         best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)

@@ -157,8 +157,7 @@ class SelfAttentionLayer(nn.Module):
         return self.add(x, attend(query, keys, values, mask))
 
     def add(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Add the result of the attention, `attended` (..., hq, M, d), to the residual `x` (..., M, E), and run the
-        MLP."""
+        """Add the attention's result `attended` (..., hq, M, d) to the residual `x` (..., M, E), and run the MLP."""
         x = x + self.self_attn["o_proj"](attended.transpose(-2, -3).flatten(-2))
         return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from drafter.config import FLOAT, DrafterError
 from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
@@ -48,7 +48,9 @@ class TorchStep:
         del model.head  # The step has its own rows of the head, for the draft vocabulary.
         self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
         if bits is not None:
-            _quantise(self._step, bits)
+            from drafter.model.quanto import quantise  # Takes seconds, and floats do not need it.
+
+            quantise(self._step, bits, head="head", head_bits=8)
         numbers = str(self._dtype).removeprefix("torch.") if bits is None else f"int{bits}"
         self.runtime = f"PyTorch on {device}, {numbers}"
 
@@ -133,15 +135,3 @@ def _device(name: str | None) -> torch.device:
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
-
-
-def _quantise(step: nn.Module, bits: Bits) -> None:
-    """Quantise the linear layers to int8 or int4, in place. The head is always int8, because it chooses the tokens."""
-    from optimum.quanto import freeze, qint4, qint8, quantize  # Takes seconds, and floats do not need it.
-
-    from drafter.model.quanto import need_no_compiler
-
-    need_no_compiler()
-    quantize(step, weights=qint8, include="head")
-    quantize(step, weights=qint8 if bits == 8 else qint4, exclude="head")
-    freeze(step)

@@ -27,20 +27,22 @@ STRETCH = 16
 
 
 @dataclass(frozen=True)
-class Conversation:
+class AnsweredConversation:
     ids: list[int]
     learn: list[tuple[int, int]]
 
 
-def read_answers(path: Path) -> list[Conversation]:
+def read_answers(path: Path) -> list[AnsweredConversation]:
     conversations = []
     for line in path.read_text().splitlines():
         raw = json.loads(line)
-        conversations.append(Conversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
+        conversations.append(AnsweredConversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
     return conversations
 
 
-def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int]) -> tuple[tuple[int, ...], float]:
+def frequent_tokens(
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int]
+) -> tuple[tuple[int, ...], float]:
     """A draft vocabulary: the `count` tokens used most in the answers, and those of `also`; and their share of all use.
 
     Other tokens can only come as the target's own bonus token.
@@ -51,10 +53,12 @@ def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int
 
 
 def draft_vocabulary(
-    data: Sequence[Conversation], count: int, also: Iterable[int], vocabulary: int
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int], vocabulary: int
 ) -> tuple[tuple[int, ...], float]:
-    """The result of `frequent_tokens`. If the target's `vocabulary` is no larger than `count`: () for all tokens, and
-    1."""
+    """The result of `frequent_tokens`.
+
+    If the target's `vocabulary` is no larger than `count`: () for all tokens, and 1.
+    """
     return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
 
 
@@ -164,8 +168,10 @@ def generate_answers(
 
 
 def _kept(out: Path, batch: int, total: int) -> int:
-    """How many conversations of a file are kept: all if it is complete, else those in whole batches. The rest is cut
-    off."""
+    """How many conversations of a file are kept: all if it is complete, else those in whole batches.
+
+    The rest is cut off.
+    """
     if not out.exists():
         return 0
     lines = out.read_bytes().splitlines(keepends=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from drafter.model import NEVER
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.recipe import Recipe
 
 OVERLAP = 3
@@ -71,7 +71,7 @@ def anchors(
 
 
 def batches(
-    data: list[Conversation], recipe: Recipe, first: int = 0, stride: int = 1, *, before: int = 0
+    data: list[AnsweredConversation], recipe: Recipe, first: int = 0, stride: int = 1, *, before: int = 0
 ) -> Iterator[Batch]:
     """An endless stream of packed batches, number first, first + stride, ... Each is a function of its number.
 
@@ -114,14 +114,18 @@ def additive(mask: Tensor) -> Tensor:
     return torch.where(mask, 0.0, NEVER).unsqueeze(-3)
 
 
-def split(data: list[Conversation]) -> tuple[list[Conversation], list[Conversation]]:
-    """The data to learn from, and the last fiftieth for checks. With fewer than 100 conversations, none is kept for
-    checks."""
+def split(data: list[AnsweredConversation]) -> tuple[list[AnsweredConversation], list[AnsweredConversation]]:
+    """The data to learn from, and the last fiftieth for checks.
+
+    With fewer than 100 conversations, none is kept for checks.
+    """
     unseen = len(data) // 50 if len(data) >= 100 else 0
     return data[: len(data) - unseen], data[len(data) - unseen :]
 
 
-def unseen_batches(learnt: list[Conversation], unseen: list[Conversation], recipe: Recipe) -> list[Batch]:
+def unseen_batches(
+    learnt: list[AnsweredConversation], unseen: list[AnsweredConversation], recipe: Recipe
+) -> list[Batch]:
     """The batches for checks, the same few each time."""
     before = sum(len(sample.ids) for sample in learnt)
     return list(itertools.islice(batches(unseen, recipe, CHECKED_STEP, before=before), CHECKED)) if unseen else []

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from drafter.config import FLOAT, DrafterConfig
 from drafter.model import DraftModel, Exit, MemoryEncoder, load_draft_model
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses, agrees, distances
@@ -99,7 +99,7 @@ class Distiller(nn.Module):
 def train(
     config: DrafterConfig,
     target: PreTrainedModel,
-    data: list[Conversation],
+    data: list[AnsweredConversation],
     out: Path,
     recipe: Recipe,
     device: str = "cpu",

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import torch
 
+from drafter.config import INLINE
 from drafter.model.draft_model import DraftModel, StepModule
 from drafter.step import cache_shapes, graph_names
-
-INLINE = 1_500_000_000
-"""Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside
-it."""
 
 
 def export_graph(model: DraftModel, path: Path) -> None:

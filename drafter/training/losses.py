@@ -45,8 +45,10 @@ def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:
 
 
 def distances(wanted: Tensor, guessed: Tensor, kind: Divergence) -> tuple[Tensor, Tensor]:
-    """The distance to minimise, and KL(target || drafter) without a gradient, (n,) each. If both are KL, it is computed
-    once."""
+    """The distance to minimise, and KL(target || drafter) without a gradient, (n,) each.
+
+    If both are KL, it is computed once.
+    """
     away = divergence(wanted, guessed, kind)
     return away, away.detach() if kind == "kl" else divergence(wanted, guessed.detach(), "kl")
 

@@ -32,7 +32,7 @@ from drafter.memory import Bits
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.step import StepGraph
 from drafter.text import ChatText
-from drafter.training.answers import Conversation, draft_vocabulary, generate_answers, read_answers
+from drafter.training.answers import AnsweredConversation, draft_vocabulary, generate_answers, read_answers
 from drafter.training.distil import train
 from drafter.training.export import export_graph
 from drafter.training.heldout import ANSWERS
@@ -207,7 +207,7 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     return msgspec.structs.replace(config, **inherited, memory_bits=plan.memory_bits)
 
 
-def datastore_texts(data: Sequence[Conversation], opening: Sequence[int], most: int) -> list[list[int]]:
+def datastore_texts(data: Sequence[AnsweredConversation], opening: Sequence[int], most: int) -> list[list[int]]:
     """Every n-th answer, about `most` tokens in all, each after the `opening` that the template gives it."""
     texts = [[*opening, *sample.ids[begin:end]] for sample in data for begin, end in sample.learn]
     every = -(-sum(len(text) + 1 for text in texts) // most)
@@ -246,6 +246,6 @@ def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     return parity
 
 
-def _inputs(folder: Path, config: DrafterConfig, data: Sequence[Conversation]) -> list[StepInputs]:
+def _inputs(folder: Path, config: DrafterConfig, data: Sequence[AnsweredConversation]) -> list[StepInputs]:
     step = StepGraph.load(folder, config)
     return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]

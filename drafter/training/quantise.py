@@ -19,12 +19,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from drafter.config import DrafterCorrupt, Scheme
+from drafter.config import INLINE, DrafterCorrupt, Scheme
 from drafter.step import NEVER, Floats, KeysValues, StepGraph
-
-INLINE = 1_500_000_000
-"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it, in
-`*.data`."""
 
 BLOCK = {8: 64, 4: 32}
 """Weights that share a scale, by their bits. Blocks of twice the size are quicker (8 bits: by a fifth with one row).
@@ -155,8 +151,10 @@ class _Rewriting:
         self.add("Mul", [unscaled, f"{x}.largest"], product)
 
     def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
-        """Multiply with one scale for each block of inputs to an output. The kernel quantises `x` in the same
-        blocks."""
+        """Multiply with one scale for each block of inputs to an output.
+
+        The kernel quantises `x` in the same blocks.
+        """
         numbers, scales = _blocks(matrix, bits)
         factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
         inputs, outputs = matrix.shape

@@ -207,15 +207,14 @@ def everything(
     )
     pairs = [torch.stack((layer.keys, layer.values), dim=-2) for layer in cache.layers]  # (B, Hk, T, 2, d) each
     stacked = torch.stack(pairs, dim=1).permute(0, 3, 1, 2, 4, 5).flatten(3)
-    return stacked, _beside(out, layers), out.last_hidden_state
+    return stacked, side_by_side(out, layers), out.last_hidden_state
 
 
 @torch.no_grad()
 def hidden_states(
     model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """Run the target once, and return the hidden states of `layers` side by side (B, T, len(layers)*E), and the last
-    (B, T, E).
+    """Run the target once: hidden states of `layers` side by side (B, T, len(layers)*E), and the last (B, T, E).
 
     The arguments are those of `features`. Layers are counted as in transformers: i is the input of layer i, and L is
     the result of the final norm.
@@ -227,49 +226,11 @@ def hidden_states(
         use_cache=False,
         output_hidden_states=list(layers) or None,
     )
-    return _beside(out, layers), out.last_hidden_state
+    return side_by_side(out, layers), out.last_hidden_state
 
 
-def _beside(out: Any, layers: Sequence[int]) -> Tensor:
+def side_by_side(out: Any, layers: Sequence[int]) -> Tensor:
+    """The hidden states of `layers` in the output of a model, (..., len(layers)*E)."""
     if not layers:
         return out.last_hidden_state[..., :0]  # type: ignore[no-any-return]
     return torch.cat([out.hidden_states[layer] for layer in layers], dim=-1)
-
-
-class FeatureTap:
-    """While open, keeps hidden states of a verifying target's forwards, for drafters that need them after each round.
-
-    `layers` as in `hidden_states`. Each forward has one sequence: pending tokens, then the nodes of a draft tree.
-    """
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int]) -> None:
-        self._body, self._layers = model.model, list(layers)
-        self._seen: list[Tensor] = []
-        self._hooks: list[Any] = []
-
-    def __enter__(self) -> FeatureTap:
-        self._hooks = [
-            self._body.register_forward_pre_hook(self._ask, with_kwargs=True),
-            self._body.register_forward_hook(self._keep),
-        ]
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def take(self, nodes: int, accepted: Sequence[int]) -> Tensor:
-        """The hidden states of the tokens that were verified since the last call: (n, len(layers)*E).
-
-        These are all pending tokens, and the `accepted` ones of the last forward's `nodes` tree nodes.
-        """
-        rows = torch.cat(self._seen)
-        self._seen.clear()
-        pending = len(rows) - nodes
-        return rows[[*range(pending), *(pending + node for node in accepted)]]
-
-    def _ask(self, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return args, kwargs | {"output_hidden_states": self._layers or None}
-
-    def _keep(self, body: Any, args: tuple[Any, ...], out: Any) -> None:
-        self._seen.append(_beside(out, self._layers)[0])

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch
 from drafter.training.processes import processes
 from drafter.training.progress import stage
@@ -56,7 +56,7 @@ class Recording:
     """
 
     def __init__(
-        self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], layers: Sequence[int]
+        self, path: Path, target: PreTrainedModel, data: Sequence[AnsweredConversation], layers: Sequence[int]
     ) -> None:
         """Open the recording in `path`, or make it. Raises `ForeignRecord`."""
         config = target.config.get_text_config(decoder=True)
@@ -105,7 +105,9 @@ class Recording:
         return rows[..., at : at + self._hidden]
 
     @torch.no_grad()
-    def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
+    def _record(
+        self, path: Path, target: PreTrainedModel, data: Sequence[AnsweredConversation], about: dict[str, Any]
+    ) -> None:
         partial = path.with_suffix(".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         offsets = np.cumsum([0, *(len(sample.ids) for sample in data)])

@@ -82,8 +82,10 @@ class CompletionsClient:
 
     @property
     def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
-        time."""
+        """How far the server's clock was ahead of this device's at its last answer, in seconds.
+
+        None if it tells no time.
+        """
         return self._wire.ahead_seconds
 
     async def __aenter__(self) -> CompletionsClient:

@@ -46,8 +46,10 @@ def read_model_list(body: bytes | str) -> ModelList | None:
 
 
 def find_model(models: Sequence[Model], name: str | None) -> Model | None:
-    """The model of that name, or the first one if `name` is None. A name may leave out `:latest`. None: no such
-    model."""
+    """The model of that name, or the first one if `name` is None.
+
+    A name may leave out `:latest`. None: no such model.
+    """
     if name is None:
         return models[0] if models else None
     for wanted in (name, name + LATEST):

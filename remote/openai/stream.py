@@ -204,8 +204,10 @@ class ChatStream(Metered):
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:
-        """The bytes of the body. Before the first words a silent server may be thinking, so it has the whole
-        deadline."""
+        """The bytes of the body.
+
+        Before the first words a silent server may be thinking, so it has the whole deadline.
+        """
         chunks = self._response.chunks()
         while True:
             limit = self._deadline if not self.pieces else self._silence if self.reason is None else AFTER_END_SECONDS

@@ -124,8 +124,10 @@ class Progress(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """The body of a 409: prefixes that the verifier holds, longest first, as (length, digest). The last is always (0,
-    ...)."""
+    """The body of a 409: prefixes that the verifier holds, longest first, as (length, digest).
+
+    The last one is always (0, ...).
+    """
 
     have: tuple[tuple[Count, Digest], ...]
 

@@ -1,7 +1,7 @@
-"""Chat completions for every other client: text in, text out, in OpenAI's dialect.
+"""Chat completions for all other clients: text in, text out, through OpenAI's API.
 
-An answer is a stream in a session of its own, which is dropped behind it: so other clients too get what the verifier
-drafts by itself. As many run at once as leave half of the sessions to devices.
+An answer is a stream in a session of its own, which is dropped afterwards. So other clients also profit from what the
+verifier drafts by itself. Half of the sessions are left to devices.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from remote.verifier.streaming import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
 
 BODY_BYTES_PER_TOKEN = 16
-"""Of the longest conversation: JSON may spell a character in six bytes."""
+"""Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 HUNG_UP = 499
-"""Nobody reads it: the status that proxies write down for a client that left."""
+"""Nobody reads it. Proxies log this status for a client that left."""
 
 
 class CompletionRefused(RoundRefused):
@@ -72,7 +72,7 @@ class CompletionRefused(RoundRefused):
 
 @dataclass
 class ChatCall:
-    """A request, and what has become of it."""
+    """A request and the state of its answer."""
 
     request: ChatRequest
     model: str
@@ -100,7 +100,7 @@ class ChatCall:
 
 
 class Completions:
-    """`text` is the target's tokenizer and chat template."""
+    """The endpoint for chat completions. `text`: the target's tokenizer and chat template."""
 
     def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
@@ -115,13 +115,16 @@ class Completions:
         return _json(Models(object="list", data=(self._model,)))
 
     def model(self, name: str) -> Response:
-        """Raises `CompletionRefused`."""
+        """The model of that name. Raises `CompletionRefused`."""
         self._check_model(name)
         return _json(self._model)
 
     async def answer(self, body: bytes, gone: Callable[[], Awaitable[bool]]) -> Response:
-        """`gone`: whether the client has hung up. Raises `RoundRefused`, and what the turns and the engine raise."""
-        asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes its time to be cut into tokens.
+        """Answer a request. `gone`: true if the client has hung up.
+
+        Raises `RoundRefused`, and what the turns and the engine raise.
+        """
+        asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes time to be cut into tokens.
         if self._running >= self._most:
             raise Overloaded(f"{self._running} answers are being written. Try again in a moment.")
         pieces = self._written(asked, gone)
@@ -157,7 +160,7 @@ class Completions:
         yield event(DONE.encode())
 
     async def _written(self, asked: ChatCall, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
-        """The answer's text, a piece for each of the verifier's rounds; `asked` tells how it ended."""
+        """The answer's text, one piece for each of the verifier's rounds. Afterwards `asked` tells how it ended."""
         request, name = asked.request, secrets.token_urlsafe(16)
         frames = self._sessions.stream(
             Stream(
@@ -201,7 +204,7 @@ class Completions:
         return piece
 
     def _asked(self, body: bytes) -> ChatCall:
-        """Raises `CompletionRefused`."""
+        """Read a request. Raises `CompletionRefused`."""
         try:
             request = msgspec.json.decode(body, type=ChatRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -235,7 +238,7 @@ class Completions:
 
 
 def _plain(message: ChatMessage) -> tuple[str, str]:
-    """(role, text). Raises `CompletionRefused`."""
+    """The role and text of a message. Raises `CompletionRefused`."""
     role = ROLES.get(message.role)
     if role is None:
         raise CompletionRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.")
@@ -247,7 +250,7 @@ def _plain(message: ChatMessage) -> tuple[str, str]:
 
 
 def _sampling(request: ChatRequest) -> Sampling:
-    """As OpenAI has it, 1 where no temperature is asked for, and another answer each time where no seed is."""
+    """OpenAI's defaults: temperature 1, and another answer each time if no seed is given."""
     return Sampling(
         temperature=1.0 if request.temperature is None else request.temperature,
         top_k=max(0, request.top_k or 0),

@@ -10,8 +10,10 @@ import contextlib
 import os
 import socket
 import ssl
+import sys
 import threading
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +29,6 @@ from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
-from remote.verifier.startup_log import say, timed_step
 from remote.verifier.table import Session, Table
 from remote.verifier.target import Target, load_target, model_size, stored_size
 
@@ -39,18 +40,18 @@ except ImportError:  # Windows has no such limits.
 MAX_NODES = 256
 
 KEEP_ALIVE_SECONDS = 90
-"""More than a device keeps an idle connection, so that it never sends into one that is just closed."""
+"""Longer than a device keeps an idle connection, so a device never sends into one that is just being closed."""
 
 MAX_TOKENS = 32_768
 
 BODY_SLACK = 64 << 10
 
 SPARE_FILES = 64
-"""Open files for all else than connections."""
+"""Open files for everything except connections."""
 
 
 def card(target: Target, engine: Engine, *, max_tokens: int = MAX_TOKENS) -> Card:
-    """What `GET /v1/card` tells of this target."""
+    """The card of this target, for `GET /v1/card`."""
     positions = getattr(target.model.config.get_text_config(), "max_position_embeddings", None) or max_tokens
     tokens = min(max_tokens, positions)
     body = 4 * tokens + 6 * MAX_NODES + BODY_SLACK
@@ -87,29 +88,29 @@ def serve(
 ) -> None:
     """Serve a target until SIGINT or SIGTERM. Port 0 takes a free one.
 
-    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: answers that wait
-    for their first frame; see `create_app`. With `watch_stdin` the process also ends when its stdin does: an app that
-    started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
+    `max_cached_bytes`: for all sessions together; None: a share of the free memory. `max_waiting`: most answers that
+    wait for their first frame; see `create_app`. `watch_stdin`: the process also ends when its stdin does, so an app
+    that started it and is killed leaves no orphan. `hosts`: see `BearerAuth`. Raises what `START_ERRORS` names.
     """
     if watch_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     check_binding(host, token)
     _check_certificate(tls_cert, tls_key)
     if token is not None and tls_cert is None and not is_loopback(host):
-        say(
+        _say(
             f"warning: on {host} the token and all text cross the network unencrypted. Add --tls-cert and --tls-key, "
             "or listen on 127.0.0.1 behind a proxy that speaks TLS."
         )
     connections = _connections(max_connections)
     with contextlib.closing(_bind(host, port, connections)) as listener:
-        with timed_step(f"loading {model}{stored_size(Path(model))}"):
+        with _timed_step(f"loading {model}{stored_size(Path(model))}"):
             target = load_target(model, quantize=quantize)
-        say(f"{target.name}: {model_size(target.model)}")
-        with timed_step("checking that it verifies drafts"):
+        _say(f"{target.name}: {model_size(target.model)}")
+        with _timed_step("checking that it verifies drafts"):
             engine = Engine(target.model, None if drafter is None else MemoryEncoder.load(drafter))
         own = None
-        if drafter is not None and (drafter / GRAPH).is_file():  # For devices that draft the encoder is enough.
-            with timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
+        if drafter is not None and (drafter / GRAPH).is_file():  # Devices that draft need only the encoder.
+            with _timed_step(f"loading the drafter {drafter} ({(drafter / GRAPH).stat().st_size / 1e6:.0f} MB)"):
                 own = OwnDrafter(Drafter.load(drafter), engine)
         budget = cache_bytes(engine.device) if max_cached_bytes is None else max_cached_bytes
         served = _fitting(target, engine, own, max_tokens, budget)
@@ -139,6 +140,20 @@ def serve(
             Server(config, lambda: print(f"outrider verifier ready at {url}", flush=True)).run(sockets=[listener])
 
 
+def _say(sentence: str) -> None:
+    """Print on stderr, so that minutes of loading are not silent."""
+    print(f"outrider: {sentence}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _timed_step(what: str) -> Iterator[None]:
+    """Print what begins, and then how long it took."""
+    begun = time.monotonic()
+    _say(f"{what} ...")
+    yield
+    _say(f"{what}: done in {time.monotonic() - begun:.1f} s")
+
+
 def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens: int, budget: int) -> Card:
     """The card, with sessions no longer than memory allows. Raises `NoMemory`."""
     wished = card(target, engine, max_tokens=max_tokens).limits.max_tokens
@@ -148,14 +163,14 @@ def _fitting(target: Target, engine: Engine, own: OwnDrafter | None, max_tokens:
     if fitting < 1:
         raise NoMemory(f"{budget >> 20} MB are too little for one session of {target.name}. Give more with --cache-mb.")
     if fitting < wished:
-        say(f"sessions hold {fitting} tokens, not {wished}: that is what {budget >> 20} MB take (--cache-mb)")
+        _say(f"sessions hold {fitting} tokens, not {wished}: that is what {budget >> 20} MB take (--cache-mb)")
     else:
-        say(f"sessions hold {wished} tokens each, and {budget >> 20} MB together")
+        _say(f"sessions hold {wished} tokens each, and {budget >> 20} MB together")
     return card(target, engine, max_tokens=min(fitting, wished))
 
 
 def _connections(wished: int) -> int:
-    """As many as wished for, if this process may have as many open files."""
+    """The wished number of connections, or fewer if this process may not open so many files."""
     if resource is None:
         return wished
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -163,7 +178,7 @@ def _connections(wished: int) -> int:
 
 
 def _bind(host: str, port: int, connections: int = MAX_CONNECTIONS) -> socket.socket:
-    """A bound socket that does not listen yet, so that a taken port is told before minutes of loading."""
+    """A bound socket that does not listen yet, so that a taken port is reported before minutes of loading."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as undo:
@@ -193,5 +208,5 @@ def _check_certificate(cert: Path | None, key: Path | None) -> None:
 def _end_with_stdin() -> None:
     while os.read(0, 4096):
         pass
-    # At once, whatever the other threads do: the only client is gone, and nothing here is on a disk.
+    # It ends at once, whatever the other threads do: the only client is gone, and nothing here is on a disk.
     os._exit(0)

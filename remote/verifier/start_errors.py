@@ -8,29 +8,29 @@ from remote.verifier.security import SecurityError
 
 
 class ServeError(Exception):
-    """The verifier cannot start; the message says why and what to do.
+    """The verifier cannot start. The message says why and what to do.
 
     ServeError
-    ├── UnknownModel        neither a folder nor a model that can be fetched, or of an unknown architecture
-    ├── CorruptWeights      weights that are damaged or incomplete
-    ├── MissingTokenizer    a model without `tokenizer.json`, which devices need
+    ├── UnknownModel        neither a folder nor a model that can be fetched, or an unknown architecture
+    ├── CorruptWeights      the weights are damaged or incomplete
+    ├── MissingTokenizer    the model has no `tokenizer.json`, which devices need
     ├── CannotBind          the address is taken or not ours
-    ├── NoMemory            less memory than one session needs
-    └── BadCertificate      a TLS certificate or key that cannot be used
+    ├── NoMemory            there is less memory than one session needs
+    └── BadCertificate      a TLS certificate or key cannot be used
     Besides, `serve` raises `EngineError`, `SecurityError` and `DrafterError`.
     """
 
 
 class UnknownModel(ServeError):
-    """Neither a folder nor a model that can be fetched, or of an unknown architecture."""
+    """Neither a folder nor a model that can be fetched, or an unknown architecture."""
 
 
 class CorruptWeights(ServeError):
-    """Weights that are damaged or incomplete."""
+    """The weights are damaged or incomplete."""
 
 
 class MissingTokenizer(ServeError):
-    """A model without `tokenizer.json`, which devices need."""
+    """The model has no `tokenizer.json`, which devices need."""
 
 
 class CannotBind(ServeError):
@@ -38,12 +38,12 @@ class CannotBind(ServeError):
 
 
 class NoMemory(ServeError):
-    """Less memory than one session needs."""
+    """There is less memory than one session needs."""
 
 
 class BadCertificate(ServeError):
-    """A TLS certificate or key that cannot be used."""
+    """A TLS certificate or key cannot be used."""
 
 
 START_ERRORS = (ServeError, EngineError, SecurityError, DrafterError)
-"""Everything that `serve` raises for a person to read."""
+"""All errors that `serve` raises for a person to read."""

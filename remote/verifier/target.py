@@ -32,11 +32,11 @@ class Target:
     chat_template: str
     stop_tokens: tuple[int, ...]
     text: ChatText | None
-    """None where the chat template cannot be rendered here."""
+    """None if the chat template cannot be rendered here."""
 
 
 def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
-    """Load a folder or a hub model. float32 on a CPU, so that greedy output equals `generate`; bfloat16 on a GPU.
+    """Load a folder or a hub model: float32 on a CPU, so that greedy output equals `generate`; bfloat16 on a GPU.
 
     Raises `UnknownModel`, `CorruptWeights`, `MissingTokenizer`.
     """
@@ -44,7 +44,7 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
     if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
         raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
     try:
-        local = Path(model).is_dir()  # Then nobody is asked, on no network.
+        local = Path(model).is_dir()  # Then no network is asked.
         config = AutoConfig.from_pretrained(model, local_files_only=local, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise UnknownModel(f"{model} is no model this verifier can load: {_first_line(error)}") from error
@@ -68,7 +68,9 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
             f"The weights of {model} lack {', '.join(missing[:3])} ({len(missing)} in all). Fetch them again."
         )
     if quantize is not None:
-        _quantize(loaded, quantize)
+        from drafter.model.quanto import quantise  # Slow to import, and rarely wanted.
+
+        quantise(loaded, 8 if quantize == "int8" else 4, head="lm_head", head_bits=None)
     stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
     stop = end if stop is None else stop
     stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
@@ -83,8 +85,11 @@ def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, 
 
 
 def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
-    """The bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token, the special tokens'
-    texts by name."""
+    """The text side of a model, as (tokenizer, template, end, special tokens).
+
+    They are the bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token, and the texts of
+    the special tokens by name. Raises `MissingTokenizer`.
+    """
     local = Path(model).is_dir()
     path = cached_file(model, "tokenizer.json", local_files_only=local, _raise_exceptions_for_missing_entries=False)
     if path is None:
@@ -93,7 +98,7 @@ def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=local, trust_remote_code=False)
-    except Exception as error:  # The tokenizers library raises bare Exception for a damaged file.
+    except Exception as error:  # The tokenizers library raises a bare Exception for a damaged file.
         raise MissingTokenizer(f"The tokenizer of {model} cannot be read: {_first_line(error)}") from error
     template = tokenizer.chat_template or ""
     if isinstance(template, dict):
@@ -101,30 +106,19 @@ def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
     return Path(path).read_bytes(), template, tokenizer.eos_token_id, tokenizer.special_tokens_map
 
 
-def _quantize(model: PreTrainedModel, kind: Literal["int8", "int4"]) -> None:
-    """Weights of the linear layers to int8 or int4, in place; the head stays as it is, for it chooses the tokens."""
-    from optimum.quanto import freeze, qint4, qint8, quantize  # Slow to import, and rarely wanted.
-
-    from drafter.model.quanto import need_no_compiler
-
-    need_no_compiler()
-    quantize(model, weights=qint8 if kind == "int8" else qint4, exclude="lm_head")
-    freeze(model)
-
-
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def model_size(model: PreTrainedModel) -> str:
-    """For people: parameters, kind of numbers, memory, device."""
+    """Parameters, kind of numbers, memory and device of a model, for people."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     kind = str(model.dtype).removeprefix("torch.")
     return f"{parameters / 1e6:,.1f} million parameters, {kind}, {_held(model) / 1e6:,.0f} MB, on {model.device}"
 
 
 def stored_size(folder: Path) -> str:
-    """How large the weights in a folder are, for people; nothing for a model's name."""
+    """Size of the weights in a folder, for people. Empty for a model's name."""
     files = sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder.is_dir() else 0
     return f" ({files / 1e6:,.0f} MB)" if files else ""
 

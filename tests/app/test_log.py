@@ -1,4 +1,4 @@
-"""The log: what gets into it, what never does, and how it is read while it grows and turns over."""
+"""The log: what is written, what never is, and how it is read while it grows and is rotated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = "s3cret-t0ken"
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """The handler of a test goes with its folder."""
+    """Close the handler before the folder of the test goes."""
     yield
     if logs._current is not None:
         logging.getLogger().removeHandler(logs._current)

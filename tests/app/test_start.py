@@ -1,4 +1,4 @@
-"""The console script's short ways: what they load, and that they lead where the long way does."""
+"""The console script's short ways: what they load, and that they do the same as the long way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drafter without one of its parts is still a drafter: it exports, runs, and fits the formats of a whole one."""
+"""A drafter without one of its parts is still a drafter: it exports, runs, and has the formats of a whole one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def in_pieces(monkeypatch):
 
 
 def linear_layers(tiny):
-    """q, k, v, o and three of the MLP; q, o, three; the head."""
+    """Linear layers: 7 of a self-attention (q, k, v, o, three of the MLP), 5 of the cross-attention, 1 of the head."""
     return 13 + 7 * (tiny.config.first_layers + tiny.config.inference_layers)
 
 

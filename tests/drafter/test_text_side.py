@@ -1,4 +1,5 @@
-"""A drafter is made only for a target that a device asks in the same tokens, which is known before the first answer."""
+"""A drafter is made only for a target that a device asks with the same tokens. This is known before the first
+answer."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_the_question_and_the_rounds_survive(verifier: VerifierProcess, tiny_pai
         "OUTRIDER_DRAFTER": str(tiny_pair / "drafter"),
         "OUTRIDER_REMOTE": verifier.url,
     }
-    # Token by token and long, so that it is caught in the middle.
+    # Token by token, and long, so that it is caught in the middle.
     command = [sys.executable, "-m", "app.cli", "ask", QUESTION, "--no-draft", "--max-tokens", "900"]
     process = subprocess.Popen(
         command, cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -46,7 +46,7 @@ def test_the_question_and_the_rounds_survive(verifier: VerifierProcess, tiny_pai
 
 
 def watch(database: Path, process: subprocess.Popen[bytes]) -> Message:
-    """The answer as another process sees it, as soon as it has some tokens."""
+    """Watch the answer from another process until it has some tokens."""
     store = None
     try:
         for _ in range(6000):

@@ -1,4 +1,4 @@
-"""The disk fills up in the middle of an answer: it ends in a sentence, and what was saved stays."""
+"""The disk fills up in the middle of an answer: the answer ends with a sentence, and what was saved stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Whatever the line does in the middle of a reply: it ends, no word is lost or doubled, and the next one works."""
+"""Whatever the line does in the middle of a reply: the reply ends, no word is lost or doubled, and the next one
+works."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def way() -> Verifying:
 
 @pytest.fixture
 def name() -> str:
-    """Of the fault, where a test has one."""
+    """Name of the fault, if a test has one."""
     return ""
 
 
@@ -91,13 +92,13 @@ async def device(
 
 
 def strike(proxy: FaultProxy, case: Case) -> None:
-    """In the middle of the next reply."""
+    """Break the line in the middle of the next reply."""
     for ask, fault in enumerate(case.faults, case.first):
         proxy.at(ask, fault)
 
 
 MENDED_BY_A_PERSON = "a token that is no longer good"
-"""Waiting does not help, and nobody else answers."""
+"""Waiting does not help with this one, and nobody else answers."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The verifier dies in the middle of an answer: no word is lost, and when it is back it goes on."""
+"""The verifier dies in the middle of an answer: no word is lost, and when it is back the answer continues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
         await until_mode(opened, "edge")
         conversation = opened.store.conversations.create("cut").id
         heard, killed = Heard(), False
-        # The broken connection tells, and no deadline: the assistant is more patient than that.
+        # The broken connection tells it, not a deadline: the assistant is more patient than that.
         async with (
             asyncio.timeout(PATIENCE_SECONDS / 2),
             aclosing(opened.reply(conversation, "list files")) as events,

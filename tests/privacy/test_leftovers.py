@@ -1,4 +1,4 @@
-"""What an older version let ONNX Runtime write is told, with the way to remove it, and left where it is."""
+"""`outrider doctor` names what ONNX Runtime left with an older version, says how to remove it, and removes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paste into the prompt on a real terminal: whatever it holds, it is text, in its order, and nothing is sent."""
+"""A paste into the prompt on a real terminal: it stays text, in its order, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.bracketed_paste import clean
+from app.sanitise import sanitise_paste
 from storage import Store
 from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal
@@ -23,7 +23,7 @@ PASTES = {
     "long": (COLOURED + "x" * 300 + "\r") * 160,
 }
 READ = 700
-"""Bytes that are written at once; the program takes them as they come."""
+"""Bytes that are written at once."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str)
         terminal.wait_for(lambda: bool(queued(tmp_path)))
         terminal.type("\x11")
         assert terminal.end() == 0
-    assert queued(tmp_path) == [f"first {clean(pasted)} last"]
+    assert queued(tmp_path) == [f"first {sanitise_paste(pasted)} last"]
     assert questions(tmp_path) == []
 
 

@@ -49,7 +49,7 @@ damages = st.lists(
 
 
 def damaged(frames: list[bytes], how: list[tuple[str, int, int]]) -> bytes:
-    """The frames as one stream, with each damage done to it in turn."""
+    """The frames as one stream, with each damage applied in turn."""
     for kind, at, value in how:
         if kind == "length" and frames:
             at %= len(frames)
@@ -82,7 +82,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 def replying(how: list[tuple[str, int, int]], size: int) -> httpx.MockTransport:
-    """Answers each request rightly but for the damage."""
+    """Answer each request rightly except for the damage."""
 
     def handle(request: httpx.Request) -> httpx.Response:
         hosted = request.url.path == "/v1/streams"

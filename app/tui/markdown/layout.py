@@ -1,6 +1,6 @@
-"""The leaves of a text as rows of so many cells: wrapped, with what stands left of them.
+"""Wraps the leaves of a text into rows for a given width in cells.
 
-Pure functions, so that a thread can wrap a long text: 100,000 characters take 100 ms.
+All functions are pure, so that a thread can wrap a long text: 100,000 characters take 100 ms.
 """
 
 from __future__ import annotations
@@ -21,74 +21,79 @@ GHOST = "dim"
 CODE_PADDING = 2
 TAB = 8
 NARROW = 8
-"""Cells below which no column of a table is squeezed; one that needs it is written without columns."""
+"""The smallest width of a squeezed column, in cells; a table that needs less is written without columns."""
 
 Ranges = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line on the screen."""
+    """A line on the screen."""
 
     left: Content
+    """The marks at the left: bullets and the bars of quotes."""
     pieces: tuple[tuple[int, Content, int], ...] = ()
-    """Cells from the left edge of the text, the text, and its first character's place in its line."""
+    """Pieces of text: the distance from `left` in cells, the text, and the place of its first character in its line."""
     y: int = 0
-    """Its line, counted over the whole text; wrapping makes several rows of one line."""
+    """The number of its line in the whole text; a long line makes several rows."""
     kind: str = ""
-    """A component class for the whole row."""
+    """The component class of the whole row."""
     copy: int = 0
-    """The number of the code block that a click on this row's end copies."""
+    """The number of the code block that a click at the end of this row copies; 0 for none."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A leaf as it is now: how much of it is ghost text, and its rows at one width."""
+class WrappedLeaf:
+    """A leaf with its rows at one width."""
 
     leaf: Leaf
     ghost: int
-    """Characters from which it is ghost text."""
+    """The first character that is ghost text."""
     shaded: tuple[tuple[int, int], ...]
-    """Characters that were never verified, where that is to be seen."""
+    """Ranges of characters to be marked as unverified."""
     rows: tuple[Row, ...]
     y: int
-    """The first of its lines, counted over the whole text."""
+    """The number of its first line in the whole text."""
     lines: int
-    """Lines of its text, one for a rule."""
+    """The number of its lines; 1 for a rule."""
 
 
 @lru_cache(maxsize=64)
-def finished_rows(text: str, width: int) -> tuple[Drawn, ...]:
-    """A finished text, wrapped. A long one takes its time: call it in a thread first."""
+def wrap_finished(text: str, width: int) -> tuple[WrappedLeaf, ...]:
+    """Wraps a finished text, and remembers it. Call it in a thread first if the text is long."""
     return tuple(wrap(leaves(text), width, solid=len(text)))
 
 
 def wrap(
-    parsed: Sequence[Leaf], width: int, *, solid: int, shaded: Ranges = (), known: Sequence[Drawn] = ()
-) -> list[Drawn]:
-    """The leaves of a text, of which `solid` characters are verified, as rows; those `known` at this width stay."""
-    drawn: list[Drawn] = []
+    parsed: Sequence[Leaf], width: int, *, solid: int, shaded: Ranges = (), known: Sequence[WrappedLeaf] = ()
+) -> list[WrappedLeaf]:
+    """Wraps leaves, and takes those over from `known`, at the same width, that have not changed.
+
+    `solid`: characters of the text that are verified; the rest is ghost text. `shaded`: ranges of the text that are
+    marked as unverified.
+    """
+    drawn: list[WrappedLeaf] = []
     y = 0
     for at, leaf in enumerate(parsed):
-        ghost, marked = leaf.before(solid), tuple(inside(leaf, shaded)) if shaded else ()
+        ghost, marked = leaf.characters_before(solid), tuple(ranges_in(leaf, shaded)) if shaded else ()
         old = known[at] if at < len(known) and known[at].y == y else None
         if old is None or old.leaf is not leaf or (old.ghost, old.shaded) != (ghost, marked):
             rows, lines = _rows(leaf, ghost, marked, width, y, old)
-            old = Drawn(leaf, ghost, marked, tuple(rows), y, lines)
+            old = WrappedLeaf(leaf, ghost, marked, tuple(rows), y, lines)
         drawn.append(old)
         y += old.lines
     return drawn
 
 
-def inside(leaf: Leaf, ranges: Ranges) -> Iterator[tuple[int, int]]:
-    """The leaf's own characters of these parts of the text."""
+def ranges_in(leaf: Leaf, ranges: Ranges) -> Iterator[tuple[int, int]]:
+    """Converts ranges of the text to ranges of the leaf's characters, and leaves out those outside of the leaf."""
     for start, end in ranges:
         if start < leaf.source[1] and end > leaf.source[0]:
-            yield leaf.before(start), leaf.before(end)
+            yield leaf.characters_before(start), leaf.characters_before(end)
 
 
-def place_in(line: str, x: int) -> int:
-    """Which character of a line stands at this place of its row, where tabs are spaces."""
+def character_at(line: str, x: int) -> int:
+    """The index of the character of `line` that is drawn in column `x`, where tabs are drawn as spaces."""
     if "\t" not in line:
         return x
     place = column = 0
@@ -101,7 +106,7 @@ def place_in(line: str, x: int) -> int:
 
 
 def _rows(
-    leaf: Leaf, ghost: int, shaded: tuple[tuple[int, int], ...], width: int, y: int, old: Drawn | None
+    leaf: Leaf, ghost: int, shaded: tuple[tuple[int, int], ...], width: int, y: int, old: WrappedLeaf | None
 ) -> tuple[list[Row], int]:
     content = leaf.content
     for start, end in shaded:
@@ -120,31 +125,38 @@ def _rows(
         return _code_rows(rows, leaf, content, first, room, y, ghost, old if plain else None)
     lines = _lines(content)
     for number, line in enumerate(lines):
-        for x, piece in _wrapped(line, room):
+        for x, piece in _wrap_line(line, room):
             left = leaf.rest if rows and rows[-1].pieces else first
             rows.append(Row(left, ((0, piece, x),), y + number))
     return rows, len(lines)
 
 
 def _code_rows(
-    rows: list[Row], leaf: Leaf, content: Content, first: Content, room: int, y: int, ghost: int, old: Drawn | None
+    rows: list[Row],
+    leaf: Leaf,
+    content: Content,
+    first: Content,
+    room: int,
+    y: int,
+    ghost: int,
+    old: WrappedLeaf | None,
 ) -> tuple[list[Row], int]:
-    """Those of a code block; of one that grows only the lines are wrapped that are new."""
+    """The rows of a code block; of a block that has grown, only the new lines are wrapped."""
     rows.append(Row(first, kind="code", copy=leaf.number))
     known = 0
-    if old is not None and (same := _same_lines(old, leaf, ghost)):
+    if old is not None and (same := _unchanged_characters(old, leaf, ghost)):
         known = content.plain.count("\n", 0, same)
         rows = list(takewhile(lambda row: not row.pieces or row.y < y + known, old.rows))
         content = Content(content.plain[same:]).stylize(GHOST, max(0, ghost - same))
     lines = _lines(content)
     for number, line in enumerate(lines, known):
-        for x, piece in _wrapped(line, max(1, room - 2 * CODE_PADDING)):
+        for x, piece in _wrap_line(line, max(1, room - 2 * CODE_PADDING)):
             rows.append(Row(leaf.rest, ((CODE_PADDING, piece, x),), y + number, "code"))
     return [*rows, Row(leaf.rest, kind="code")], known + len(lines)
 
 
-def _same_lines(old: Drawn, leaf: Leaf, ghost: int) -> int:
-    """Characters of the complete lines that a growing code block begins with, drawn already and not as ghost text."""
+def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:
+    """The number of characters at the start of a growing code block whose complete lines look as before."""
     before, after = old.leaf, leaf
     if before.content.spans or old.shaded or (before.kind, before.number) != (after.kind, after.number):
         return 0
@@ -159,8 +171,8 @@ def _lines(content: Content) -> list[Content]:
     return [line.expand_tabs(TAB) if "\t" in line.plain else line for line in lines]
 
 
-def _wrapped(line: Content, width: int) -> Iterator[tuple[int, Content]]:
-    """The pieces of a line that fit into so many cells, each with its first character's place."""
+def _wrap_line(line: Content, width: int) -> Iterator[tuple[int, Content]]:
+    """Cuts a line into pieces that fit into `width` cells; each with the place of its first character."""
     plain = line.plain
     if len(plain) <= width and (plain.isascii() or line.cell_length <= width):
         yield 0, line
@@ -173,17 +185,17 @@ def _wrapped(line: Content, width: int) -> Iterator[tuple[int, Content]]:
 
 
 def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Row]:
-    """The cells of one row beside each other, wrapped where the table is too wide; in one line where that is no use."""
+    """The cells of a row beside each other, wrapped if the table is too wide; as one text if columns get too narrow."""
     kind = "head" if leaf.kind == "head" else ""
-    widths = _fitted(leaf.widths, width - len(SEPARATOR) * (len(leaf.widths) - 1))
+    widths = _fit_columns(leaf.widths, width - len(SEPARATOR) * (len(leaf.widths) - 1))
     if widths is None:
-        for number, (x, piece) in enumerate(_wrapped(content, width)):
+        for number, (x, piece) in enumerate(_wrap_line(content, width)):
             yield Row(leaf.rest if number else leaf.first, ((0, piece, x),), y, kind)
         return
     starts = [0, *accumulate(length + len(SEPARATOR) for length in leaf.cells)]
     cells = [content[start : start + length] for start, length in zip(starts, leaf.cells)]
     columns = [
-        [(start + at, piece) for at, piece in _wrapped(cell, max(1, cell_width))]
+        [(start + at, piece) for at, piece in _wrap_line(cell, max(1, cell_width))]
         for start, cell, cell_width in zip(starts, cells, widths)
     ]
     bar = Content.styled(SEPARATOR, ".rule")
@@ -201,8 +213,8 @@ def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Ro
 
 
 @lru_cache(maxsize=64)
-def _fitted(widths: tuple[int, ...], room: int) -> tuple[int, ...] | None:
-    """The widths of a table's columns with the widest ones squeezed; None where that leaves too little of them."""
+def _fit_columns(widths: tuple[int, ...], room: int) -> tuple[int, ...] | None:
+    """The widths of a table's columns with the widest ones squeezed to fit; None if they get narrower than `NARROW`."""
     most = max(widths, default=0)
     while sum(min(width, most) for width in widths) > room:
         most -= 1

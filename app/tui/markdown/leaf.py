@@ -1,8 +1,8 @@
 """A leaf of an answer's Markdown: a flat run of styled text that a widget can wrap and draw line by line.
 
-One widget for each block, as Textual's own Markdown has it, costs 40 ms for an answer of a dozen lines; leaves cost one
-widget for all of it. They also know where in the source each character came from, so that ghost text and provenance are
-shaded to the character.
+Textual's own Markdown makes a widget for each block, which takes 40 ms for an answer of twelve lines. One widget draws
+all leaves of an answer. A leaf also knows where in the source each of its characters began, so that ghost text and
+unverified text are marked to the character.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from app.tui.markdown.blocks import split
 
 Kind = Literal["prose", "code", "row", "head", "rule"]
 SEPARATOR = " │ "
-"""Between the cells of a table's row."""
+"""Stands between the cells of a table's row."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A paragraph, heading, code block, row of a table or rule, with what stands left of it."""
+    """A paragraph, heading, code block, row of a table or rule, with the marks at its left."""
 
     kind: Kind
     content: Content
-    """Of a table's row: its cells, with `SEPARATOR` between."""
+    """The styled text; for a table's row its cells, with `SEPARATOR` between them."""
     first: Content = Content("")
-    """Left of its first line: bullets and the bars of quotes."""
+    """Marks left of the first line: bullets and the bars of quotes."""
     rest: Content = Content("")
-    """Left of all others; as wide."""
+    """Marks left of all other lines, as wide as `first`."""
     gap: bool = True
-    """A blank line before it."""
+    """A blank line stands before it."""
     source: tuple[int, int] = (0, 0)
-    """The lines that it was made of, as characters of the text."""
+    """Start and end of its lines in the text, in characters."""
     text: str = field(default="", repr=False)
-    """Those lines."""
+    """Its lines as they were written."""
     number: int = 0
-    """Of a code block: its place among the answer's, from 1."""
+    """The place of a code block among those of the answer, from 1; 0 for other leaves."""
     cells: tuple[int, ...] = ()
-    """Of a table's row: the characters of each cell."""
+    """The number of characters in each cell of a table's row."""
     widths: tuple[int, ...] = ()
-    """Of a table's row: the columns' widths, in cells."""
+    """The widths of the table's columns, in cells of the screen."""
 
     @cached_property
     def offsets(self) -> list[int]:
-        """For each character of the content, where in the text it begins; never decreasing."""
+        """The place in the text at which each character of the content begins; never decreasing."""
         start = self.source[0]
         return _code_offsets(self, start) if self.kind == "code" else _prose_offsets(self, start)
 
-    def same(self, other: Leaf) -> bool:
-        """Whether it looks the same, too: two `Content`s of the same text are equal, whatever their styles are."""
+    def looks_like(self, other: Leaf) -> bool:
+        """Both have the same text and styles: `Content` compares the text alone."""
         return self is other or (self == other and self.content.spans == other.content.spans)
 
-    def before(self, offset: int) -> int:
-        """How many of its characters come from before this place of the text."""
+    def characters_before(self, offset: int) -> int:
+        """The number of its characters that come from before this place of the text."""
         if offset >= self.source[1]:
             return len(self.content.plain)
         return 0 if offset <= self.source[0] else bisect_left(self.offsets, offset)

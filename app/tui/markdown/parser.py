@@ -1,4 +1,4 @@
-"""Markdown, parsed to leaves. No part of the source is left out: HTML shows as it was written."""
+"""Parses Markdown to leaves. No part of the source is left out: HTML is shown as it was written."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from app.tui.markdown.leaf import SEPARATOR, Kind, Leaf
 
 BULLETS = "•▪‣◦"
 LONGEST = 50_000
-"""Characters of one block; the words of a longer one are shown as they were written. No person's paragraph is as long,
-and 100,000 brackets take the parser 10 s."""
+"""The most characters of a block that is parsed; a longer one is shown as it was written. No person writes such a
+paragraph, and 100,000 brackets take the parser 10 s."""
 CHUNK = 10_000
-"""Characters that are parsed at once, where they are more than one block."""
+"""Characters that are parsed in one call, if they are more than one block."""
 UNCLOSED = re.compile(r"(?P<marks>`+)(?:.*?(?P=marks)|(?P<rest>.*$))", re.DOTALL)
 LOOSE_END = re.compile(r"(?:^|\n)[ \t]*(?:[-=*+_~`|]+|\d+[.)]?)[ \t]*$")
-"""A last line that may become anything: the marks of a list, a fence, a rule, a heading made of the line above."""
+"""Matches a last line that may still become anything: a list, a fence, a rule, or a heading made of the line above."""
 
 _parsers = threading.local()
 
 
 def parse(text: str, start: int = 0, code_blocks: int = 0) -> tuple[list[Leaf], int]:
-    """The leaves of `text[start:]`, and where its last top-level block begins: up to there nothing can change any more.
+    """The leaves of `text[start:]`, and the start of its last top-level block: nothing before that can change any more.
 
-    `code_blocks`: how many came before.
+    `code_blocks`: the number of code blocks before `start`.
     """
     part = text[start:]
     if len(part) > LONGEST:
-        return list(_as_written(text, start, code_blocks)), start
+        return list(_leaves_as_written(text, start, code_blocks)), start
     tokens = _parser().parse(part)
     lines = [start]
     for line in part.split("\n"):
         lines.append(min(lines[-1] + len(line) + 1, len(text)))
     last = next((token.map[0] for token in reversed(tokens) if token.map and not token.level), 0)
-    return list(_Walk(tokens, text, lines, code_blocks, bool(text[:start].strip())).leaves()), lines[last]
+    return list(_LeafBuilder(tokens, text, lines, code_blocks, bool(text[:start].strip())).leaves()), lines[last]
 
 
 @lru_cache(maxsize=64)
 def leaves(text: str) -> tuple[Leaf, ...]:
-    """All leaves of a finished text, with its code highlighted. Slow where a lexer is loaded: call it in a thread."""
-    return tuple(coloured(leaf) for leaf in _in_chunks(text))
+    """All leaves of a finished text, with highlighted code. Call it in a thread: it may load a lexer."""
+    return tuple(highlight_leaf(leaf) for leaf in _leaves_in_chunks(text))
 
 
-def _in_chunks(text: str) -> Iterator[Leaf]:
-    """The leaves of a text of any length, a few blocks at a time."""
+def _leaves_in_chunks(text: str) -> Iterator[Leaf]:
+    """Parses a text of any length, a few blocks at a time."""
     start, code_blocks, length = 0, 0, CHUNK
     while start < len(text):
         end = text.find("\n", start + length) + 1 or len(text)
         found, last = parse(text[:end], start, code_blocks)
         if end < len(text):
-            if last > start:  # The last block may go on.
+            if last > start:  # The last block may continue.
                 found, end = [leaf for leaf in found if leaf.source[0] < last], last
             elif length <= LONGEST:
                 length *= 2
@@ -72,8 +72,8 @@ def _in_chunks(text: str) -> Iterator[Leaf]:
         start, length = end, CHUNK
 
 
-def _as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf]:
-    """Blocks that are too long to be parsed: code is code, and all else shows with its marks."""
+def _leaves_as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf]:
+    """Leaves for blocks that are too long to be parsed: a fence is code, and all other text keeps its marks."""
     for block in split(text[start:]):
         begin, end = start + block.start, start + block.end
         leaf = Leaf("prose", Content(text[begin:end].rstrip("\n")), gap=begin > 0, source=(begin, end))
@@ -85,26 +85,26 @@ def _as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf]:
         yield leaf
 
 
-def coloured(leaf: Leaf) -> Leaf:
+def highlight_leaf(leaf: Leaf) -> Leaf:
     """The leaf with its code highlighted."""
     if leaf.kind != "code":
         return leaf
     fence = next((block for block in split(leaf.text) if block.fenced), None)
-    return replace(leaf, content=highlighted(leaf.content.plain, (fence and fence.language) or "text"))
+    return replace(leaf, content=highlight_code(leaf.content.plain, (fence and fence.language) or "text"))
 
 
 @lru_cache(maxsize=256)
-def highlighted(code: str, language: str) -> Content:
-    """Highlighted code. A fence that names no language stays plain: guessing loads every lexer, which takes seconds.
+def highlight_code(code: str, language: str) -> Content:
+    """Highlights code. 200 lines take 25 ms, and 20 ms more for the first in a language.
 
-    200 lines take 25 ms, and 20 ms more where the language is new.
+    The language is never guessed: that loads every lexer, which takes seconds.
     """
     content = highlight(code, language=language)
     return content if content.plain == code else Content(code)
 
 
-def completed(text: str) -> str:
-    """An unfinished text as it will be read once the marks that are open are closed; nothing before its end changes."""
+def close_marks(text: str) -> str:
+    """Closes the marks that are open at the end of an unfinished text, and changes nothing before."""
     blocks = split(text)
     if not blocks or blocks[-1].closed:
         return text
@@ -133,7 +133,7 @@ def completed(text: str) -> str:
 
 
 def _parser() -> MarkdownIt:
-    """One for each thread: it keeps links that it looks at in itself."""
+    """The parser of this thread: it keeps state while it parses."""
     if not hasattr(_parsers, "markdown"):
         _parsers.markdown = MarkdownIt("gfm-like")
     markdown: MarkdownIt = _parsers.markdown
@@ -142,25 +142,25 @@ def _parser() -> MarkdownIt:
 
 @dataclass
 class _Container:
-    """A list item or a quote."""
+    """A list item or a quote that is open, with the marks left of its first line and of the rest."""
 
     first: Content
     rest: Content
     begun: bool = False
 
 
-class _Walk:
-    """Goes through the tokens once."""
+class _LeafBuilder:
+    """Turns the tokens of a text into leaves, in one pass."""
 
     def __init__(self, tokens: Sequence[Token], text: str, lines: Sequence[int], code_blocks: int, goes_on: bool):
         self._tokens, self._text, self._lines = tokens, text, lines
         self._code_blocks = code_blocks
         self._containers: list[_Container] = []
         self._lists: list[int | None] = []
-        """The next number of each list that is open; None: it has bullets."""
+        """The next number of each open list; None for a list with bullets."""
         self._any = goes_on
         self._listed = False
-        """The list that is open has a leaf already."""
+        """The open list has a leaf already."""
 
     def leaves(self) -> Iterator[Leaf]:
         style, at = "", 0
@@ -179,7 +179,7 @@ class _Walk:
                     self._containers.append(_Container(bar, bar))
                 case "list_item_close" | "blockquote_close":
                     container = self._containers.pop()
-                    if not container.begun:  # An empty item is seen, too.
+                    if not container.begun:  # An empty item is drawn too.
                         self._containers.append(container)
                         yield self._leaf("prose", Content(""), token.map or (0, 0), tight=True)
                         self._containers.pop()
@@ -282,5 +282,5 @@ def inline(token: Token) -> Content:
 
 
 def link(target: str) -> Style:
-    """A click shows where it leads; an answer must not open pages."""
+    """The style of a link. A click copies its address: an answer must not open pages."""
     return Style(underline=True) + Style.from_meta({"@click": f"show_link({target!r})"})

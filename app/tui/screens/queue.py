@@ -16,14 +16,14 @@ from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.keymap import hint
 from app.tui.widgets.conversation_list import one_line
-from app.tui.widgets.folding_text_area import Folding
+from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
 
 QUIET = "$foreground 60%"
 KEYS = (("queue.edit", "change"), ("queue.earlier", "earlier"), ("queue.later", "later"), ("queue.remove", "take out"))
 
 
-class Rewording(Folding):
+class Rewording(FoldingTextArea):
     """The text of one prompt."""
 
     BINDINGS = [

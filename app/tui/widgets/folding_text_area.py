@@ -1,4 +1,4 @@
-"""A text area in which a long paste is one mark that can be unfolded; what it stands for is always the whole text."""
+"""A text area that shows a long paste as one short mark, which can be unfolded."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from textual.binding import Binding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location
 
-from app.sanitise import sanitise
+from app.sanitise import sanitise_paste
 
 FOLDED_LINES, FOLDED_CHARACTERS = 20, 2000
-"""A paste that is longer in either is folded: the prompt grows to 12 lines at most."""
+"""A paste with this many lines or more characters is folded: the prompt grows to 12 lines at most."""
 MARK = re.compile("⟦pasted [^⟧]*⟧")
 
 
-class Folding(TextArea):
-    """No edit ever takes a part of a mark: it is deleted, cut and moved over as if it were one character.
+class FoldingTextArea(TextArea):
+    """Folds long pastes. A mark is deleted, cut and moved over as if it were one character.
 
-    A mark keeps its text for as long as the text area has not been given another, so that undo brings both back.
+    Each mark keeps its text until `load_text`, so that undo brings the mark and its text back.
     """
 
     BINDINGS = [Binding("ctrl+o", "unfold", "Show what was pasted", id="prompt.unfold", priority=True)]
@@ -31,7 +31,7 @@ class Folding(TextArea):
 
     @property
     def full_text(self) -> str:
-        """What was typed and pasted, without marks."""
+        """The text with each mark replaced by its paste."""
         return self._unfolded(self.text)
 
     @property
@@ -46,7 +46,7 @@ class Folding(TextArea):
         return MARK.sub(lambda mark: self._folded.get(mark[0], mark[0]), text)
 
     def _mark(self, text: str) -> str:
-        """A new mark for a text."""
+        """Makes a new mark for a paste."""
         lines = text.count("\n") + 1
         size = f"{lines} lines" if lines > 1 else f"{len(text):,} characters"
         number, mark = 1, f"⟦pasted {size}⟧"
@@ -57,13 +57,13 @@ class Folding(TextArea):
         return mark
 
     def _spans(self, line: int) -> list[tuple[int, int]]:
-        """Where the marks of a line begin and end."""
+        """The columns at which the marks of a line begin and end."""
         if not self._folded:
             return []
         return [mark.span() for mark in MARK.finditer(self.document.get_line(line)) if mark[0] in self._folded]
 
     def _outside(self, location: Location, *, after: bool) -> Location:
-        """The location itself, or the end (or start) of the mark that it lies in."""
+        """The location, moved to the start of the mark that it lies in, or to the end if `after`."""
         row, column = location
         for start, end in self._spans(row):
             if start < column < end:
@@ -90,7 +90,7 @@ class Folding(TextArea):
         return line
 
     def action_unfold(self) -> None:
-        """Puts the text in the place of the mark at the cursor, or of the last one."""
+        """Replaces the mark at the cursor by its paste; the last mark if there is none at the cursor."""
         row, column = self.cursor_location
         here = [(row, span) for span in self._spans(row) if span[0] <= column <= span[1]]
         rows = range(self.document.line_count if self._folded else 0)
@@ -109,9 +109,9 @@ class Folding(TextArea):
                 self._unfold(row, (start, end))
 
     def on_paste(self, event: events.Paste) -> None:
-        # What is pasted is drawn, so it must be as clean as an answer. TextArea's own handler inserts it next.
+        # A paste is drawn, so it must be as clean as an answer. The handler of TextArea inserts it next.
         event.stop()
-        text = sanitise(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = sanitise_paste(event.text)
         if text.count("\n") >= FOLDED_LINES or len(text) > FOLDED_CHARACTERS:
             text = self._mark(text)
         event.text = text

@@ -1,7 +1,7 @@
-"""Markdown in one widget, drawn line by line: a whole answer, or one that grows.
+"""Markdown in one widget, drawn line by line: a finished text, or one that grows.
 
-What stands still is wrapped once for a width and drawn when it comes into view. What grows is parsed again from its
-last block on, and asks for a layout only when it has become taller.
+A finished text is wrapped once for each width, and drawn when it comes into view. A growing text is parsed again from
+its last block on, and asks for a layout only when it has become taller.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from textual.strip import Strip
 from textual.style import Style
 
 from app.tui.markdown.blocks import closed_length
-from app.tui.markdown.layout import Drawn, Row, finished_rows, inside, place_in, wrap
+from app.tui.markdown.layout import Row, WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
 from app.tui.markdown.leaf import Leaf
-from app.tui.markdown.parser import coloured, completed, leaves, parse
+from app.tui.markdown.parser import close_marks, highlight_leaf, leaves, parse
 from app.tui.textual_private import GrowingHeight, style_finder, use_line_cache
 
 LONG = 4_000
-"""Characters of one block from which it is read in a thread: 20,000 take 10 ms, and 100 ms where all are brackets."""
+"""A part of more characters is parsed in a thread: 20,000 take 10 ms, and 100 ms if all are brackets."""
 HELD = 4
-"""Rows that a growing text keeps, at most, where it becomes shorter: other words for those that are withdrawn soon take
-their place, and what stands above does not jump back and forth."""
+"""The most empty rows that a growing text keeps when it becomes shorter. Other words soon take the place of withdrawn
+ones, and the lines above do not jump back and forth."""
 WAITING = "…"
 COPY = "copy"
 
 
-class Place(NamedTuple):
-    """Somewhere in a text, whatever its width."""
+class TextPlace(NamedTuple):
+    """A place in a text that is the same at every width."""
 
     leaf: int
     y: int
-    """Of its lines, counted over the whole text."""
+    """The number of the line in the whole text."""
     x: int
-    """Of that line's characters."""
+    """The index of the character in that line."""
 
 
-class Prose(GrowingHeight):
-    """Shows a text; `.link` and `.copy` parts can be clicked."""
+class MarkdownView(GrowingHeight):
+    """Shows Markdown. A click on a link or on the label of a code block copies it."""
 
     ALLOW_SELECT = True
     COMPONENT_CLASSES = {
@@ -68,16 +68,16 @@ class Prose(GrowingHeight):
         super().__init__(classes=classes)
         use_line_cache(self)
         self.source = text
-        """The text as it was written."""
+        """The Markdown as it was written."""
         self.parsed = list(leaves(text)) if text else []
         self.growing = not text
-        """It is not known yet that this is all."""
+        """More text may come."""
         self._final = len(self.parsed)
         self._final_to = len(text)
-        """Up to this place, and this leaf, nothing can change any more."""
+        """Leaves, and characters of the text, that cannot change any more."""
         self._solid = len(text)
         self._shaded: tuple[tuple[int, int], ...] = ()
-        self._drawn: list[Drawn] = []
+        self._drawn: list[WrappedLeaf] = []
         self._tops: list[int] = [0]
         self._height = 0
         self._width = 0
@@ -87,7 +87,7 @@ class Prose(GrowingHeight):
     async def grow(self, text: str, solid: int) -> None:
         """Shows a growing text, of which the first `solid` characters are verified and will stay.
 
-        One call at a time: code that is complete is highlighted in a thread, and a long block is read in one.
+        Only one call may run at a time: complete code is highlighted in a thread, and a long block is parsed in one.
         """
         part = text[self._final_to :]
         if len(part) > LONG or any(mark in part[: closed_length(part)] for mark in ("```", "~~~")):
@@ -99,7 +99,7 @@ class Prose(GrowingHeight):
         self._redraw()
 
     def _read(self, text: str, solid: int) -> tuple[list[Leaf], int, int]:
-        """The leaves of a growing text, and how many of them, up to where in the text, cannot change any more."""
+        """The leaves of a growing text, and how many leaves and characters of it cannot change any more."""
         final, start = self._final, self._final_to
         if not text.startswith(self.source[:start]):
             final = start = 0
@@ -109,58 +109,58 @@ class Prose(GrowingHeight):
         closed = start + closed_length(text[start:solid])
         if closed > start:
             fresh, start = parse(text[:closed], start, code)
-            fresh = [coloured(leaf) for leaf in fresh if leaf.source[0] < start]
+            fresh = [highlight_leaf(leaf) for leaf in fresh if leaf.source[0] < start]
             known += fresh
             code += sum(leaf.kind == "code" for leaf in fresh)
-        growing, _ = parse(text[:start] + completed(text[start:]), start, code)
+        growing, _ = parse(text[:start] + close_marks(text[start:]), start, code)
         final = len(known)
-        known += [coloured(leaf) if leaf.source[1] <= complete else leaf for leaf in growing]
+        known += [highlight_leaf(leaf) if leaf.source[1] <= complete else leaf for leaf in growing]
         return self._known(known), final, start
 
     def finish(self, text: str) -> None:
-        """Shows a text that will not change any more."""
+        """Shows a finished text."""
         self.source, self._solid, self.growing = text, len(text), False
         self.parsed = self._known(leaves(text))
         self._final, self._final_to = len(self.parsed), len(text)
         self._redraw()
 
     def _known(self, fresh: Sequence[Leaf]) -> list[Leaf]:
-        """The same leaves; those that were there already as the same objects, so that they are not wrapped again."""
+        """The fresh leaves, with the old object for each that looks as before, so that it is not wrapped again."""
         before = zip_longest(self.parsed[: len(fresh)], fresh)
-        return [old if old is not None and old.same(new) else new for old, new in before]
+        return [old if old is not None and old.looks_like(new) else new for old, new in before]
 
     def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Marks these parts of the text, which nobody has verified."""
+        """Marks these ranges of the text as unverified."""
         if tuple(ranges) != self._shaded:
             self._shaded = tuple(ranges)
             self._redraw()
 
     @property
     def plain(self) -> str:
-        """What is to be read, without wrapping."""
+        """The text as it is read, without wrapping."""
         return "\n".join(f"{leaf.first.plain}{leaf.content.plain}" for leaf in self.parsed)
 
     @property
     def ghost(self) -> str:
-        """What of it is ghost text."""
-        return "".join(leaf.content.plain[leaf.before(self._solid) :] for leaf in self.parsed)
+        """The part that is ghost text."""
+        return "".join(leaf.content.plain[leaf.characters_before(self._solid) :] for leaf in self.parsed)
 
     @property
     def shaded(self) -> str:
-        """What of it is marked as not verified."""
-        spans = [(leaf, span) for leaf in self.parsed for span in inside(leaf, self._shaded)]
+        """The parts that are marked as unverified, joined."""
+        spans = [(leaf, span) for leaf in self.parsed for span in ranges_in(leaf, self._shaded)]
         return "".join(leaf.content.plain[start:end] for leaf, (start, end) in spans)
 
-    def place_at(self, row: int) -> Place | None:
-        """What stands in this row, to be found again at another width."""
+    def place_at(self, row: int) -> TextPlace | None:
+        """The place of the text in this row, to be found again at another width."""
         if not 0 <= row < self._tops[-1]:
             return None
         at = bisect_right(self._tops, row) - 1
         found = self._drawn[at].rows[row - self._tops[at]]
-        return Place(at, found.y, found.pieces[0][2]) if found.pieces else Place(at, 0, 0)
+        return TextPlace(at, found.y, found.pieces[0][2]) if found.pieces else TextPlace(at, 0, 0)
 
-    def row_of(self, place: Place, width: int) -> int:
-        """Where that is at this width."""
+    def row_of(self, place: TextPlace, width: int) -> int:
+        """The row of that place if the text is `width` cells wide."""
         if width != self._width:
             self._lay_out(width)
         at = min(place.leaf, len(self._drawn) - 1)
@@ -171,7 +171,7 @@ class Prose(GrowingHeight):
     # ---- rows --------------------------------------------------------------------------------------------------------
 
     def _redraw(self) -> None:
-        """Draws the rows that have changed, and those below them."""
+        """Draws the rows from the first one that has changed."""
         before, height = self._drawn, self._height
         self._lay_out(self._width)
         same = sum(1 for _ in takewhile(_are_one, zip(before, self._drawn)))
@@ -185,14 +185,14 @@ class Prose(GrowingHeight):
         self.refresh(Region(0, top, self.size.width, max(1, bottom - top)), layout=height != self._height)
 
     def _lay_out(self, width: int) -> None:
-        """Wraps what has changed since the last time, all of it where the width has."""
+        """Wraps the leaves that have changed since the last time; all of them if the width has."""
         if not width:
             return
         known = self._drawn if width == self._width else []
         if known or self.growing or self._shaded:
             drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, known=known)
         else:
-            drawn = list(finished_rows(self.source, width))
+            drawn = list(wrap_finished(self.source, width))
         self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
         held = self._height if self.growing and width == self._width else 0
         self._height = max(self._tops[-1], min(held, self._tops[-1] + HELD))
@@ -247,7 +247,10 @@ class Prose(GrowingHeight):
     def _add(
         self, segments: list[Segment], content: Content, style: Style, offset: tuple[int, int] | None = None
     ) -> int:
-        """Appends the content's segments; its cells."""
+        """Appends the content's segments, and returns their width in cells.
+
+        `offset`: column and line of the first character, for the selection of text.
+        """
         if not content.plain:
             return 0
         x, y = offset or (0, 0)
@@ -262,18 +265,18 @@ class Prose(GrowingHeight):
         lines = text.split("\n")
 
         def place(offset: Offset | None) -> Offset | None:
-            return offset and Offset(place_in(lines[offset.y], offset.x) if offset.y < len(lines) else 0, offset.y)
+            return offset and Offset(character_at(lines[offset.y], offset.x) if offset.y < len(lines) else 0, offset.y)
 
         return Selection(place(selection.start), place(selection.end)).extract(text), "\n"
 
     def action_copy_block(self, number: int) -> None:
-        """Copies a code block, by its number."""
+        """Copies the code block of this number."""
         code = next((leaf.content.plain for leaf in self.parsed if leaf.number == number), None)
         if code is not None:
             self.app.copy_to_clipboard(code)
 
     def action_show_link(self, target: str) -> None:
-        """Copies where a link leads: an answer must not open pages."""
+        """Copies the address of a link: an answer must not open pages."""
         self.app.copy_to_clipboard(target)
 
     def notify_style_update(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from textual import events
+from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -15,30 +17,46 @@ from textual.widgets import Static
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
-from app.tui.widgets.markdown_view import WAITING, Prose
-from app.tui.widgets.withdrawn import Withdrawn
+from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
 REST = 4
-"""Times that a draw took, from its end to the next one: one long paragraph takes longer with each word."""
+"""The pause after a draw, in times that the draw took: one long paragraph takes longer with each word."""
 
 
-class Chosen(Message):
-    """The person clicked on a question or an answer."""
+class MessageView(Widget):
+    """A message of the conversation, which a click chooses."""
 
-    def __init__(self, widget: Question | Answer) -> None:
-        super().__init__()
-        self.widget = widget
+    turn: Turn
+
+    class Chosen(Message):
+        """The person clicked on the message."""
+
+        def __init__(self, message: MessageView) -> None:
+            super().__init__()
+            self.message = message
+
+    def on_click(self) -> None:
+        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
+            self.post_message(self.Chosen(self))
+
+    def place_at(self, row: int) -> TextPlace | None:
+        """The text in this row; None if the row keeps its number at every width."""
+        return None
+
+    def row_of(self, place: TextPlace, width: int) -> int:
+        """The row of that text if the message is `width` cells wide."""
+        return 0
 
 
-class Question(Static):
-    """What the person asked, as typed, and which of its wordings it is where there are several."""
+class QuestionView(Static, MessageView):
+    """The question as typed, and its number if there are several versions of it."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(Content(turn.question), markup=False)
         self.turn = turn
-        self._wordings = turn.wordings
+        self._versions = turn.wordings
 
     def render(self) -> Content:
         place, count = self.turn.wordings
@@ -47,19 +65,15 @@ class Question(Static):
 
     def flush(self) -> None:
         """Draws what has changed."""
-        if self._wordings != self.turn.wordings:
-            self._wordings = self.turn.wordings
+        if self._versions != self.turn.wordings:
+            self._versions = self.turn.wordings
             self.refresh(layout=True)
 
-    def on_click(self) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
-            self.post_message(Chosen(self))
 
+class AnswerView(Vertical, MessageView, GrowingHeight):
+    """The answer of a turn, drawn while it runs, with notes below it once it is finished.
 
-class Answer(Vertical, GrowingHeight):
-    """Draws a turn's answer while it runs and keeps what is to be said of it once it is finished.
-
-    A stored answer costs two widgets; what there is to say of one is mounted where there is something.
+    A stored answer without a note costs two widgets.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -69,26 +83,28 @@ class Answer(Vertical, GrowingHeight):
         self._timer: Timer | None = None
         self._drawing = asyncio.Lock()
         self._rests_until = 0.0
-        self.prose = Prose("" if turn.running else turn.text)
-        self._said: dict[str, Static] = {}
-        """The lines beside the answer, by their class."""
-        self._withdrawn: Withdrawn | None = None
+        self.prose = MarkdownView("" if turn.running else turn.text)
+        self._notes: dict[str, Static] = {}
+        """The lines below the answer, by their CSS class."""
+        self._withdrawn: WithdrawnText | None = None
         if not turn.running:
             self._revision = turn.revision
-            self._mark()
-
-    def on_click(self) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied, and the next letters are to be typed.
-            self.post_message(Chosen(self))
+            self._draw_notes()
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running
-        return [self.prose, *([self._withdrawn] if self._withdrawn else []), *self._said.values()]
+        return [self.prose, *([self._withdrawn] if self._withdrawn else []), *self._notes.values()]
 
     async def on_mount(self) -> None:
         if self.turn.running or self.turn.revision != self._revision:
             self._timer = self.set_interval(FLUSH_SECONDS, self._flush_in_time)
             await self.flush()
+
+    def place_at(self, row: int) -> TextPlace | None:
+        return self.prose.place_at(row)
+
+    def row_of(self, place: TextPlace, width: int) -> int:
+        return self.prose.row_of(place, width - self.gutter.width)
 
     @property
     def drawn(self) -> bool:
@@ -96,7 +112,7 @@ class Answer(Vertical, GrowingHeight):
         return self._revision == self.turn.revision and not self._drawing.locked()
 
     def toggle_withdrawn(self) -> bool:
-        """Shows what was withdrawn of its draft, or puts it away; False where nothing was."""
+        """Shows or hides the withdrawn text of the draft; False if there is none."""
         if self._withdrawn is not None:
             self._withdrawn.toggle()
         return self._withdrawn is not None
@@ -125,32 +141,64 @@ class Answer(Vertical, GrowingHeight):
                 if self.prose.growing:
                     self.prose.finish(text)
                 self.prose.display = bool(text)
-                self._mark()
+                self._draw_notes()
         if self._timer is not None:
-            self._timer.stop()  # At last: this may be its own task, and is cancelled by it.
+            self._timer.stop()  # Last of all: this may be the timer's own task, which ends here.
             self._timer = None
 
-    def _mark(self) -> None:
-        """Says what there is to say of a finished answer."""
+    def _draw_notes(self) -> None:
+        """Draws the notes of a finished answer."""
         turn = self.turn
         self.prose.shade(turn.shaded)
         if turn.dropped and self._withdrawn is None:
-            self._withdrawn = Withdrawn(turn)
+            self._withdrawn = WithdrawnText(turn)
             if self.is_attached:
                 self.mount(self._withdrawn, after=self.prose)
-        self._say("error", turn.error)
-        self._say("note", turn.note)
+        self._draw_note("error", turn.error)
+        self._draw_note("note", turn.note)
         self.set_class(bool(turn.drafted), "-drafted")
         self.set_class(turn.outcome == "stopped", "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
 
-    def _say(self, name: str, text: str) -> None:
-        said = self._said.get(name)
-        if said is not None:
-            said.update(Content(text))
-            said.display = bool(text)
+    def _draw_note(self, name: str, text: str) -> None:
+        line = self._notes.get(name)
+        if line is not None:
+            line.update(Content(text))
+            line.display = bool(text)
         elif text:
-            said = self._said[name] = Static(Content(text), classes=name, markup=False)
+            line = self._notes[name] = Static(Content(text), classes=name, markup=False)
             if self.is_attached:
-                self.mount(said)
+                self.mount(line)
+
+
+class WithdrawnText(Vertical):
+    """The end of a draft that the check did not keep: one line below the answer, which unfolds to the text, dimmed."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(classes="withdrawn")
+        self.turn = turn
+        self._label = Static(markup=False, classes="label")
+        self._prose = MarkdownView(turn.withdrawn)
+
+    def compose(self) -> ComposeResult:
+        self._draw()
+        yield self._label
+        yield self._prose
+
+    def toggle(self) -> None:
+        """Unfolds or folds the text; the turn remembers which, for when the answer is mounted again."""
+        self.turn.unfolded = not self.turn.unfolded
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        if not self.screen.selections:  # Else words were marked to be copied.
+            event.stop()
+            self.toggle()
+
+    def _draw(self) -> None:
+        unfolded = self.turn.unfolded
+        count = sum(any(map(str.isalnum, word)) for word in self._prose.plain.split())
+        words = "1 drafted word was" if count == 1 else f"{count} drafted words were"
+        self._label.update(f"{'▾' if unfolded else '▸'} {words} not kept when the answer was checked")
+        self._prose.display = unfolded

@@ -13,7 +13,7 @@ from textual.reactive import var
 
 from app.sanitise import sanitise
 from app.tui.keymap import hint
-from app.tui.widgets.folding_text_area import Folding
+from app.tui.widgets.folding_text_area import FoldingTextArea
 
 Hint = tuple[tuple[str, str], ...]
 """Actions by their names, with what they do."""
@@ -24,7 +24,7 @@ HINT_OFFLINE: Hint = (("prompt.send", "ask the drafter"), ("prompt.keep", "queue
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "verify the drafted answer"), KEYS)
 
 
-class Prompt(Folding):
+class Prompt(FoldingTextArea):
     """A few lines that grow with the text. Up in the first line recalls earlier prompts, Down in the last goes back."""
 
     BINDINGS = [

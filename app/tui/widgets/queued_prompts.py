@@ -1,4 +1,4 @@
-"""Prompts of the open conversation that wait for the target, after everything that was said."""
+"""The queued prompts of the open conversation, below its messages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.sanitise import sanitise
 NOTE = "queued: sent when the verifier is back"
 
 
-class Waiting(Vertical):
-    """Hidden while nothing waits."""
+class QueuedPrompts(Vertical):
+    """Lists the prompts that wait for the verifier; hidden while there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Waiting(Vertical):
         self.display = False
 
     async def show(self, prompts: Sequence[str]) -> None:
-        """Replaces what is shown, in one frame; the same prompts stay as they are."""
+        """Replaces the list in one frame, unless it has not changed."""
         if list(prompts) == self._shown:
             return
         self._shown = list(prompts)

@@ -1,31 +1,35 @@
-"""The turns of one conversation: those that are shown, and the one message that keys act on.
-
-Which of them are mounted is told in `mounting.py`, and where the person reads in `reading.py`.
-"""
+"""The turns of one conversation: those that are near the view, and the one message that keys act on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from textual import on
 from textual.binding import Binding
+from textual.geometry import Size
+from textual.layout import DockArrangeResult
+from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 
-from app.tui.textual_private import use_line_cache
+from app.tui.textual_private import AnchoredScroll, use_line_cache
 from app.tui.turn import Turn
-from app.tui.widgets.message import Answer, Chosen, Question
-from app.tui.widgets.queued_prompts import Waiting
-from app.tui.widgets.virtual_list import PAGE, Mounting, Newer, Older
+from app.tui.widgets.message import AnswerView, MessageView, QuestionView
+from app.tui.widgets.queued_prompts import QueuedPrompts
+from app.tui.widgets.scroll_anchor import ScrollAnchor
+from app.tui.widgets.virtual_list import PAGE, MoreTurns, VirtualList
 
 Part = Literal["question", "answer"]
 
 
-class Transcript(Mounting, can_focus=True):
-    """The turns that are shown, in which a cursor stands on the message that keys act on."""
+class Transcript(AnchoredScroll, can_focus=True):
+    """Shows the turns, with a cursor on the message that keys act on.
+
+    It follows the end while text arrives. Once the person has scrolled up, the line at the top of the view stays.
+    """
 
     FOCUS_ON_CLICK = False
-    """A message takes the focus when it is chosen; who marks words goes on typing."""
+    """A message takes the focus when it is chosen; a person who only marks words goes on typing."""
     BINDINGS = [
         Binding("c", "screen.copy_message", "Copy the message", id="message.copy"),
         Binding("e", "screen.edit_question", "Ask it in other words", id="message.edit"),
@@ -48,128 +52,209 @@ class Transcript(Mounting, can_focus=True):
     def __init__(self) -> None:
         super().__init__()
         use_line_cache(self.vertical_scrollbar)
+        self.scroll_anchor: ScrollAnchor[MessageView] = ScrollAnchor()
+        self.turn_list = VirtualList(self, self.scroll_anchor, self._mark_cursor)
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""
 
     def compose(self) -> Iterator[Widget]:
-        yield Older()
-        yield Newer()
-        yield Waiting()
+        yield self.turn_list.older
+        yield self.turn_list.newer
+        yield QueuedPrompts()
+
+    def on_mount(self) -> None:
+        self.turn_list.count()
 
     # ---- the conversation --------------------------------------------------------------------------------------------
 
+    @property
+    def turns(self) -> list[Turn]:
+        """All turns of the conversation, mounted or not."""
+        return self.turn_list.turns
+
     async def show(self, turns: Sequence[Turn]) -> None:
-        """Replaces everything by the end of `turns`."""
-        self._jumps += 1  # What was on its way belongs to the one before.
-        async with self._window:
-            self.turns = list(turns)
+        """Replaces all turns, and shows the end of the new ones."""
+        self.turn_list.cancel_jump()  # It belongs to the conversation before.
+        async with self.turn_list.lock:
+            self.turn_list.turns = list(turns)
             self.cursor = None
-            await self._remount(max(0, len(self.turns) - PAGE), len(self.turns))
+            await self.turn_list.show_page(len(turns))
             self.anchor(False)
-        self._tend()
+        self.turn_list.tend()
 
     async def add(self, turn: Turn) -> None:
         """Appends a turn and moves to the end, where its answer will be."""
-        async with self._window:
+        async with self.turn_list.lock:
+            near = self.turn_list.has_end
             self.turns.append(turn)
-            if self._last < len(self.turns) - 1:
-                await self._remount(max(0, len(self.turns) - PAGE), len(self.turns))
+            if near:
+                await self.turn_list.extend(self.turn_list.first, len(self.turns))
             else:
-                await self._mount(len(self.turns) - 1, len(self.turns), before=self.query_one(Newer))
+                await self.turn_list.show_page(len(self.turns))
         self.scroll_end(animate=False)
-        self._tend()
+        self.turn_list.tend()
 
     async def replace(self, old: Turn, new: Turn) -> None:
-        """Puts another answer in the place of one; nothing happens where that one is not shown."""
-        async with self._window:
-            at = next((at for at, turn in enumerate(self.turns) if turn is old), None)
+        """Puts another answer in the place of one; does nothing if that one is not here."""
+        async with self.turn_list.lock:
+            at = self.turn_list.index(old)
             if at is None:
                 return
             self.turns[at] = new
-            for answer in self.query_children(Answer):
+            for answer in self.query_children(AnswerView):
                 if answer.turn is old:
-                    fresh = Answer(new)
-                    self._read_instead(answer, fresh)
+                    fresh = AnswerView(new)
+                    self.scroll_anchor.replace(answer, fresh)
                     if self.cursor == (old, "answer"):
                         self.cursor = new, "answer"
                     with self.app.batch_update():
                         await self.mount(fresh, after=answer)
-                        await self._remove([answer])
-            self._mark()
+                        await self.turn_list.remove([answer])
+            self._mark_cursor()
             if new is self.turns[-1]:
                 self.scroll_end(animate=False)
 
     def go_to(self, at: int) -> None:
-        """Moves to the turn at this place, whose question becomes the first line in view; soon, and not at once."""
-        self._jump(at, lambda: self._read_on(at, "question"))
+        """Begins to move to the question of `turns[at]`, which becomes the first line in view."""
+        self.turn_list.jump(at, lambda: self._read_from(at, "question"))
 
     async def refresh_notes(self) -> None:
         """Draws what has changed of questions and finished answers."""
-        for question in self.query_children(Question):
+        for question in self.query_children(QuestionView):
             question.flush()
-        for answer in self.query_children(Answer):
+        for answer in self.query_children(AnswerView):
             if answer.is_mounted:  # Else it draws everything as soon as it is.
                 await answer.flush()
+
+    def toggle_withdrawn(self, turn: Turn) -> bool:
+        """Shows or hides the withdrawn text of this answer's draft; False if there is none."""
+        return any(answer.toggle_withdrawn() for answer in self.query_children(AnswerView) if answer.turn is turn)
+
+    @on(MoreTurns.Wanted)
+    def show_more(self, event: MoreTurns.Wanted) -> None:
+        event.stop()
+        if event.older:
+            self.scroll_home()
+        else:
+            self.scroll_end()
 
     # ---- the cursor --------------------------------------------------------------------------------------------------
 
     async def choose(self, at: int, part: Part) -> None:
-        """Puts the cursor on the question or the answer of `turns[at]`, and that into view."""
+        """Puts the cursor on the question or the answer of `turns[at]`, and brings that into view."""
         self.cursor = self.turns[at], part
-        if self._first <= at < self._last:
-            async with self._window:
-                self._show_cursor(at, part)
-            self._tend()
+        if self.turn_list.first <= at < self.turn_list.last:
+            async with self.turn_list.lock:
+                self._mark_cursor()
+                message = self._message(at, part)
+                tall = message.virtual_region.height > self.size.height
+                self.scroll_to_widget(message, animate=False, immediate=True, top=tall)
+            self.turn_list.tend()
         else:
-            self._jump(at - PAGE // 2, lambda: self._read_on(at, part))
-
-    def _read_on(self, at: int, part: Part) -> None:
-        """Moves to this message, which is mounted by now."""
-        self._mark()
-        self._read_from(self._widget(at, part))
-
-    def _show_cursor(self, at: int, part: Part) -> None:
-        self._mark()
-        widget = self._widget(at, part)
-        tall = widget.virtual_region.height > self.size.height
-        self.scroll_to_widget(widget, animate=False, immediate=True, top=tall)
-
-    def _widget(self, at: int, part: Part) -> Question | Answer:
-        """What shows `turns[at]`, which is mounted."""
-        return self._messages()[2 * (at - self._first) + (part == "answer")]
+            self.turn_list.jump(at - PAGE // 2, lambda: self._read_from(at, part))
 
     async def move_cursor(self, step: int) -> None:
-        """To the message before or after; from nowhere, to the last one."""
+        """Moves the cursor by one message; without a cursor, to the last message."""
         if not self.turns:
             return
         at = 2 * len(self.turns) - 1
         if self.cursor is not None:
             turn, part = self.cursor
-            at = 2 * self._index(turn) + (part == "answer") + step
+            index = self.turn_list.index(turn)
+            assert index is not None, "the cursor is on a turn that is shown"
+            at = 2 * index + (part == "answer") + step
         if 0 <= at < 2 * len(self.turns):
             await self.choose(at // 2, "answer" if at % 2 else "question")
 
     def let_go(self) -> None:
-        """No message has the cursor."""
+        """Takes the cursor away."""
         self.cursor = None
-        self._mark()
+        self._mark_cursor()
 
-    def toggle_withdrawn(self, turn: Turn) -> bool:
-        """Shows what was withdrawn of this answer's draft, or puts it away; False where there is nothing to show."""
-        return any(answer.toggle_withdrawn() for answer in self.query_children(Answer) if answer.turn is turn)
-
-    def _index(self, turn: Turn) -> int:
-        return next(at for at, one in enumerate(self.turns) if one is turn)
-
-    def _mark(self) -> None:
-        turn, part = self.cursor or (None, None)
-        for widget in self._messages():
-            here = widget.turn is turn and (part == "answer") == isinstance(widget, Answer)
-            widget.set_class(here, "-cursor")
-
-    @on(Chosen)
-    async def choose_clicked(self, event: Chosen) -> None:
+    @on(MessageView.Chosen)
+    def choose_clicked(self, event: MessageView.Chosen) -> None:
         event.stop()
         self.focus(scroll_visible=False)
-        self.cursor = event.widget.turn, "answer" if isinstance(event.widget, Answer) else "question"
-        self._mark()
+        self.cursor = event.message.turn, "answer" if isinstance(event.message, AnswerView) else "question"
+        self._mark_cursor()
+
+    def _mark_cursor(self) -> None:
+        turn, part = self.cursor or (None, None)
+        for message in self.turn_list.messages:
+            here = message.turn is turn and (part == "answer") == isinstance(message, AnswerView)
+            message.set_class(here, "-cursor")
+
+    def _message(self, at: int, part: Part) -> MessageView:
+        return self.turn_list.message(at, answer=part == "answer")
+
+    def _read_from(self, at: int, part: Part) -> None:
+        """Makes this message, which is mounted, the first line in view; it stays while others come in above it."""
+        self._mark_cursor()
+        self.release_end(until_reached=self.turn_list.has_end)
+        self.scroll_anchor.hold(self._message(at, part))
+        self.refresh(layout=True)
+
+    # ---- scrolling ---------------------------------------------------------------------------------------------------
+
+    def arrange(self, size: Size, optimal: bool = False) -> DockArrangeResult:
+        """Places the messages, and scrolls so that the anchored line stays where it is on the screen."""
+        self.scroll_anchor.before_layout(size.width)
+        result = super().arrange(size, optimal)
+        message = self.scroll_anchor.item
+        if message is not None and not self.follows_end:
+            region = next((placement.region for placement in result.placements if placement.widget is message), None)
+            if region is not None:
+                most = max(0, result.spatial_map.total_region.bottom - size.height)
+                y = min(max(0, self.scroll_anchor.top_after_layout(region.y, region.width)), most)
+                if y != self.scroll_y:
+                    self.set_reactive(Widget.scroll_y, y)
+                    self.set_reactive(Widget.scroll_target_y, y)
+                    self.vertical_scrollbar.set_reactive(ScrollBar.position, y)
+        return result
+
+    def before_scroll(self) -> None:
+        self.scroll_anchor.held = False
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        if not self.scroll_anchor.held:
+            # To ask where messages are may arrange them, and that would put the view back to the line before.
+            self.scroll_anchor.clear()
+        super().watch_scroll_y(old_value, new_value)
+        if not self.scroll_anchor.held:
+            if self.follows_end:
+                self.scroll_anchor.clear()
+            else:
+                self.scroll_anchor.take(self.turn_list.spans(), self.scroll_y)
+        self.turn_list.tend()
+
+    def watch_virtual_size(self, size: Size) -> None:
+        # A short conversation that is anchored would hang at the bottom of the window.
+        overflows = size.height > self.size.height and self.turn_list.has_end
+        if overflows != self.is_anchored:
+            self.anchor(overflows)
+        self.turn_list.tend()
+
+    def on_resize(self) -> None:
+        self.watch_virtual_size(self.virtual_size)
+
+    def scroll_page_up(self, **options: Any) -> None:
+        """Scrolls up by a page, at once: two presses before the next frame are two pages."""
+        self.scroll_to(y=self.scroll_y - self.scrollable_content_region.height, immediate=True)
+
+    def scroll_page_down(self, **options: Any) -> None:
+        """Scrolls down by a page, at once."""
+        self.scroll_to(y=self.scroll_y + self.scrollable_content_region.height, immediate=True)
+
+    def scroll_end(self, **options: Any) -> None:
+        """Moves to the end of the conversation, whether it is mounted or not."""
+        if self.turn_list.has_end:
+            super().scroll_end(**{**options, "animate": False})
+        else:
+            self.turn_list.jump(len(self.turns), lambda: self.scroll_end(immediate=True))
+
+    def scroll_home(self, **options: Any) -> None:
+        """Moves to the beginning of the conversation, whether it is mounted or not."""
+        if self.turn_list.first:
+            self.turn_list.jump(0, lambda: self.scroll_home(immediate=True))
+        else:
+            super().scroll_home(**{**options, "animate": False})

@@ -3,266 +3,280 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textual import events, on
-from textual.geometry import Size
+from textual import events
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.markdown.parser import leaves
-from app.tui.textual_private import line_caches
+from app.tui.textual_private import AnchoredScroll, line_caches
 from app.tui.turn import Turn
-from app.tui.widgets.message import Answer, Question
-from app.tui.widgets.scroll_anchor import Reading
+from app.tui.widgets.message import AnswerView, MessageView, QuestionView
+from app.tui.widgets.scroll_anchor import ScrollAnchor
 
 PAGE = 6
-"""Turns that are shown at first: more than a screenful of most."""
+"""Turns that are mounted together at a new place: more than a screenful of most."""
 SLICE = 2
-"""Turns that are mounted at once; then the loop is let go. One takes 4 ms."""
+"""Turns that are mounted in one step; other tasks run between two steps. One turn takes 4 ms."""
 NEAR, FAR = 2, 4
-"""Heights of the view within which turns are mounted, and beyond which they are not kept."""
+"""Heights of the view: nearer turns are mounted, and turns that are farther away are removed."""
+
+Range = tuple[int, int]
+"""The first of some turns, and the one behind the last."""
 
 
-class More(Static):
-    """The line that stands for the turns that are not mounted."""
+class MoreTurns(Static):
+    """A line that says how many turns are not mounted on one side. A click asks for them."""
 
     @dataclass
     class Wanted(Message):
-        """The person asked for them."""
+        """The person asked for the turns."""
 
         older: bool
 
-    OLDER = True
-
-    def __init__(self) -> None:
+    def __init__(self, *, older: bool) -> None:
         super().__init__(markup=False)
+        self._are_older = older
 
     def count(self, turns: int) -> None:
+        """Shows the line, with this number, unless it is 0."""
         self.display = turns > 0
-        which = "↑ {} older" if self.OLDER else "↓ {} newer"
-        self.update(f"{which.format(turns)} {'question' if turns == 1 else 'questions'}")
+        which = f"↑ {turns} older" if self._are_older else f"↓ {turns} newer"
+        self.update(f"{which} {'question' if turns == 1 else 'questions'}")
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        self.post_message(self.Wanted(self.OLDER))
+        self.post_message(self.Wanted(self._are_older))
 
 
-class Older(More):
-    """Above those that are mounted."""
+def grown_range(mounted: Range, count: int, *, above: float, below: float, height: int) -> Range | None:
+    """The mounted turns and a slice more, of `count` turns; None if enough of them are mounted on both sides.
+
+    `above`, `below`: lines that are mounted over and under the view, which is `height` lines high.
+    """
+    first, last = mounted
+    if first and above < NEAR * height:
+        return max(0, first - SLICE), last
+    if last < count and below < NEAR * height:
+        return first, min(count, last + SLICE)
+    return None
 
 
-class Newer(More):
-    """Below them."""
+def kept_range(mounted: Range, count: int, spans: Sequence[Range], *, top: float, bottom: float) -> Range | None:
+    """The mounted turns without those at either end that lie wholly outside of these lines; None if all are kept.
 
-    OLDER = False
+    At least one turn is kept. The newest of all `count` turns does not go alone: it may be just being added.
+    `spans`: the lines of each mounted message, two messages for a turn.
+    """
+    first, last = mounted
+    while first < last - 1 and spans[2 * (first - mounted[0]) + 1][1] < top:
+        first += 1
+    while last > first + 1 and spans[2 * (last - 1 - mounted[0])][0] > bottom:
+        last -= 1
+    if last == mounted[1] - 1 == count - 1:
+        last = mounted[1]
+    return (first, last) if (first, last) != mounted else None
 
 
-class Mounting(Reading):
-    """A window on `turns`, which moves with the view. An `Older` stands above it and a `Newer` below."""
+class VirtualList:
+    """Mounts those of its turns that are near the view, between the lines `older` and `newer`.
 
-    def __init__(self) -> None:
-        super().__init__()
+    `view`: the widget that scrolls and holds the messages. `anchor`: the line that is read there. `on_mounted`: called
+    when other messages were mounted.
+
+    A handler of the screen's messages may take the lock, and places are known only after the screen's next refresh. So
+    nobody who holds the lock may wait for a refresh.
+    """
+
+    def __init__(self, view: AnchoredScroll, anchor: ScrollAnchor[MessageView], on_mounted: Callable[[], None]) -> None:
         self.turns: list[Turn] = []
-        self._first = self._last = 0
-        """The mounted turns are `turns[first:last]`."""
+        self.first = self.last = 0
+        """`turns[first:last]` are mounted."""
+        self.older, self.newer = MoreTurns(older=True), MoreTurns(older=False)
+        self.lock = asyncio.Lock()
+        """Held while turns are mounted or removed; taken by callers of `extend`, `show_page` and `remove`."""
+        self._view, self._anchor, self._on_mounted = view, anchor, on_mounted
         self._jumps = 0
-        """How often another page was wanted."""
-        self._window = asyncio.Lock()
-        """Held while turns are mounted or removed."""
-        self.tending = False
-        """Turns are being mounted or removed."""
-
-    def on_mount(self) -> None:
-        self._count()
+        """Counts the wishes for another page: only the last one is granted."""
+        self._tending = False
 
     @property
-    def _has_end(self) -> bool:
-        return self._last == len(self.turns)
+    def has_end(self) -> bool:
+        """The last turn is mounted."""
+        return self.last == len(self.turns)
 
-    def _mark(self) -> None:
-        """Shows which message has the cursor; called when others were mounted, which may be it."""
+    @property
+    def settled(self) -> bool:
+        """Nothing is being mounted or removed."""
+        return not self._tending and not self.lock.locked()
+
+    @property
+    def messages(self) -> list[MessageView]:
+        """The mounted messages: a question and an answer for each turn."""
+        return [widget for widget in self._view.children if isinstance(widget, MessageView)]
+
+    def spans(self) -> Iterator[tuple[MessageView, int, int]]:
+        """Each mounted message, its first line and the line behind its last."""
+        for message in self.messages:
+            region = message.virtual_region
+            yield message, region.y, region.bottom
+
+    def index(self, turn: Turn) -> int | None:
+        """The place of a turn among all of them."""
+        return next((at for at, one in enumerate(self.turns) if one is turn), None)
+
+    def message(self, at: int, *, answer: bool) -> MessageView:
+        """The question or the answer of `turns[at]`, which is mounted."""
+        return self.messages[2 * (at - self.first) + answer]
 
     # ---- near the view -----------------------------------------------------------------------------------------------
 
-    def _tend(self) -> None:
-        """Mounts what has come near the view and removes what is far from it, a slice at a time."""
-        if not self.tending and self.is_attached:
-            self.tending = True
-            self.run_worker(self._tend_window(), group="window")
+    def tend(self) -> None:
+        """Begins to mount what has come near the view and to remove what is far from it, a slice at a time."""
+        if not self._tending and self._view.is_attached:
+            self._tending = True
+            self._view.run_worker(self._tend(), group="window")
 
-    async def _tend_window(self) -> None:
+    async def _tend(self) -> None:
         try:
-            while self.is_attached:
-                await self._laid_out()
-                async with self._window:
-                    if not self._whole or not await self._tend_once():
+            while self._view.is_attached:
+                await self.laid_out()
+                async with self.lock:
+                    if not self._whole or not await self._step():
                         return
         finally:
-            self.tending = False
+            self._tending = False
 
-    async def _tend_once(self) -> bool:
-        """One slice; False where all is as it should be."""
-        height = self.size.height
-        above, below = self.scroll_y, self.max_scroll_y - self.scroll_y
+    async def _step(self) -> bool:
+        """Mounts or removes one slice; False if nothing is to be done."""
+        view, mounted, count = self._view, (self.first, self.last), len(self.turns)
+        height, above, below = view.size.height, view.scroll_y, view.max_scroll_y - view.scroll_y
         if not height:
             return False
-        if self._first and above < NEAR * height:
-            first = max(0, self._first - SLICE)
-            await self._mount(first, self._first, after=self.query_one(Older))
-        elif not self._has_end and below < NEAR * height:
-            await self._mount(self._last, min(len(self.turns), self._last + SLICE), before=self.query_one(Newer))
-        elif (gone := self._far(above - FAR * height, above + (FAR + 1) * height)) is not None:
-            await self._unmount(*gone)
-        else:
-            return False
-        return True
+        if (grown := grown_range(mounted, count, above=above, below=below, height=height)) is not None:
+            await self.extend(*grown)
+            return True
+        spans = [(top, bottom) for _, top, bottom in self.spans()]
+        top, bottom = above - FAR * height, above + (FAR + 1) * height
+        if (kept := kept_range(mounted, count, spans, top=top, bottom=bottom)) is not None:
+            await self._trim(*kept)
+            return True
+        return False
+
+    async def laid_out(self) -> None:
+        """Returns when everything that was mounted has its place."""
+        drawn = asyncio.Event()
+        self._view.call_after_refresh(drawn.set)
+        await drawn.wait()
 
     @property
     def _whole(self) -> bool:
-        """Whether all is there: where the window closes, messages go before what mounts others is called off."""
-        return self._alive and len(self._messages()) == 2 * (self._last - self._first)
+        """All messages are there. A screen that closes removes them before it cancels the workers."""
+        return self._alive and len(self.messages) == 2 * (self.last - self.first)
 
     @property
     def _alive(self) -> bool:
-        """Whether the window is: where it closes, the two ends go before what waits for a thread is called off."""
-        return self.is_attached and len(self.query_children(More)) == 2
-
-    def _far(self, top: float, bottom: float) -> tuple[int, int] | None:
-        """The mounted turns at either end that lie outside of these lines wholly, but for the last one."""
-        mounted = self._messages()
-        first, last = self._first, self._last
-        while first < last - 1 and mounted[2 * (first - self._first) + 1].virtual_region.bottom < top:
-            first += 1
-        while last > first + 1 and mounted[2 * (last - 1 - self._first)].virtual_region.y > bottom:
-            last -= 1
-        if last == self._last - 1 == len(self.turns) - 1:
-            last = self._last  # A turn that is just being added.
-        return (first, last) if (first, last) != (self._first, self._last) else None
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        self._tend()
-
-    def watch_virtual_size(self, size: Size) -> None:
-        super().watch_virtual_size(size)
-        self._tend()
+        """The two lines are there. A screen that closes removes them before it cancels the workers."""
+        return self._view.is_attached and len(self._view.query_children(MoreTurns)) == 2
 
     # ---- somewhere else ----------------------------------------------------------------------------------------------
 
-    def scroll_end(self, **options: Any) -> None:
-        if not self._has_end:
-            self._jump(len(self.turns), lambda: self.scroll_end(immediate=True))
-        else:
-            super().scroll_end(**{**options, "animate": False})
-
-    def scroll_home(self, **options: Any) -> None:
-        if self._first:
-            self._jump(0, lambda: self.scroll_home(immediate=True))
-        else:
-            super().scroll_home(**{**options, "animate": False})
-
-    def _jump(self, at: int, then: Callable[[], None]) -> None:
-        """Mounts the page of turns that begins here, and does `then` when each has its place.
-
-        A place is known after the screen's next refresh, for which neither a handler of the screen's messages nor who
-        holds the window may wait: such a handler may be waiting for the window.
-        """
-
-        self._jumps += 1
+    def jump(self, at: int, then: Callable[[], None]) -> None:
+        """Begins to mount the page of turns that starts at `at`; calls `then` when each has its place."""
+        self.cancel_jump()
         wanted = self._jumps
 
         async def jump() -> None:
-            async with self._window:
+            async with self.lock:
                 if wanted != self._jumps or not self._whole:
                     return
-                first = max(0, min(at, len(self.turns) - PAGE))
-                await self._remount(first, min(len(self.turns), first + PAGE))
-            await self._laid_out()
-            async with self._window:
+                await self.show_page(at)
+            await self.laid_out()
+            async with self.lock:
                 if wanted == self._jumps and self._whole:
                     then()
-            self._tend()
+            self.tend()
 
-        # Not exclusive: to be called off in the middle of mounting would leave half a page.
-        self.run_worker(jump(), group="jump")
+        # Not exclusive: a worker that is cancelled while it mounts would leave half a page.
+        self._view.run_worker(jump(), group="jump")
 
-    @on(More.Wanted)
-    def show_more(self, event: More.Wanted) -> None:
-        event.stop()
-        if event.older:
-            self.scroll_home()
-        else:
-            self.scroll_end()
+    def cancel_jump(self) -> None:
+        """Forgets the page that was wanted last, if it is not there yet."""
+        self._jumps += 1
 
-    # ---- coming and going --------------------------------------------------------------------------------------------
+    # ---- mounting ----------------------------------------------------------------------------------------------------
 
-    async def _mount(self, first: int, last: int, **place: Any) -> None:
-        """Mounts `turns[first:last]` at either end of the others."""
-        turns = self.turns[first:last]
-        await self._prepare(turns)
+    async def extend(self, first: int, last: int) -> None:
+        """Mounts the turns that `turns[first:last]` has more than the mounted ones, at one end."""
+        older = first < self.first
+        turns = self.turns[first : self.first] if older else self.turns[self.last : last]
+        await _parse(turns)
         if not self._alive:
             return
-        self._keep_reading()
-        widgets = _widgets(turns)
-        self._first, self._last = min(first, self._first), max(last, self._last)
-        self._count()
-        with self.app.batch_update():
-            await self.mount_all(widgets, **place)
-        self._mark()
+        self._keep_line()
+        place: dict[str, Any] = {"after": self.older} if older else {"before": self.newer}
+        self._set(min(first, self.first), max(last, self.last))
+        with self._view.app.batch_update():
+            await self._view.mount_all(_messages(turns), **place)
+        self._on_mounted()
 
-    async def _unmount(self, first: int, last: int) -> None:
-        """Keeps `turns[first:last]` of the mounted ones."""
-        self._keep_reading()
-        mounted = self._messages()
-        gone = mounted[: 2 * (first - self._first)] + mounted[2 * (last - self._first) :]
-        self._first, self._last = first, last
-        self._count()
-        with self.app.batch_update():
-            await self._remove(gone)
+    async def _trim(self, first: int, last: int) -> None:
+        """Removes all mounted turns but `turns[first:last]`."""
+        self._keep_line()
+        messages = self.messages
+        gone = messages[: 2 * (first - self.first)] + messages[2 * (last - self.first) :]
+        self._set(first, last)
+        with self._view.app.batch_update():
+            await self.remove(gone)
 
-    async def _remove(self, gone: Sequence[Widget]) -> None:
-        caches = line_caches(gone)
-        await self.remove_children(gone)
+    async def show_page(self, at: int) -> None:
+        """Mounts a page of turns from `at`, or from as near to it as a whole page fits, and removes all others."""
+        first = max(0, min(at, len(self.turns) - PAGE))
+        turns = self.turns[first : first + PAGE]
+        await _parse(turns)
+        self._anchor.clear()
+        with self._view.app.batch_update():
+            await self.remove(self.messages)
+            if not self._alive:
+                return
+            self._set(first, first + len(turns))
+            await self._view.mount_all(_messages(turns), before=self.newer)
+        self._on_mounted()
+
+    async def remove(self, messages: Sequence[Widget]) -> None:
+        """Removes messages, with the lines that were drawn of them."""
+        caches = line_caches(messages)
+        await self._view.remove_children(messages)
         for cache in caches:
             cache.clear()
 
-    async def _remount(self, first: int, last: int) -> None:
-        """Mounts `turns[first:last]` and nothing else."""
-        turns = self.turns[first:last]
-        await self._prepare(turns)
-        self._read_nothing()
-        with self.app.batch_update():
-            await self._remove(self._messages())
-            if not self._alive:
-                return
-            self._first, self._last = first, last
-            self._count()
-            await self.mount_all(_widgets(turns), before=self.query_one(Newer))
-        self._mark()
+    def count(self) -> None:
+        """Says above and below how many turns are not mounted."""
+        self.older.count(self.first)
+        self.newer.count(len(self.turns) - self.last)
+        if not self.has_end:
+            self._view.anchor(False)  # The end of what is mounted is not the conversation's end.
 
-    @staticmethod
-    async def _prepare(turns: Sequence[Turn]) -> None:
-        """Parses what will be drawn, in a thread: that takes as long as the rest."""
-        for turn in turns:
-            if not turn.running:
-                await asyncio.to_thread(leaves, turn.text)
+    def _set(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+        self.count()
 
-    async def _laid_out(self) -> None:
-        """Returns when all that was mounted has its place."""
-        drawn = asyncio.Event()
-        self.call_after_refresh(drawn.set)
-        await drawn.wait()
-
-    def _count(self) -> None:
-        self.query_one(Older).count(self._first)
-        self.query_one(Newer).count(len(self.turns) - self._last)
-        if not self._has_end:
-            self.anchor(False)  # The end of what is mounted is not the end.
+    def _keep_line(self) -> None:
+        """Anchors the line that is read, before messages come or go."""
+        if self._anchor.item is None and not self._view.follows_end:
+            self._anchor.take(self.spans(), self._view.scroll_y)
 
 
-def _widgets(turns: Sequence[Turn]) -> list[Widget]:
-    return [widget for turn in turns for widget in (Question(turn), Answer(turn))]
+async def _parse(turns: Sequence[Turn]) -> None:
+    """Parses the finished answers in a thread, before they are mounted: that takes as long as the rest."""
+    for turn in turns:
+        if not turn.running:
+            await asyncio.to_thread(leaves, turn.text)
+
+
+def _messages(turns: Sequence[Turn]) -> list[MessageView]:
+    return [message for turn in turns for message in (QuestionView(turn), AnswerView(turn))]

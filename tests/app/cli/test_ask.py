@@ -1,4 +1,4 @@
-"""`ask` among other programs: real processes, real pipes, signals, and what is stored in the end."""
+"""`outrider ask` among other programs: real processes, pipes and signals, and the stored result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asking(environment: dict[str, str]) -> Callable[..., subprocess.CompletedPro
 
 @pytest.fixture
 async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
-    """A server that says two lines and a half, and then no more."""
+    """A server that sends two and a half lines, and then nothing."""
     server = ChatServer([Script(LINES, hold=True)])
     async with server.listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
@@ -58,7 +58,7 @@ def opened(home: Path) -> Iterator[Store]:
 
 
 def threads(home: Path) -> list[list[Message]]:
-    """The newest conversation first."""
+    """All conversations, the newest first."""
     with opened(home) as store:
         return [store.branches.thread(one.id) for one in store.conversations.all()]
 
@@ -67,7 +67,7 @@ def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]
     return subprocess.Popen(
         [*COMMAND, *arguments], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        # In the background of a shell the signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environm
     try:
         assert process.stdout is not None
         lines = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
-        assert lines == LINES[:2] and process.poll() is None  # The answer is not at its end, and never will be.
+        assert lines == LINES[:2] and process.poll() is None  # The answer has not ended, and never will.
         async with asyncio.timeout(PATIENCE_SECONDS):
             while LINES[2] not in threads(Path(environment["OUTRIDER_HOME"]))[0][-1].text:
                 await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A command that is started without stdin, stdout or stderr writes into no file that took their place."""
+"""A command without stdin, stdout or stderr never writes into a file that got their number."""
 
 from __future__ import annotations
 

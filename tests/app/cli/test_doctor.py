@@ -1,4 +1,4 @@
-"""What `outrider doctor` says of a set-up that is really broken, one part at a time."""
+"""`outrider doctor` on set-ups that are really broken, one part at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.config import BUNDLED_DRAFTER, Folders
 from storage import Store
 from tests.remote.toy_verifier import http, listening
 from tests.support.chat_server import JSON
-from tests.support.commands import Outcome, Outrider, runner
+from tests.support.commands import CommandResult, Outrider, runner
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
 
@@ -57,7 +57,7 @@ def database(home: Path) -> Path:
     return home / "data" / "outrider.db"
 
 
-def said(outcome: Outcome, part: str) -> str:
+def said(outcome: CommandResult, part: str) -> str:
     """The lines about one part."""
     return "\n".join(line for line in outcome.out.splitlines() if line.split()[1] == part)
 
@@ -133,11 +133,13 @@ def test_a_database_with_a_broken_page(outrider: Outrider, database: Path) -> No
     assert "✓ database" in outrider("doctor").out
     with closing(sqlite3.connect(database)) as connection:
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-    page = database.read_bytes().index(b"MEMORY" * 100) // size + 3  # Of a chain: each begins with the next number.
+    page = (
+        database.read_bytes().index(b"MEMORY" * 100) // size + 3
+    )  # A page of a chain, which begins with the number of the next.
     with database.open("r+b") as file:
         file.seek(page * size)
         file.write(b"\xff" * 4)
-    Store.open(database).close()  # Nothing is noticed.
+    Store.open(database).close()  # Opening it does not notice the damage.
     found = outrider("doctor")
     assert found.code == 1 and "✗ database" in found.out and "damaged" in said(found, "database")
 
@@ -187,6 +189,19 @@ def test_a_drafter_that_was_made_for_another_model(
     found = outrider("doctor", "--remote", verifier.url)
     assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
     assert "set `drafter` to the one made for" in said(found, "verifier")
+
+
+def test_the_doctor_and_the_test_of_a_remote_say_the_same(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    for address, drafter in ((verifier.url, str(BUNDLED_DRAFTER)), ("http://127.0.0.1:9", None)):
+        if drafter is not None:
+            monkeypatch.setenv("OUTRIDER_DRAFTER", drafter)
+        tested = outrider("remote", "test", address).out.splitlines()
+        broken = [line[2:].split(None, 1)[1] for line in tested if line.startswith("✗")]
+        told = outrider("doctor", "--remote", address).out.splitlines()
+        assert broken and [line[2:].split(None, 1)[1] for line in told if line.startswith("✗ verifier")] == broken
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`outrider history` lists what was last written to first, as its help says."""
+"""`outrider history` lists the conversation with the newest message first, as its help says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands as scripts see them: stdout, stderr, exit codes."""
+"""The commands, as scripts see them: stdout, stderr, exit codes."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_the_setting_chooses_what_runs_the_drafter(
     assert "with ONNX Runtime on cpu a draft takes" in outrider("doctor").out
     monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "torch")
     assert re.search(r"✓ drafter .* with PyTorch on \w+, int8 a draft takes", outrider("doctor").out)
-    (folder / GRAPH).unlink()  # Only PyTorch can do without.
+    (folder / GRAPH).unlink()  # Only PyTorch works without the graph.
     asked = outrider("ask", "list files", "--max-tokens", "5")
     assert asked.code == 0 and asked.out.strip()
     monkeypatch.setenv("OUTRIDER_DRAFTER_RUNTIME", "onnx")
@@ -274,7 +274,7 @@ def test_an_interrupt_stores_what_is_there(verifier: VerifierProcess, tiny_pair:
     process = subprocess.Popen(
         [*command, "--max-tokens", "900"], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        # In the background of a shell the signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     database = tmp_path / "data" / "outrider.db"

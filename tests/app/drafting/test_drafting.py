@@ -35,7 +35,7 @@ def drafting(drafter: Drafter, tmp_path: Path) -> Iterator[Drafting]:
 
 
 def memory(drafter: Drafter, digest: bytes) -> Memory:
-    """Of all tokens but the newest, in the drafter's shapes."""
+    """Memory of all tokens but the newest, in the drafter's shapes."""
     count, random = len(TOKENS), np.random.default_rng(0)
     rows = [quantise_row(*random.normal(size=(2, count, *shape))) for shape in drafter.memory_layers]
     return Memory(digest=digest, start=0, count=count, data=pack_memory(rows))

@@ -1,4 +1,4 @@
-"""The verifier that the program starts by itself, as a real process."""
+"""The bundled verifier, as a real process that the program starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_it_warms_up_serves_and_leaves_with_us(
     with Store.open(tmp_path / "outrider.db") as store:
         drafter = Drafter.load(tiny_pair / "drafter")
         async with Assistant(drafter, store, source, Settings(mode="edge", max_tokens=12)) as assistant:
-            heard = await ask(assistant, "list files")  # Sent at once: it waits for the verifier.
+            heard = await ask(assistant, "list files")  # The question is sent at once, and waits for the verifier.
             assert heard.modes == ["warming", "edge"]
             assert heard.done is not None and all(heard.done.provenance)
             first = source.process_id

@@ -129,7 +129,7 @@ async def test_a_verifier_is_remembered_when_it_is_met(
 
 
 async def test_a_verifier_of_another_model_is_remembered_as_that(drafter: Drafter, database: Path, file: Path) -> None:
-    """The same tokenizer and vocabulary, and a memory that this drafter cannot read: somebody else's model."""
+    """Another model has the same tokenizer and vocabulary, and memory that this drafter cannot read."""
     card = other_card(drafter)
     async with raw_peer(lambda number: http(encode(card)) if number < 1 else b"") as port:
         url = f"http://127.0.0.1:{port}"
@@ -237,7 +237,7 @@ def test_on_the_command_line(
     capsys: pytest.CaptureFixture[str],
     offline: str | None,
 ) -> None:
-    """By default a sentence and exit code 3, and nothing on stdout."""
+    """The default is a sentence and exit code 3, with nothing on stdout."""
     command = runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
     if offline is not None:
         monkeypatch.setenv("OUTRIDER_OFFLINE", offline)

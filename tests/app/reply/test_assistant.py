@@ -217,7 +217,7 @@ async def test_auto_mode_takes_the_faster_mode_and_says_why(
         meter = opened._connection.modes
 
         def measured(edge: float, hosted: float) -> None:
-            """So many rounds of each mode took so long that those of one answer change nothing, however busy it is."""
+            """Both modes get so many rounds that those of one answer change nothing, however busy the machine is."""
             for _ in range(60):
                 meter.edge(4, edge, edge)
                 meter.hosted(4, hosted)

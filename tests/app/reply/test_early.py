@@ -22,7 +22,7 @@ QUESTION = "list files"
 
 
 class Starts(AddressSource):
-    """As the bundled verifier: its model was chosen together with the drafter, and it takes a while to be there."""
+    """A source like the bundled verifier: its model fits the drafter, and it takes a while to start."""
 
     own = True
 

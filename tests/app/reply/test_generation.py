@@ -21,7 +21,7 @@ from tests.support.tiny_text import END
 
 @pytest.fixture
 def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
-    """Of at most 6 tokens."""
+    """A generation of at most 6 tokens."""
     drafter = Drafter.load(tiny_pair / "drafter")
     with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
         given = GenerationInput(

@@ -41,7 +41,7 @@ async def send(opened: Assistant, queued: Queued) -> Heard:
 
 @asynccontextmanager
 async def working_off(opened: Assistant) -> AsyncIterator[list[Heard]]:
-    """As the screen does: sends what is due, until this ends."""
+    """Sends what is due until this ends, as the screen does."""
     done: list[Heard] = []
 
     async def work() -> None:

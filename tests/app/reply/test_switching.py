@@ -18,7 +18,7 @@ from drafter.runtime import Drafter
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
-from tests.support.ring import NoKeyring, use
+from tests.support.keyring import NoKeyring, use_keyring
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -153,7 +153,7 @@ async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter
 async def test_a_name_is_shown_and_its_trouble_too(
     verifier: VerifierProcess, drafter: Drafter, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
     remotes.put("here", Remote(url=verifier.url), "a-token")
     remotes.put("gone", Remote(url="https://127.0.0.1:9", ca=str(tmp_path / "ca.pem")))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from textual import events
 from textual.message import Message
 
-from app.tui.bracketed_paste import PasteParser, clean
+from app.sanitise import sanitise_paste
+from app.tui.bracketed_paste import PasteParser
 
 START, END = "\x1b[200~", "\x1b[201~"
 
@@ -39,7 +40,7 @@ def told(messages: list[Message]) -> list[str]:
     ],
 )
 def test_a_paste_is_one_text_and_no_key(text: str) -> None:
-    assert told(read(f"a{START}{text}{END}b")) == ["a", f"[{clean(text)}]", "b"]
+    assert told(read(f"a{START}{text}{END}b")) == ["a", f"[{sanitise_paste(text)}]", "b"]
 
 
 def test_keys_before_and_after_come_in_order() -> None:
@@ -62,4 +63,4 @@ def test_reads_may_be_cut_anywhere(texts: list[str], cuts: list[int]) -> None:
     stream = "".join(f"k{START}{text}{END}" for text in texts)
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     pieces = [stream[a:b] for a, b in zip(places, places[1:])]
-    assert told(read(*pieces)) == [part for text in texts for part in ("k", f"[{clean(text)}]")]
+    assert told(read(*pieces)) == [part for text in texts for part in ("k", f"[{sanitise_paste(text)}]")]

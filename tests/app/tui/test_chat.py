@@ -88,7 +88,7 @@ async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
         await pilot.press("b", "enter")  # One answer at a time: the second prompt waits where it is.
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.answers == ["Use `ls"])
-        assert app.text("Answer > .note") == "stopped"
+        assert app.text("AnswerView > .note") == "stopped"
         assert app.prompt.text == "b" and len(core.prompts) == 1
         (question, answer) = store.branches.thread(store.conversations.all()[0].id)
         assert (question.text, answer.text, answer.status) == ("a", "Use `ls", "stopped")
@@ -104,7 +104,7 @@ async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press(*typed)
         hold.set()
-        await wait_until(pilot, lambda: app.text("Answer > .error") == failure.message)
+        await wait_until(pilot, lambda: app.text("AnswerView > .error") == failure.message)
         assert app.prompt.text == (typed or "a")
 
 
@@ -118,7 +118,7 @@ async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) ->
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.answers == ["half"])
-        await wait_until(pilot, lambda: "The answer failed: no such luck." in app.text("Answer > .error"))
+        await wait_until(pilot, lambda: "The answer failed: no such luck." in app.text("AnswerView > .error"))
         assert not app.prompt.answering
 
 

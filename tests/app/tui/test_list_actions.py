@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from app.tui.ages import age, group
 from app.tui.screens.export import ExportScreen
 from app.tui.widgets.conversation_list import PAGE, ConversationList
-from app.tui.widgets.message import Question
+from app.tui.widgets.message import QuestionView
 from app.tui.widgets.sidebar import Rename, Search, Sidebar
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
@@ -44,7 +44,7 @@ def test_ages(written: str, words: str) -> None:
 
 
 def backdate(store: Store, conversation: str, days: int) -> None:
-    """As if it had been written to so many days ago."""
+    """Set the date of the last message back by some days."""
     then = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
     with sqlite3.connect(store.path) as database:
         database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (then, conversation))
@@ -193,7 +193,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await wait_until(pilot, lambda: len(app.titles) == 2)
         await pilot.press("down", "up", "enter")
         await wait_until(pilot, lambda: app.chat.conversation == long and app.prompt.has_focus)
-        question = next(one for one in app.screen.query(Question) if str(one.content) == turns[3][0])
+        question = next(one for one in app.screen.query(QuestionView) if str(one.content) == turns[3][0])
         top = app.screen.query_one(Transcript).region.y
         await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
         assert app.screen.query_one(Sidebar).display == (width == 120)

@@ -7,7 +7,7 @@ from textual.widgets import Static
 from app.events import Drafted, Failed, Retracted, Verified
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import HELD
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from tests.app.tui.scripted import finished, verified, wait_until
 
 TEXT = (
@@ -25,11 +25,11 @@ class Host(App[None]):
         self.turn = turn
 
     def compose(self) -> ComposeResult:
-        yield Answer(self.turn)
+        yield AnswerView(self.turn)
 
     @property
-    def answer(self) -> Answer:
-        return self.query_one(Answer)
+    def answer(self) -> AnswerView:
+        return self.query_one(AnswerView)
 
     @property
     def shown(self) -> list[str]:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from app.events import Drafted, Failed, Verified
 from app.tui.unsent import UnsentTexts
-from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, wait_until
@@ -28,14 +28,14 @@ async def opened(pilot: Pilot[None], app: Window, store: Store, turns: Sequence[
     conversation = store_turns(store, "title", turns)
     await app.chat.open_conversation(conversation)
     await wait_until(pilot, lambda: app.answers == [answer for _, answer in turns])
-    await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("Question, Answer")))
+    await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query("QuestionView, AnswerView")))
     return conversation
 
 
 def cursor(app: Window) -> list[str]:
     """What has the cursor."""
-    questions = [f"? {one.turn.question}" for one in app.screen.query(Question) if one.has_class("-cursor")]
-    return questions + [f"! {one.turn.text}" for one in app.screen.query(Answer) if one.has_class("-cursor")]
+    questions = [f"? {one.turn.question}" for one in app.screen.query(QuestionView) if one.has_class("-cursor")]
+    return questions + [f"! {one.turn.text}" for one in app.screen.query(AnswerView) if one.has_class("-cursor")]
 
 
 def toasts(app: Window) -> str:
@@ -62,11 +62,11 @@ async def test_a_click_chooses_and_letters_act_on_it(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot, app, store)
-        await pilot.click(app.screen.query(Question).first())
+        await pilot.click(app.screen.query(QuestionView).first())
         await wait_until(pilot, lambda: cursor(app) == ["? one"])
         await pilot.press("c")
         await wait_until(pilot, lambda: app.clipboard == "one" and "Copied one" in toasts(app))
-        await pilot.click(app.screen.query(Answer).first())
+        await pilot.click(app.screen.query(AnswerView).first())
         await wait_until(pilot, lambda: cursor(app) == ["! first *answer*"])
         await pilot.press("c")
         await wait_until(pilot, lambda: app.clipboard == "first *answer*")
@@ -76,7 +76,7 @@ async def test_words_marked_with_the_mouse_are_copied_and_the_prompt_keeps_the_f
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot, app, store)
-        prose = app.screen.query(Answer).first().prose
+        prose = app.screen.query(AnswerView).first().prose
         await pilot.mouse_down(prose, offset=(0, 0))
         await pilot.hover(prose, offset=(5, 0))
         await pilot.mouse_up(prose, offset=(5, 0))
@@ -98,7 +98,7 @@ async def test_code_blocks_are_copied_one_by_one(store: Store) -> None:
         await wait_until(pilot, lambda: app.clipboard == "ls -l")
         await pilot.press("3")
         await wait_until(pilot, lambda: "That answer has 2 code blocks." in toasts(app))
-        prose = app.screen.query(Answer).last().prose
+        prose = app.screen.query(AnswerView).last().prose
         rows = [prose.render_line(y).text for y in range(prose.size.height)]
         row = next(y for y, text in enumerate(rows) if text.rstrip().endswith("copy 2"))
         await pilot.click(prose, offset=(len(rows[row].rstrip()) - 3, row))
@@ -121,7 +121,7 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
         assert app.prompt.text == "half", "what was typed before comes back"
         assert [message.text for message in store.branches.thread(conversation)] == ["ones", "other"]
         assert len(store.messages.of(conversation)) == 6, "nothing is overwritten"
-        question = app.screen.query_one(Question)
+        question = app.screen.query_one(QuestionView)
         await wait_until(pilot, lambda: str(question.render()) == "ones  2/2")
 
 
@@ -147,9 +147,9 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         for there in ("second", "third"):
             await pilot.press("alt+up", *(["alt+up"] * 2 if there == "second" else []), "r")
             await wait_until(pilot, lambda: app.answers == [there])  # noqa: B023
-        await wait_until(pilot, lambda: app.text("Answer > .note") == "3/3")
+        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "3/3")
         await pilot.press("left_square_bracket")
-        await wait_until(pilot, lambda: app.answers == ["second"] and app.text("Answer > .note") == "2/3")
+        await wait_until(pilot, lambda: app.answers == ["second"] and app.text("AnswerView > .note") == "2/3")
         await wait_until(pilot, lambda: cursor(app) == ["! second"])
         await pilot.press("left_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
@@ -228,7 +228,7 @@ async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation.id)
         await pilot.press("alt+up", "p")
-        shaded = lambda: [answer.prose.shaded for answer in app.screen.query(Answer)]  # noqa: E731
+        shaded = lambda: [answer.prose.shaded for answer in app.screen.query(AnswerView)]  # noqa: E731
         await wait_until(pilot, lambda: shaded() == ["xf file!"])
         await pilot.press("escape", *"more", "enter")
         await wait_until(pilot, lambda: len(shaded()) == 2 and shaded()[1] == "is")

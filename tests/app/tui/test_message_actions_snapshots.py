@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from app.events import Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.message import AnswerView, QuestionView
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 
@@ -43,7 +43,7 @@ async def opened(pilot: Pilot[None], conversation: str) -> ChatScreen:
     screen = pilot.app.screen
     assert isinstance(screen, ChatScreen)
     await screen.open_conversation(conversation)
-    await wait_until(pilot, lambda: all(one.region.height for one in screen.query("Question, Answer")))
+    await wait_until(pilot, lambda: all(one.region.height for one in screen.query("QuestionView, AnswerView")))
     return screen
 
 
@@ -55,7 +55,7 @@ def test_a_question_with_the_cursor(store: Store, snap_compare: Any, width: int,
         await pilot.press(*["f2"] * light)
         screen = await opened(pilot, conversation)
         await pilot.press("alt+up", "alt+up", "alt+up", "alt+up")
-        await wait_until(pilot, lambda: screen.query(Question).first().has_class("-cursor"))
+        await wait_until(pilot, lambda: screen.query(QuestionView).first().has_class("-cursor"))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(width, 44), run_before=play)
@@ -69,7 +69,7 @@ def test_what_nobody_verified_is_shaded(store: Store, snap_compare: Any, light: 
         await pilot.press(*["f2"] * light)
         screen = await opened(pilot, conversation)
         await pilot.press("alt+up", "p")
-        await wait_until(pilot, lambda: bool(screen.query(Answer).last().prose.shaded))
+        await wait_until(pilot, lambda: bool(screen.query(AnswerView).last().prose.shaded))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(100, 44), run_before=play)
@@ -81,8 +81,8 @@ def test_a_deleted_answer_can_be_brought_back(store: Store, snap_compare: Any) -
     async def play(pilot: Pilot[None]) -> None:
         screen = await opened(pilot, conversation)
         await pilot.press("alt+up", "d")
-        await wait_until(pilot, lambda: screen.query(Answer).last().turn.versions == (2, 2))
-        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-cursor"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().turn.versions == (2, 2))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-cursor"))
         await wait_until(pilot, lambda: bool(screen.query("Toast")))
         await pilot.pause()
 
@@ -108,7 +108,7 @@ def test_an_answer_goes_on(store: Store, snap_compare: Any) -> None:
     async def play(pilot: Pilot[None]) -> None:
         screen = await opened(pilot, conversation)
         await pilot.press("alt+up", "g")
-        await wait_until(pilot, lambda: screen.query(Answer).last().prose.source.endswith("So does"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().prose.source.endswith("So does"))
         await pilot.pause()
 
     assert snap_compare(OutriderApp(core), terminal_size=(100, 44), run_before=play)

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from app.events import Drafted, Verified
 from app.tui.turn import Turn
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from tests.app.tui.scripted import finished, wait_until
 from tests.app.tui.test_transcript import Host, answered
 
@@ -96,7 +96,9 @@ async def test_each_press_moves_by_a_page_while_an_answer_arrives(gap: int) -> N
         turn = Turn("now")
         await app.transcript.add(turn)
         turn.apply(Verified("begun\n\n" * 3, 1, 0))
-        await wait_until(pilot, lambda: app.at_end and app.settled and "begun" in app.query(Answer).last().prose.plain)
+        await wait_until(
+            pilot, lambda: app.at_end and app.settled and "begun" in app.query(AnswerView).last().prose.plain
+        )
         app.transcript.focus()
         await pilot.pause()
         reader = Reader(app, pilot, gap)
@@ -105,10 +107,10 @@ async def test_each_press_moves_by_a_page_while_an_answer_arrives(gap: int) -> N
             turn.apply(Drafted(f"guess {number} ", 2))
             await reader.press("pageup")
             turn.apply(Verified(f"even more {number}\n\n" * 4, 1, 0))
-            await wait_until(pilot, lambda: app.query(Answer).last().drawn)
+            await wait_until(pilot, lambda: app.query(AnswerView).last().drawn)
             await pilot.pause()
             assert app.transcript.scroll_y == reader.y, "what arrives below moves nothing"
         turn.apply(finished(3))
-        await wait_until(pilot, lambda: app.query(Answer).last().drawn)
+        await wait_until(pilot, lambda: app.query(AnswerView).last().drawn)
         await reader.press("end")
         await wait_until(pilot, lambda: app.at_end)

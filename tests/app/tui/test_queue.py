@@ -8,7 +8,7 @@ import pytest
 from textual.widgets import Static
 
 from app.events import Drafted, Event, Failed, Judged, ModeChanged, Verified
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.welcome import Welcome
 from storage import Message, Store
 from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, wait_until
@@ -39,7 +39,7 @@ def verification(answer: Message) -> list[Event]:
 
 
 def notes(app: Window) -> list[str]:
-    return [str(note.content) for note in app.screen.query("Answer > .note").results(Static)]
+    return [str(note.content) for note in app.screen.query("AnswerView > .note").results(Static)]
 
 
 async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
@@ -113,7 +113,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
         for _ in range(2):
             await wait_until(pilot, lambda: notes(app) == ["2/2 · the target kept 2 of 4 drafted tokens"])
             assert app.text(".withdrawn > .label") == "▸ 2 drafted words were not kept when the answer was checked"
-            assert not app.screen.query_one(Answer).has_class("-drafted")
+            assert not app.screen.query_one(AnswerView).has_class("-drafted")
             assert "ctrl+t" not in str(app.prompt.border_subtitle)
             await app.chat.open_conversation(answer.conversation_id)  # As it is stored.
             await wait_until(pilot, lambda: app.answers == [OWN])

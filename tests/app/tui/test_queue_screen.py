@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from app.events import ModeChanged
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen, Rewording
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
@@ -93,7 +93,7 @@ async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> 
         transcript = app.screen.query_one(Transcript)
         await wait_until(pilot, lambda: 0 < transcript.max_scroll_y == transcript.scroll_y)
         await pilot.press("pageup", "pageup")
-        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and not transcript.tending)
+        await wait_until(pilot, lambda: transcript.scroll_y < transcript.max_scroll_y and transcript.turn_list.settled)
         place = transcript.scroll_y
         await open_queue(app, pilot)
         await pilot.press("escape")
@@ -113,7 +113,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"later", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["later"])
-        await pilot.click(Waiting)
+        await pilot.click(QueuedPrompts)
         await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
         await pilot.press("d", "escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation is None)

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from app.config import Settings
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from drafter.runtime import Drafter
 from storage import Message, Store
 from tests.app.tui.scripted import wait_until
@@ -53,7 +53,7 @@ async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: Verif
             await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
             await pilot.press("alt+up", "r")
             await answered(pilot, app, 2)
-            assert app.screen.query(Answer).last().turn.versions == (2, 2)
+            assert app.screen.query(AnswerView).last().turn.versions == (2, 2)
 
 
 async def test_what_is_drafted_alone_is_told_and_verified_later(
@@ -64,7 +64,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.press(*"list files", "enter")
             await answered(pilot, app, 1)
-            await wait_until(pilot, lambda: app.screen.query(Answer).last().has_class("-drafted"))
+            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().has_class("-drafted"))
             assert "rtt" not in app.text("#figures") and "drafted" in app.text("#figures")
             conversation = app.chat.conversation
     assert conversation is not None
@@ -74,7 +74,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
             await app.chat.open_conversation(conversation)
             await wait_until(pilot, lambda: app.text("#badge") == "edge", PATIENCE_SECONDS)
             await pilot.press("ctrl+t")
-            await wait_until(pilot, lambda: "the target kept" in app.text("Answer > .note"), PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: "the target kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
             (stored,) = answers(core.store, conversation)
             await wait_until(pilot, lambda: app.answers == [stored.text])
-            assert all(stored.provenance) and not app.screen.query_one(Answer).has_class("-drafted")
+            assert all(stored.provenance) and not app.screen.query_one(AnswerView).has_class("-drafted")

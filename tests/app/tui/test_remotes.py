@@ -24,7 +24,7 @@ from app.tui.theme import DARK
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
-from tests.support.ring import NoKeyring, Ring, use
+from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 
 TOKEN = "sk-do-not-show-me-0123456789"
 
@@ -88,14 +88,14 @@ def folders(tmp_path: Path) -> Folders:
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
-    ring = Ring()
-    use(monkeypatch, ring)
+def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+    ring = MemoryKeyring()
+    use_keyring(monkeypatch, ring)
     return ring
 
 
 @pytest.fixture
-def remotes(folders: Folders, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
+def remotes(folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
     """Two of them."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token"):
         monkeypatch.delenv(name, raising=False)
@@ -209,7 +209,7 @@ async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Rem
         await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
 
 
-async def test_one_is_added(folders: Folders, remotes: Remotes, ring: Ring, tmp_path: Path) -> None:
+async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyring, tmp_path: Path) -> None:
     app = host(folders, Switch())
     async with app.run_test(size=(60, 34)) as pilot:
         await highlight(pilot, app, "office")
@@ -279,7 +279,7 @@ async def fill_on(pilot: Pilot[None], app: Host, field: str, text: str) -> None:
     await pilot.pause()
 
 
-async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remotes, ring: Ring) -> None:
+async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remotes, ring: MemoryKeyring) -> None:
     switch = Switch()
     remotes.use("office")
     app = host(folders, switch)
@@ -302,7 +302,7 @@ async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remo
 
 
 async def test_a_token_is_asked_for_again_where_the_server_is_another(
-    folders: Folders, remotes: Remotes, ring: Ring
+    folders: Folders, remotes: Remotes, ring: MemoryKeyring
 ) -> None:
     app = host(folders, Switch())
     async with app.run_test(size=(100, 34)) as pilot:
@@ -336,7 +336,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
-async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Ring, answer: str) -> None:
+async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: MemoryKeyring, answer: str) -> None:
     switch = Switch()
     remotes.use("office")
     app = host(folders, switch)
@@ -365,7 +365,7 @@ async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None
 async def test_a_file_is_said_where_there_is_no_keyring(
     folders: Folders, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     app = host(folders, Switch())
     async with app.run_test(size=(100, 34)) as pilot:
         await highlight(pilot, app, "talker")

@@ -19,7 +19,7 @@ from app.tui.screens.remote_form import RemoteForm
 from app.tui.theme import LIGHT
 from tests.app.tui.scripted import wait_until
 from tests.app.tui.test_remotes import Host, Switch, highlight
-from tests.support.ring import Ring, use
+from tests.support.keyring import MemoryKeyring, use_keyring
 
 FINDINGS = [
     Finding("ok", "token", "from keyring"),
@@ -46,7 +46,7 @@ class Scripted(RemoteSwitcher):
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    use(monkeypatch, Ring())
+    use_keyring(monkeypatch, MemoryKeyring())
     monkeypatch.delenv("API_KEY", raising=False)
     folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
     remotes = Remotes(folders)

@@ -17,9 +17,9 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.message import Answer
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Rename, Search
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
@@ -53,8 +53,8 @@ def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int
 
     async def play(pilot: Pilot[None]) -> None:
         await type_question(pilot, "How do I unpack a .tar.gz file?")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(Answer).turn.reply.ghost != "")
-        await pilot.app.screen.query_one(Answer).flush()
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(AnswerView).turn.reply.ghost != "")
+        await pilot.app.screen.query_one(AnswerView).flush()
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(width, 30), run_before=play)
@@ -74,11 +74,11 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
             await type_question(pilot, question)
             await wait_until(
                 pilot,
-                lambda: len([a for a in pilot.app.screen.query(Answer) if not a.turn.running]) == number + 1,  # noqa: B023
+                lambda: len([a for a in pilot.app.screen.query(AnswerView) if not a.turn.running]) == number + 1,  # noqa: B023
             )
         screen = pilot.app.screen
         assert isinstance(screen, ChatScreen)
-        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-failed"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-failed"))
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(100, 30), run_before=play)
@@ -102,11 +102,11 @@ def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> No
         assert isinstance(screen, ChatScreen)
         await screen.open_conversation(conversation)
         await type_question(pilot, "What is eating my disk?")
-        await wait_until(pilot, lambda: screen.query(Answer).last().has_class("-drafted"))
+        await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-drafted"))
         await pilot.press("ctrl+t")
         screen.query_one(Prompt).write("And how do I empty the trash?")
         await pilot.press("ctrl+l")
-        await wait_until(pilot, lambda: screen.query_one(Waiting).display)
+        await wait_until(pilot, lambda: screen.query_one(QueuedPrompts).display)
         screen.query_one(Prompt).write("Make it")
         await pilot.pause()
 
@@ -175,7 +175,7 @@ def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> N
             await pilot.press("f2")
         await type_question(pilot, "How do I unpack a .tar.gz file?")
         screen = pilot.app.screen
-        await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(Answer)))
+        await wait_until(pilot, lambda: any(not one.turn.running and one.drawn for one in screen.query(AnswerView)))
         await pilot.press("f3")
         meter, panel = screen.query_one("#context", Static), screen.query_one("Panel Static", Static)
         await wait_until(pilot, lambda: "ctx" in str(meter.content) and "61 kB" in str(panel.content))

@@ -19,7 +19,7 @@ from tests.app.tui.scripted import ScriptedCore, finished, wait_until
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """As it was before."""
+    """Restore the garbage collector after the test."""
     threshold = gc.get_threshold()
     yield
     gc.set_threshold(*threshold)

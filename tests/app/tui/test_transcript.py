@@ -6,9 +6,9 @@ from textual.pilot import Pilot
 from app.events import Drafted, Retracted, Verified
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING
-from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.transcript import Transcript
-from app.tui.widgets.virtual_list import Newer, Older
+from app.tui.widgets.virtual_list import MoreTurns
 from tests.app.tui.scripted import finished, wait_until
 
 
@@ -20,7 +20,7 @@ def answered(count: int, lines: int = 4) -> list[Turn]:
 
 
 class Host(App[None]):
-    CSS = "Older, Newer { height: 1; } Question, Answer { height: auto; } Prose { height: auto; }"
+    CSS = "MoreTurns { height: 1; } QuestionView, AnswerView, MarkdownView { height: auto; }"
 
     def compose(self) -> ComposeResult:
         yield Transcript()
@@ -31,22 +31,22 @@ class Host(App[None]):
 
     @property
     def questions(self) -> list[str]:
-        return [str(question.content) for question in self.query(Question)]
+        return [str(question.content) for question in self.query(QuestionView)]
 
     @property
     def settled(self) -> bool:
-        return not self.transcript.tending and not self.transcript._window.locked()
+        return self.transcript.turn_list.settled
 
     @property
     def in_view(self) -> list[tuple[str, int]]:
         """The questions on the screen, and their first row."""
-        rows = ((str(question.content), question.region.y) for question in self.query(Question))
+        rows = ((str(question.content), question.region.y) for question in self.query(QuestionView))
         return [(text, y) for text, y in rows if 0 <= y < 24]
 
     async def places(self, pilot: Pilot[None], question: str) -> list[int]:
-        """Where the question is after the next frame."""
+        """The lines of the screen on which the question is after the next frame."""
         await pilot.pause()
-        return [one.region.y for one in self.query(Question) if str(one.content) == question]
+        return [one.region.y for one in self.query(QuestionView) if str(one.content) == question]
 
     @property
     def at_end(self) -> bool:
@@ -63,7 +63,7 @@ async def test_only_what_is_near_the_view_is_mounted() -> None:
         app.transcript.scroll_home()
         await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.settled)
         assert app.transcript.scroll_y == 0 and len(app.questions) <= 20
-        assert not app.query_one(Older).display and app.query_one(Newer).display
+        assert not app.transcript.turn_list.older.display and app.transcript.turn_list.newer.display
         for _ in range(8):
             before = app.in_view
             app.transcript.scroll_page_down()
@@ -71,7 +71,7 @@ async def test_only_what_is_near_the_view_is_mounted() -> None:
         assert "question 0" not in app.questions and len(app.questions) <= 26
         app.transcript.scroll_end()
         await wait_until(pilot, lambda: app.at_end and app.settled and app.questions[-1] == "question 59")
-        assert not app.query_one(Newer).display
+        assert not app.transcript.turn_list.newer.display
 
 
 async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() -> None:
@@ -82,7 +82,7 @@ async def test_the_line_that_is_read_stays_while_turns_come_and_go_above_it() ->
         seen = []
         while app.questions[0] != "question 0":
             app.transcript.scroll_relative(y=-19, immediate=True)
-            await app.transcript._laid_out()  # Before that, places are those of the frame before.
+            await app.transcript.turn_list.laid_out()  # Before that, places are those of the frame before.
             (question, y), *_ = app.in_view
             frames = [place for _ in range(5) for place in await app.places(pilot, question)]
             await wait_until(pilot, lambda: app.settled)
@@ -104,7 +104,7 @@ async def test_the_line_that_is_read_stays_while_an_answer_grows_above_and_below
         for place in (at - 2, at + 1):
             new = Turn(turns[place].question)
             await app.transcript.replace(turns[place], new)
-            answer = next(answer for answer in app.query(Answer) if answer.turn is new)
+            answer = next(answer for answer in app.query(AnswerView) if answer.turn is new)
             for ghost in ("one\n\ntwo\n\n" * 9, "", "three\n\n" * 20):
                 new.apply(Retracted(0))
                 new.apply(Drafted(ghost, 3))
@@ -117,9 +117,9 @@ async def test_a_click_on_the_line_loads_older_turns() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.transcript.show(answered(60))
         await wait_until(pilot, lambda: app.at_end and app.settled)
-        app.query_one(Older).post_message(Older.Wanted(older=True))
+        app.transcript.turn_list.older.post_message(MoreTurns.Wanted(older=True))
         await wait_until(pilot, lambda: app.questions[0] == "question 0" and app.transcript.scroll_y == 0)
-        app.query_one(Newer).post_message(Newer.Wanted(older=False))
+        app.transcript.turn_list.newer.post_message(MoreTurns.Wanted(older=False))
         await wait_until(pilot, lambda: app.questions[-1] == "question 59" and app.at_end)
 
 
@@ -129,7 +129,7 @@ async def test_a_short_conversation_starts_at_the_top() -> None:
         await app.transcript.show(answered(1, lines=2))
         await wait_until(pilot, lambda: bool(app.questions))
         await pilot.pause()
-        assert app.query_one(Question).region.y <= 2
+        assert app.query_one(QuestionView).region.y <= 2
 
 
 async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
@@ -152,7 +152,7 @@ async def test_follows_the_end_unless_the_person_scrolled_up() -> None:
         await wait_until(pilot, lambda: app.at_end)
         turn.apply(Verified("last\n\n" * 9, 2, 0))
         turn.apply(finished(2))
-        await wait_until(pilot, lambda: "last" in app.query(Answer).last().prose.plain)
+        await wait_until(pilot, lambda: "last" in app.query(AnswerView).last().prose.plain)
         await wait_until(pilot, lambda: app.at_end)
 
 
@@ -164,7 +164,7 @@ async def test_a_long_session_lets_go_of_what_is_far_above() -> None:
         await wait_until(pilot, lambda: app.settled and app.at_end)
         assert len(app.questions) <= 26 and app.questions[-1] == "question 39"
         assert len(app.transcript.turns) == 40
-        assert app.query_one(Older).display
+        assert app.transcript.turn_list.older.display
 
 
 async def test_one_running_answer_follows_the_person_to_the_end_again() -> None:
@@ -178,7 +178,7 @@ async def test_one_running_answer_follows_the_person_to_the_end_again() -> None:
         await app.transcript.add(turn)
         turn.apply(Verified("line\n\n" * 30, 2, 0))
         await wait_until(pilot, lambda: app.questions[-1] == "now" and app.at_end and app.settled)
-        await wait_until(pilot, lambda: app.query(Answer).last().region.height > 50)
+        await wait_until(pilot, lambda: app.query(AnswerView).last().region.height > 50)
         await wait_until(pilot, lambda: app.at_end)
 
 
@@ -189,7 +189,7 @@ async def test_the_line_that_is_read_stays_while_the_window_changes_its_width() 
         turn.reply.solid = "\n\n".join(f"{number}: " + "some words " * (5 + number % 30) for number in range(60))
         await app.transcript.show(turns)
         await wait_until(pilot, lambda: app.at_end and app.settled)
-        prose = app.query_one(Answer).prose
+        prose = app.query_one(AnswerView).prose
         app.transcript.scroll_relative(y=-90, immediate=True)
         await wait_until(pilot, lambda: not app.at_end and app.settled)
 

@@ -6,9 +6,8 @@ import pytest
 from textual.widgets import Static
 
 from app.reply.judgement import midway
-from app.tui.widgets.markdown_view import Prose
-from app.tui.widgets.message import Answer
-from app.tui.widgets.withdrawn import Withdrawn
+from app.tui.widgets.markdown_view import MarkdownView
+from app.tui.widgets.message import AnswerView, WithdrawnText
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.window import Window
@@ -36,10 +35,10 @@ async def test_it_unfolds_below_the_answer_with_its_own_lines(store: Store, size
     conversation = judged(store)
     async with app.run_test(size=size) as pilot:
         await app.chat.open_conversation(conversation)
-        answer = app.screen.query_one(Answer)
-        await wait_until(pilot, lambda: bool(answer.query(Withdrawn)))
-        withdrawn = answer.query_one(Withdrawn)
-        label, prose = withdrawn.query_one(".label", Static), withdrawn.query_one(Prose)
+        answer = app.screen.query_one(AnswerView)
+        await wait_until(pilot, lambda: bool(answer.query(WithdrawnText)))
+        withdrawn = answer.query_one(WithdrawnText)
+        label, prose = withdrawn.query_one(".label", Static), withdrawn.query_one(MarkdownView)
         await wait_until(pilot, lambda: label.region.height == 1)
         assert str(label.content) == "▸ 10 drafted words were not kept when the answer was checked"
         assert label.region.y >= answer.prose.region.bottom and not prose.display
@@ -60,13 +59,14 @@ async def test_it_stays_unfolded_where_it_is_mounted_anew(store: Store) -> None:
     conversation = judged(store)
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: bool(app.screen.query(Withdrawn)))
+        await wait_until(pilot, lambda: bool(app.screen.query(WithdrawnText)))
         await pilot.press("alt+up", "w")
-        turn = app.screen.query_one(Answer).turn
-        anew = Answer(turn)
+        turn = app.screen.query_one(AnswerView).turn
+        anew = AnswerView(turn)
         await app.screen.mount(anew)
         await wait_until(
-            pilot, lambda: bool(anew.query(Withdrawn)) and anew.query_one(Withdrawn).query_one(Prose).display
+            pilot,
+            lambda: bool(anew.query(WithdrawnText)) and anew.query_one(WithdrawnText).query_one(MarkdownView).display,
         )
 
 
@@ -76,7 +76,7 @@ async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == [OWN])
-        assert not app.screen.query(Withdrawn)
+        assert not app.screen.query(WithdrawnText)
         await pilot.press("alt+up", "w")
         await wait_until(pilot, lambda: any("withdrawn" in one.message for one in app._notifications))
 

@@ -10,9 +10,9 @@ from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.markdown_view import WAITING
-from app.tui.widgets.message import Answer, Question
+from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from tests.app.tui.scripted import wait_until
 
 
@@ -45,19 +45,19 @@ class Window(OutriderApp):
 
     @property
     def questions(self) -> list[str]:
-        return [str(question.content) for question in self.screen.query(Question)]
+        return [str(question.content) for question in self.screen.query(QuestionView)]
 
     @property
     def answers(self) -> list[str]:
         """The text of each answer that is finished and drawn."""
-        answers = self.screen.query(Answer)
+        answers = self.screen.query(AnswerView)
         return [answer.prose.source for answer in answers if not answer.turn.running and answer.drawn]
 
     @property
     def drawing(self) -> bool:
         """Something of a running answer is on the screen."""
         return any(
-            answer.turn.running and answer.prose.source not in ("", WAITING) for answer in self.screen.query(Answer)
+            answer.turn.running and answer.prose.source not in ("", WAITING) for answer in self.screen.query(AnswerView)
         )
 
     @property
@@ -73,5 +73,5 @@ class Window(OutriderApp):
     @property
     def waiting(self) -> list[str]:
         """The prompts that are shown as queued."""
-        widget = self.screen.query_one(Waiting)
+        widget = self.screen.query_one(QueuedPrompts)
         return [str(prompt.content) for prompt in widget.query(".prompt").results(Static)] if widget.display else []

@@ -1,6 +1,6 @@
-"""Raw HTTP servers that break every rule, one script each: what a client must survive in bounded time and memory.
+"""Raw HTTP servers that break every rule, one script each: a client must survive them in bounded time and memory.
 
-A script gets the connection after the request has been read; what it writes is all that the client ever sees.
+A script gets the connection after the request has been read. What it writes is all that the client ever sees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MEBIBYTE = 1 << 20
 
 @asynccontextmanager
 async def hostile(script: Script, asked: list[int] | None = None) -> AsyncIterator[int]:
-    """Serves every request by `script`; yields the port. `asked` collects the numbers of the connections."""
+    """Serve every request by `script` and yield the port. `asked` collects the numbers of the connections."""
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -45,7 +45,7 @@ def said(text: str) -> bytes:
 
 
 def whole(*parts: bytes) -> Script:
-    """Writes this, and hangs up."""
+    """Write this, and hang up."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(parts))
@@ -54,7 +54,7 @@ def whole(*parts: bytes) -> Script:
 
 
 def endless(first: bytes, part: bytes, most: int | None = None, pause: float | None = None) -> Script:
-    """Writes one part after another for as long as the client listens, or so many bytes."""
+    """Write one part after another for as long as the client listens, or so many bytes."""
 
     async def script(writer: asyncio.StreamWriter) -> None:
         writer.write(first)
@@ -125,4 +125,4 @@ STREAMS: dict[str, Script] = {
     "tags for ever": endless(head(), said("<think>" + "</think" * 100) * 20),
     "white space for ever": endless(head(), said(" \n" * 400) * 20),
 }
-"""Answers to anything that is asked."""
+"""Answers to any request."""

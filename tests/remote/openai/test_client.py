@@ -1,4 +1,4 @@
-"""The client of OpenAI's dialect: against a verifier in a real process, and against whatever may sit in its place."""
+"""The client of OpenAI's API: against a verifier in a real process, and against whatever may sit in its place."""
 
 from __future__ import annotations
 
@@ -31,13 +31,6 @@ from tests.support.tiny_text import tiny_text
 QUESTION = ("user", "how do I unpack a tar archive?")
 PAGE = b"<html>Welcome to our Wi-Fi</html>"
 TEXT = tiny_text()
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def client_of(port: int, token: str | None = None) -> CompletionsClient:
@@ -105,7 +98,7 @@ async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_it
                     got += piece
             except LinkDown:
                 assert text.startswith(got)
-            else:  # In fewer and longer pieces the same text takes fewer bytes, so the line was cut behind its end.
+            else:  # The same text takes fewer bytes in fewer and longer pieces, so the line was cut after its end.
                 assert got == text and limit > size // 2
     async with cutting_relay(verifier.port, []) as port, client_of(port) as client:
         assert await answer(client) == text

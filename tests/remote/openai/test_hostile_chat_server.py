@@ -19,16 +19,9 @@ pytestmark = pytest.mark.faults
 
 LIMITS = {"deadline": 1.0, "silence": 1.0, "patience": 1.0}
 PATIENCE = 60.0
-"""For everything on a machine that is busy; no outcome needs a third of it."""
+"""Seconds for everything on a busy machine. No outcome needs a third of it."""
 MOST_BYTES = 64 << 20
-"""That anything may take at once: the longest list of models, twice."""
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+"""Bytes that anything may take at the same time: the longest list of models, twice."""
 
 
 async def heard(client: CompletionsClient) -> tuple[str, ChatStream | None, RemoteError | None]:
@@ -111,7 +104,7 @@ SEEDS = 300
 
 
 def value(rng: random.Random, depth: int = 0) -> Any:
-    """Any JSON, most often of the names that are read."""
+    """Any JSON, mostly with the names that are read."""
     kind = rng.randrange(9 if depth < 5 else 6)
     if kind < 6:
         odd = [None, True, -1, 0, 1e308, 2**63, "", "stop", "length", "<think>", "</think>", "\x1b[2J", "é🦀"]

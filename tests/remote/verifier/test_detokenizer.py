@@ -1,4 +1,4 @@
-"""Text out of tokens, in batches of any size."""
+"""Text from tokens, in batches of any size."""
 
 from __future__ import annotations
 

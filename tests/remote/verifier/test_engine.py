@@ -30,7 +30,7 @@ PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 def greedy_round(engine: Engine, context: TargetContext, tree: DraftTree, room: int = 1000) -> int:
-    """Verify and commit; how many nodes were accepted."""
+    """Verify and commit, and return how many nodes were accepted."""
     logits = engine.verify(context, tree)
     result = walk(
         tree,

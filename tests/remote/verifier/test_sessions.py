@@ -22,7 +22,7 @@ PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 class Reply(NamedTuple):
-    """All of a round."""
+    """Everything that came of a round."""
 
     verdict: Verdict
     memory: list[Memory]
@@ -120,7 +120,7 @@ def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
 
 
 def sampled(tree: DraftTree, seed: int = 0) -> DraftTree:
-    """The tree with lists that nothing was drawn from."""
+    """The tree with lists that nothing was really drawn from."""
     rng = np.random.default_rng(seed)
     candidates = {
         parent: Candidates(np.arange(VOCABULARY), rng.integers(1, 1000, VOCABULARY)) for parent in tree.children()
@@ -200,7 +200,7 @@ def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
     assert lengths == sorted(set(lengths), reverse=True)
     assert (lengths[0], lengths[-1]) == (len(held), 0)
     assert all(digest == digest_of(held[:length]) for length, digest in have)
-    # The device goes on from the longest prefix they share, and the session is as good as before.
+    # The device continues from the longest prefix that they share, and the session is as good as before.
     shared = max(length for length, digest in have if digest == digest_of(device.tokens[:length]))
     assert 3 <= shared <= 6
     append, device.tokens = device.tokens[shared:], device.tokens[:shared]
@@ -269,7 +269,7 @@ def test_a_stop_token_finishes(target: Engine) -> None:
         verdict = bare.play(PROMPT if not index else []).verdict
         assert verdict.finished == (index == at)
     assert verdict.bonus == stop
-    # After an answer's end the conversation goes on.
+    # The conversation continues after the end of an answer.
     assert whole.play([4, 5, 6]).verdict.length == len(PROMPT) + at + 1 + 3 + 1
 
 
@@ -311,7 +311,7 @@ def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
 
 
 def allocated(sessions: Sessions) -> int:
-    """Bytes of all slabs, as PyTorch has them."""
+    """Bytes of all slabs, as PyTorch counts them."""
     held = [sessions.table.get(name) for name in sessions.table]
     slabs = [slab for session in held if session is not None for slab in session.context.slabs if slab.is_initialized]
     return sum(rows.untyped_storage().nbytes() for slab in slabs for rows in (slab.keys, slab.values))

@@ -24,7 +24,7 @@ from app.tui.turn import Turn
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import Welcome
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TITLE_LENGTH = 60
 NEARLY_FULL = 0.9
 """Share of what can be read from which the person is told."""
-PARTS = (ConversationList, Transcript, Waiting, Prompt, StatusBar)
+PARTS = (ConversationList, Transcript, QueuedPrompts, Prompt, StatusBar)
 """Of the screen, which go one after another where the window closes."""
 
 
@@ -190,7 +190,7 @@ class OpenConversation(Composing):
         await transcript.refresh_notes()
         if not self.alive:
             return
-        await self.query_one(Waiting).show([queued.text for queued in waiting if queued.kind == "ask"])
+        await self.query_one(QueuedPrompts).show([queued.text for queued in waiting if queued.kind == "ask"])
         self.query_one(Prompt).verifiable = any(turn.verifiable for turn in transcript.turns[-1:])
 
     def show_conversation(self, title: str) -> None:

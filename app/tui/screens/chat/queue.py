@@ -10,7 +10,7 @@ from app.tui.screens.chat.conversation import Running
 from app.tui.screens.chat.replies import Answering
 from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import Waiting
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 from storage import NotFound, StorageError
 
@@ -63,7 +63,7 @@ class Queueing(Answering):
         await self.show_waiting()
 
     def on_click(self, event: events.Click) -> None:
-        waiting = self.query_one(Waiting)
+        waiting = self.query_one(QueuedPrompts)
         if event.widget is not None and waiting in event.widget.ancestors_with_self:
             self.action_show_queue()
 

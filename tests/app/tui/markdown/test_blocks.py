@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.tui.markdown.blocks import closed_length, code_blocks, split
+from app.tui.markdown.blocks import closed_length, split
 
 PIECES = st.lists(
     st.sampled_from(["a", "b c", "\n", "\n\n", "```", "```sh\n", "~~~~\n", "~~~", "- x", " ", "`", "# h\n"])
@@ -57,4 +57,4 @@ def test_closed_length(text: str, closed: str) -> None:
     ],
 )
 def test_code_blocks(text: str, code: list[str]) -> None:
-    assert code_blocks(text) == code
+    assert [text[slice(*block.body)].removesuffix("\n") for block in split(text) if block.fenced] == code

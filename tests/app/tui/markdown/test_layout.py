@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from app.tui.markdown.layout import Drawn, Row, place_in, wrap
+from app.tui.markdown.layout import Row, WrappedLeaf, character_at, wrap
 from app.tui.markdown.parser import leaves, parse
 
 WIDE = "| {} |\n|{}\n| {} |\n".format(
@@ -24,7 +24,7 @@ def cells(row: Row) -> int:
     return row.left.cell_length + (0 if last is None else last[0] + last[1].cell_length)
 
 
-def looks(drawn: list[Drawn]) -> list[object]:
+def looks(drawn: list[WrappedLeaf]) -> list[object]:
     """What is to be seen of it: two `Content`s are equal where only their styles differ."""
 
     def seen(content: Content) -> tuple[str, object]:
@@ -100,4 +100,4 @@ def test_lines_of_code_that_stay_are_not_wrapped_again() -> None:
     ],
 )
 def test_a_place_between_tabs(line: str, places: list[int]) -> None:
-    assert [place_in(line, x) for x in range(len(places))] == places
+    assert [character_at(line, x) for x in range(len(places))] == places

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.tui.markdown import parser as markdown
 from app.tui.markdown.blocks import closed_length
 from app.tui.markdown.leaf import Leaf
-from app.tui.markdown.parser import LONGEST, completed, leaves, parse
+from app.tui.markdown.parser import LONGEST, close_marks, leaves, parse
 
 TEXT = (
     "# Unpack\n\nUse `tar` to **unpack** it\nhere, see [the *manual*](https://gnu.org/tar):\n\n"
@@ -43,7 +43,7 @@ PIECES = st.lists(
 
 def same(some: Sequence[Leaf], others: Sequence[Leaf]) -> bool:
     """Equal, and alike in their styles, too."""
-    return len(some) == len(others) and all(one.same(other) for one, other in zip(some, others))
+    return len(some) == len(others) and all(one.looks_like(other) for one, other in zip(some, others))
 
 
 def plain(text: str) -> list[str]:
@@ -85,7 +85,7 @@ def test_every_kind_of_block() -> None:
     ],
 )
 def test_an_unfinished_text_looks_as_it_will(text: str, shown: list[str]) -> None:
-    assert plain(completed(text)) == shown
+    assert plain(close_marks(text)) == shown
 
 
 @given(PIECES.map("".join), PIECES.map("".join))
@@ -102,7 +102,7 @@ def test_a_long_text_is_parsed_in_chunks_as_if_at_once(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(markdown, "CHUNK", 8)
         found = leaves.__wrapped__(text)
-    assert same(found, [markdown.coloured(leaf) for leaf in parse(text)[0]])
+    assert same(found, [markdown.highlight_leaf(leaf) for leaf in parse(text)[0]])
 
 
 def test_an_answer_of_any_length_keeps_its_form() -> None:
@@ -123,7 +123,7 @@ def test_a_block_of_any_length_loses_nothing() -> None:
 @given(PIECES.map("".join))
 def test_each_character_has_a_place_and_they_come_in_order(text: str) -> None:
     for leaf in parse(text)[0]:
-        counts = [leaf.before(at) for at in range(len(text) + 1)]
+        counts = [leaf.characters_before(at) for at in range(len(text) + 1)]
         assert counts == sorted(counts) and counts[-1] == len(leaf.content.plain)
 
 

@@ -1,4 +1,4 @@
-"""A keyring of the tests' own, behind the interface of the package `keyring`, as each system's is."""
+"""Keyrings for tests, behind the interface of the package `keyring`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as NoKeyring
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
+__all__ = ["MemoryKeyring", "NoKeyring", "PlainKeyring", "use_keyring"]
 
-class Ring(KeyringBackend):
-    """`locked`: it gives and takes nothing. `silent`: it waits for a person who is not there."""
+
+class MemoryKeyring(KeyringBackend):
+    """Keeps passwords in memory. `locked`: it refuses every call. `silent`, when cleared: it waits for a person."""
 
     priority: Any = 5
 
@@ -43,17 +45,14 @@ class Ring(KeyringBackend):
             raise KeyringLocked("locked")
 
 
-class PlainRing(Ring):
-    """Keeps passwords in the open, as some do."""
+class PlainKeyring(MemoryKeyring):
+    """Has the priority of a keyring that keeps passwords unencrypted."""
 
     priority: Any = 0.5
 
 
-def use(monkeypatch: pytest.MonkeyPatch, ring: KeyringBackend) -> None:
-    """Until the end of the test."""
+def use_keyring(monkeypatch: pytest.MonkeyPatch, ring: KeyringBackend) -> None:
+    """Make this the system's keyring until the end of the test."""
     before = keyring.get_keyring()
     monkeypatch.setattr(keyring.core, "_keyring_backend", ring)
     assert keyring.get_keyring() is ring is not before
-
-
-__all__ = ["NoKeyring", "PlainRing", "Ring", "use"]

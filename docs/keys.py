@@ -1,0 +1,62 @@
+"""Write docs/keys.md from the key bindings of the screen.
+
+    python docs/keys.py [OUT]
+
+`tests/test_documents.py` compares the page with what this writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from app.tui.bindings import actions  # noqa: E402
+
+PAGE = ROOT / "docs" / "keys.md"
+OPENING = """\
+# Keys
+
+Every key of the screen, with the name under which you can change it. Write the changes below `[keys]` in the
+[settings file](settings.md#the-settings-file); separate several keys by a comma:
+
+```toml
+[keys]
+chat.new = "f5"
+message.regenerate = "ctrl+e"
+```
+
+`outrider keys` prints this list with your changes. F1 shows the keys of the part of the screen that has the focus.
+`python docs/keys.py` writes this page.
+"""
+CHARACTERS = {
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "question_mark": "?",
+    "slash": "/",
+}
+"""Keys that are easier to read as the character that they type."""
+
+
+def page() -> str:
+    """The whole page, as Markdown: one table for each part of the screen."""
+    parts: dict[str, str] = {}
+    for action in actions({}):
+        keys = ", ".join(f"`{CHARACTERS.get(key, key)}`" for key in action.keys)
+        row = f"| {keys} | `{action.id}` | {action.description} |\n"
+        parts[action.room] = parts.get(action.room, "") + row
+    heads = "| keys | name | what it does |\n|---|---|---|\n"
+    return OPENING + "".join(f"\n## {title}\n\n{heads}{rows}" for title, rows in parts.items())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT", default=PAGE)
+    parser.parse_args().out.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
