@@ -166,7 +166,7 @@ def _ids(conversation_id: str, messages: Mapping[str, Message]) -> dict[str, str
 
 
 def content_id(*parts: str) -> str:
-    """An id that is always the same for the same parts."""
+    """An id that depends only on the parts."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 

@@ -79,7 +79,7 @@ def import_file(
     """Imports every conversation of a file that can be imported, each in a transaction of its own.
 
     `again` imports copies, even of known conversations. `heard` is called after each conversation, on the thread of
-    the caller. Raises `StorageError`, and `Unreadable` for a file that is none of `KINDS`.
+    the caller. Raises `StorageError`, and `Unreadable` if the file is not one of `KINDS`.
     """
     with opened(path, store.path) as (kind, conversations):
         report = ImportReport(kind)

@@ -1,4 +1,4 @@
-"""Deleting hides at once and loses nothing; what comes back is what went."""
+"""Deleting hides at once and loses nothing; restoring brings back exactly what was deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add(store: Store, conversation: str, text: str, parent: str | None, *, role:
 
 
 def assert_sound(store: Store) -> None:
-    """The indexes hold what is in view and nothing else."""
+    """The search indexes hold what is visible and nothing else."""
     with store.database.read() as database:
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         database.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
@@ -35,7 +35,7 @@ def assert_sound(store: Store) -> None:
 
 
 def age(store: Store, days: float) -> None:
-    """Everything in the bin has been there for so long."""
+    """Sets the time of every deletion to `days` ago."""
     then = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="microseconds")
     with store.database.write() as database:
         for table in ("messages", "conversations"):
@@ -101,7 +101,7 @@ def test_a_conversation_leaves_every_view_and_comes_back_whole(
     ]
     assert store.memory.load(conversation.id, b"format") == [(0, 1, b"data")]
     assert store.bin.conversations() == []
-    store.bin.restore(conversation.id)  # Undone twice, from two windows.
+    store.bin.restore(conversation.id)  # Two windows undo the same deletion.
 
 
 def test_memory_of_what_is_in_the_bin_makes_room_first(store: Store, conversation: Conversation) -> None:
@@ -309,7 +309,7 @@ def test_not_even_other_code_can_show_or_follow_what_is_deleted(
 
 
 def test_what_is_deleted_and_restored_is_what_it_was(tmp_path: Path) -> None:
-    """Any tree: delete some messages, restore them in reverse, and nothing has changed but the tip."""
+    """In any tree: delete some messages, restore them in reverse order, and only the tip has changed."""
     with Store.open(tmp_path / "outrider.db") as store:
 
         @settings(max_examples=40, deadline=None)

@@ -1,4 +1,4 @@
-"""Versions of a message, which of them is shown, and what a copy of a branch holds."""
+"""Versions of a message, the shown branch, and copies of a branch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storage.records import Role
 
 @pytest.fixture
 def add(store: Store, conversation: Conversation) -> Callable[..., str]:
-    """Stores a finished message, user's or (below a user's) assistant's; its id."""
+    """Stores a finished message of the other role than its parent, and returns its id."""
 
     def add(text: str, parent: str | None = None, role: Role | None = None) -> str:
         below = parent is not None and store.messages.get(parent).role == "user"
@@ -197,7 +197,7 @@ def test_pinned_conversations_come_first(store: Store) -> None:
 
 
 def test_messages_of_different_roles_are_no_versions_of_one_another(store: Store, conversation: Conversation) -> None:
-    """As a file may bring them that was written elsewhere."""
+    """A file from another program may bring such messages."""
     asked = store.messages.add(conversation.id, "user", "list files", parent_id=None, status="done")
     ordered = store.messages.add(conversation.id, "system", "be brief", parent_id=None, status="done")
     assert store.branches.versions(conversation.id) == {}

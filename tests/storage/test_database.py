@@ -34,7 +34,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions
 
 @pytest.fixture
 def ordinary_folder() -> Iterator[Path]:
-    """A folder of an ordinary account, and the test runs as that account: root may write anywhere."""
+    """A folder of an ordinary account. The test runs as that account, because root may write anywhere."""
     folder = Path(tempfile.mkdtemp())
     root = os.geteuid() == 0
     if root:

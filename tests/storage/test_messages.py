@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from storage import AlreadyFinished, Conversation, Message, NotFound, Store
 
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=40)
-TEXTS = st.text(st.characters(codec="utf-8"))  # Surrogates excepted, NUL included.
+TEXTS = st.text(st.characters(codec="utf-8"))  # Without surrogates, with NUL.
 
 
 def test_a_message_is_stored_when_add_message_returns(path: Path, store: Store, question: Message) -> None:
@@ -204,7 +204,7 @@ def test_a_thread_is_the_path_to_the_tip(tmp_path: Path) -> None:
         @given(st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=15))
         def check(steps: list[tuple[bool, int]]) -> None:
             conversation = store.conversations.create()
-            paths: list[list[str]] = [[]]  # The path to each message; the first is that of no message.
+            paths: list[list[str]] = [[]]  # The path to each message; the first path is empty.
             shown: list[str] = []
             for move, choice in steps:
                 path = paths[choice % len(paths)]

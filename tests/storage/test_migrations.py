@@ -19,7 +19,7 @@ def names(path: Path) -> set[str]:
 
 @pytest.fixture
 def old_database(path: Path) -> Path:
-    """As a version before memory left it, with one conversation."""
+    """A database with one conversation from a version before there was memory."""
     path.parent.mkdir()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         database = Sqlite(connection)

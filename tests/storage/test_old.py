@@ -1,4 +1,4 @@
-"""Databases that earlier versions left behind: dumps in `old/`, opened by this one with nothing lost."""
+"""Databases of earlier versions, kept as dumps in `old/`, open without any loss."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 
 
 def load(dump: str, path: Path) -> Path:
-    """The database of a dump."""
+    """Creates a database from a dump."""
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((OLD / f"{dump}.sql").read_text("utf-8"))
@@ -36,13 +36,13 @@ def load(dump: str, path: Path) -> Path:
 
 
 def schema(path: Path) -> set[tuple[str, str]]:
-    """Name and definition of everything in it."""
+    """The name and definition of everything in the database."""
     with closing(sqlite3.connect(path)) as connection:
         return set(connection.execute(f"SELECT name, sql FROM sqlite_master WHERE {SHADOWS}"))
 
 
 def contents(path: Path, columns: dict[str, str] | None = None) -> Rows:
-    """All rows of its tables, by default with all columns."""
+    """All rows of the tables, by default with all columns."""
     with closing(sqlite3.connect(path)) as connection:
         names = [
             name
@@ -55,7 +55,7 @@ def contents(path: Path, columns: dict[str, str] | None = None) -> Rows:
 
 
 def without_relations(message: tuple[object, ...]) -> tuple[object, ...]:
-    """A row of messages before its relations became columns, as it is with these alone taken out."""
+    """An old row of messages without the relations, which are columns now."""
     stats = json.loads(str(message[9]))
     if not stats.keys() & {"verifies", "resumes"}:
         return message
@@ -142,7 +142,7 @@ def test_everything_is_there_afterwards(old: Path, tmp_path: Path) -> None:
         store.conversations.pin(tarballs.id, True)
         assert store.conversations.all()[0].title == tarballs.title
 
-    # Row for row, but for what was recovered, and then for what the bin has done.
+    # Every row is as before, except what was recovered.
     after = contents(old, columns)
     before["messages"] = [without_relations(row) for row in before["messages"]]
     unfinished = {row[1] for row in before["messages"] if row[10] is not None}
@@ -171,7 +171,7 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
         connection.execute("UPDATE conversations SET title = 'only in the log' WHERE title = 'renamed'")
         connection.commit()
         assert b"only in the log" not in old.read_bytes()
-        before = contents(old)  # As a crash leaves it: the log is there, and nobody has it open any more.
+        before = contents(old)  # As after a crash: the log is there, and nobody has it open.
         for suffix in ("", "-wal"):
             shutil.copy(f"{old}{suffix}", tmp_path / f"left.db{suffix}")
     left = tmp_path / "left.db"
@@ -185,7 +185,7 @@ def test_the_backup_holds_what_is_in_the_log_only(old: Path, tmp_path: Path) -> 
     ("table", "column"), [("conversations", "words"), ("messages", "words"), ("messages", "resumes")]
 )
 def test_a_migration_that_fails_leaves_it_as_it_was(old: Path, table: str, column: str) -> None:
-    """By an obstacle to one of the last two, whichever it begins with."""
+    """The failure is a column that exists already, for one of the last two migrations."""
     if column in columns_of(old)[table]:
         pytest.skip("it has had that migration")
     with closing(sqlite3.connect(old)) as connection:
@@ -260,7 +260,7 @@ def test_several_windows_that_start_at_once_bring_it_up_to_date_once(large: Path
 
 
 def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
-    """Whether it comes before, in or after the migration: the database is as it was, or as it should be."""
+    """The kill comes before, in or after the migration; the database is then as it was, or as it should be."""
     before = contents(large)
     command = [
         sys.executable,
@@ -272,7 +272,7 @@ def test_a_kill_in_the_middle_of_a_migration_loses_nothing(large: Path) -> None:
         if len(contents(large)["_sqlite_migrations"]) == len(MIGRATIONS.known):
             break
         with subprocess.Popen(command, cwd=REPOSITORY) as process:
-            while not backup.exists() and process.poll() is None:  # It is about to change the tables.
+            while not backup.exists() and process.poll() is None:  # The backup exists: the tables change next.
                 time.sleep(0.001)
             process.kill()
         backup.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Crashes and neighbours, with real processes."""
+"""Crashes and concurrent programs, with real processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) ->
                 stored[message_id] = tokens, status
             time.sleep(delay)
             process.kill()
-            # What it managed to say before it died is promised as well; the last line may be cut.
+            # What it reported before it died must be stored, too; its last line may be cut.
             assert process.stdout is not None
             for line in process.stdout.read().splitlines(keepends=True):
                 if line.endswith("\n"):

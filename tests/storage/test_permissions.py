@@ -1,4 +1,4 @@
-"""A folder or a file that may not be written is told as that, and by its name, never as a full or broken disk."""
+"""An error about a folder or file that may not be written names it, and never blames a full or broken disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Of that somebody, with a database in it. Not below `tmp_path`, whose parents are closed to others than root."""
+    """A folder of an ordinary account, with a database. Not below `tmp_path`, whose parents only root may enter."""
     with as_somebody():
         home = Path(tempfile.mkdtemp(prefix="outrider-permissions-"))
         Store.open(home / "data" / "outrider.db").close()
@@ -55,7 +55,7 @@ def test_a_folder_that_may_not_be_entered(folder: Path) -> None:
 def test_a_file_that_may_not_be_written(folder: Path) -> None:
     (folder / "outrider.db").chmod(0o400)
     with as_somebody(), Store.open(folder / "outrider.db") as store:
-        assert store.conversations.all() == []  # What is there can be read.
+        assert store.conversations.all() == []  # Reading works.
         with pytest.raises(StorageReadOnly) as told:
             store.conversations.create("new")
     assert f"file {folder / 'outrider.db'} may not be written" in str(told.value)
@@ -82,7 +82,7 @@ def test_something_else_in_the_place_of_the_database(folder: Path) -> None:
 
 
 def test_a_folder_that_is_closed_while_it_is_used(folder: Path) -> None:
-    """Closing leaves the mark of this window behind, which the next one takes away."""
+    """Closing leaves the lock file of this window behind, and the next window removes it."""
     with as_somebody():
         store = Store.open(folder / "outrider.db")
         conversation = store.conversations.create("closed").id

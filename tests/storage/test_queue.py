@@ -1,4 +1,4 @@
-"""What waits for the target, and that nothing makes it wait for ever, go lost or go twice."""
+"""The queue for the target: nothing waits for ever, is lost, or is sent twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def texts(store: Store) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def finished(store: Store, answer: Message) -> Message:
-    """An answer that the drafter gave alone."""
+    """An answer that only the drafter wrote."""
     store.messages.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
     return store.messages.get(answer.id)
 

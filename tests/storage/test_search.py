@@ -14,7 +14,7 @@ from tests.storage.test_bin import assert_sound
 
 @pytest.fixture
 def find(store: Store) -> Iterator[Callable[[str], set[str]]]:
-    """Texts found, of the messages below."""
+    """The texts of the messages that are found."""
     conversation = store.conversations.create()
     for text in (
         "how do I unpack a tarball?",

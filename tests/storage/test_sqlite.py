@@ -1,4 +1,4 @@
-"""The connection beneath the tables, and the migrations that sqlite-utils makes over it."""
+"""The layer over sqlite3, and the migrations that sqlite-utils runs on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs together is stored together: where one half fails, the other was never there."""
+"""What belongs together is stored together: if one half fails, the other is not stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storage import Conversation, Message, Store
 
 
 def forbid(store: Store, change: str) -> None:
-    """Has SQLite refuse it from now on, as it refuses what a full disk has no room for."""
+    """Makes SQLite refuse this kind of write from now on, as it does on a full disk."""
     with store.database.write() as database:
         database.execute(f"CREATE TRIGGER refused BEFORE {change} BEGIN SELECT RAISE(ABORT, 'refused'); END")
 

@@ -1,4 +1,4 @@
-"""Whole conversations out of one database and into another."""
+"""Whole conversations move from one database to another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def other(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def thread(store: Store, conversation: Conversation, question: Message, answer: Message) -> WholeConversation:
-    """A question, its answer that waits to be verified, and the answer that the target gave to it."""
+    """A question, a drafted answer that waits to be verified, and the answer that verifies it."""
     store.messages.finish(answer.id, [5, 6], [True, False], "tar -x", "done", {"tau": 2.0})
     store.queue.add_verification(answer.id)
     beside = store.messages.verify(answer.id)
@@ -110,7 +110,7 @@ def test_an_id_of_another_conversation_is_taken(other: Store, thread: WholeConve
 
 
 def test_an_answer_that_was_verified_elsewhere_is_another_one(other: Store, thread: WholeConversation) -> None:
-    """The same words are not the same answer: one of the two says that the target agreed to all of them."""
+    """Two answers with equal words differ: in one of them, the target has verified every token."""
     other.transfer.put(thread)
     question, answer, beside = thread.messages
     put = other.transfer.put(replace(thread, messages=(question, replace(answer, provenance=(True, True)), beside)))
@@ -135,7 +135,7 @@ def test_a_copy_is_another_conversation(other: Store, thread: WholeConversation)
     )
     assert len({first.conversation_id, second.conversation_id, third.conversation_id}) == 3
     assert (second.outcome, second.messages, second.renamed) == ("new", 3, True)
-    assert len(other.queue.all()) == 2  # What waits, waits once.
+    assert len(other.queue.all()) == 2  # Each entry waits once.
     assert len(other.transfer.whole(third.conversation_id).messages) == 3
 
 

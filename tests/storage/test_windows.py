@@ -1,4 +1,4 @@
-"""Two windows and a third one that looks on, on one database at once: nothing is locked out, nothing is lost."""
+"""Two windows write to one database while a third one reads: none is locked out, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 from storage import NotFound, Store
 from tests.storage.test_bin import assert_sound
-from tests.storage.window import Report
+from tests.storage.window import WindowReport
 
 REPOSITORY = Path(__file__).parents[2]
 STEPS = 500
-"""Of each window; some 2,500 transactions."""
+"""How many steps each window takes: about 2,500 transactions."""
 
 
 def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
@@ -37,7 +37,9 @@ def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
             while any(window.poll() is None for window in windows):
                 assert all(found.conversation.id for found in store.search.conversations("word", limit=1000))
                 store.conversations.rename(shared, f"shared {time.monotonic()}")
-            reports = [msgspec.json.decode((tmp_path / f"{seed}.json").read_bytes(), type=Report) for seed in (1, 2)]
+            reports = [
+                msgspec.json.decode((tmp_path / f"{seed}.json").read_bytes(), type=WindowReport) for seed in (1, 2)
+            ]
             assert [window.returncode for window in windows] == [0, 0], "no call of theirs has failed"
 
         assert_sound(store)
@@ -46,7 +48,7 @@ def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def assert_as_reported(store: Store, shared: str, reports: list[Report]) -> None:
+def assert_as_reported(store: Store, shared: str, reports: list[WindowReport]) -> None:
     own = {key: one for report in reports for key, one in report.own.items()}
     assert {one.id for one in store.conversations.all()} == {
         shared,

@@ -1,4 +1,4 @@
-"""Stores as hypothesis draws them: trees of branches, whatever text, answers of every kind, things that wait."""
+"""Random stores, drawn by hypothesis: trees of branches, any text, answers of every kind, queues."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from storage import Store
 
 TEXT = st.one_of(
-    st.text(st.characters(codec="utf-8"), max_size=30),  # NUL and other control characters included.
-    st.text(max_size=10),  # Lone surrogates too, of which storage makes question marks.
+    st.text(st.characters(codec="utf-8"), max_size=30),  # With NUL and other control characters.
+    st.text(max_size=10),  # With lone surrogates, which storage replaces by question marks.
     st.sampled_from(["", "\x1b]52;c;aGk=\x07", "```\nnever closed", "<!-- </script>", "\u202eevil", "a\r\nb\tc\x85"]),
 )
 TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=12)
@@ -26,7 +26,7 @@ STATS = st.dictionaries(
 
 @dataclass(frozen=True)
 class Said:
-    """One message of a drawn conversation; `parent` counts back from it, beyond the first: none."""
+    """One message of a drawn conversation. `parent` counts back from it; None if that is before the first."""
 
     parent: int
     role: str
@@ -72,7 +72,7 @@ TALKS = st.lists(
 
 
 def fill(store: Store, talks: list[Talk]) -> list[str]:
-    """Writes them through the store's own methods; the ids of the conversations, in that order."""
+    """Writes drawn conversations to a store and returns their ids in the same order."""
     return [_fill(store, talk) for talk in talks]
 
 
@@ -108,7 +108,7 @@ def _fill(store: Store, talk: Talk) -> str:
 
 
 def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
-    """All that an export keeps, table by table and in order, as it lies in the database."""
+    """The rows that an export keeps, table by table, in order."""
     columns = {
         "conversations": "id, title, tip_id, created, updated, pinned",
         "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created,"

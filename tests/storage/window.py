@@ -1,9 +1,9 @@
-"""A window for the tests: does what windows do, without pause, and tells what must be there afterwards.
+"""A window for the tests: it does what windows do, without pause, and says what must be stored afterwards.
 
     python -m tests.storage.window DATABASE SHARED SEED STEPS
 
 It has conversations of its own, and writes to the conversation SHARED along with others. One line of JSON on stdout
-when it is done: a `Report`.
+when it is done: a `WindowReport`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from storage import Conversation, Message, Store, WholeConversation
 from storage.rows import new_id, now
 
 BROUGHT = 150
-"""Questions, and as many answers."""
+"""How many questions an import has, and how many answers."""
 
 
 class Said(msgspec.Struct):
     id: str
     text: str
-    """One word that occurs nowhere else."""
+    """A word that occurs nowhere else."""
     deleted: bool = False
 
 
@@ -36,17 +36,17 @@ class Own(msgspec.Struct):
     deleted: bool = False
     answers: list[Said] = []
     queued: list[str] = []
-    """Texts of prompts."""
+    """The texts of prompts."""
 
 
-class Report(msgspec.Struct):
+class WindowReport(msgspec.Struct):
     own: dict[str, Own]
     shared: list[Said]
     erased: list[str]
     memories: dict[str, int]
-    """Of own conversations: tokens."""
+    """How many tokens of memory each own conversation has."""
     worst_seconds: float
-    """Longest call."""
+    """The longest call."""
 
 
 class Window:
@@ -55,7 +55,7 @@ class Window:
         self._rng = random.Random(seed)
         self._store = Store.open(database)
         self._words = 0
-        self.report = Report({}, [], [], {}, 0.0)
+        self.report = WindowReport({}, [], [], {}, 0.0)
 
     def run(self, steps: int) -> None:
         actions: list[Callable[[], None]] = [
@@ -90,7 +90,7 @@ class Window:
         return self._rng.choice(own) if own else None
 
     def _write(self, conversation: str) -> Said:
-        """An answer, as the assistant writes one."""
+        """Writes an answer as the assistant does."""
         store, word = self._store, self._word()
         pending = store.messages.ask(conversation, "say a word", parent_id=store.conversations.get(conversation).tip_id)
         for rounds in range(1, 4):
@@ -110,7 +110,7 @@ class Window:
         self.report.shared.append(self._write(self._shared))
 
     def bring(self) -> None:
-        """A conversation out of a file: as many messages in one transaction as take a while."""
+        """Imports a conversation with so many messages that the transaction takes a while."""
         title, key, time = self._word(), new_id(), now()
         said: list[Message] = []
         for _ in range(BROUGHT):
@@ -154,7 +154,7 @@ class Window:
             self.report.erased.append(chosen[0])
 
     def delete_answer(self) -> None:
-        """The last one, after which nothing was said."""
+        """Deletes the last message, which nothing follows."""
         if (chosen := self._own()) and chosen[1].answers and not chosen[1].answers[-1].deleted:
             self._store.bin.delete_message(chosen[1].answers[-1].id)
             chosen[1].answers[-1].deleted = True
@@ -166,7 +166,7 @@ class Window:
                 said.deleted = False
 
     def queue(self) -> None:
-        """Prompts of this window; every second one is sent at once."""
+        """Queues prompts of this window and sends every second one at once."""
         if chosen := self._own():
             word = self._word()
             queued = self._store.queue.add(chosen[0], word)

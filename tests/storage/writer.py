@@ -1,4 +1,4 @@
-"""A second process for the tests: writes answers as the assistant does and says on stdout what is safely stored.
+"""A second process for the tests: it writes answers as the assistant does and says on stdout what is stored.
 
     python -m tests.storage.writer DATABASE endless    one answer after another, until it is killed
     python -m tests.storage.writer DATABASE patient    half an answer; the other half after a line on stdin

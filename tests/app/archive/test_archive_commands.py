@@ -36,7 +36,7 @@ def kept(home: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def two(kept: Store) -> list[str]:
-    """The ids of two conversations, the second the later one."""
+    """The ids of two conversations, the older one first."""
     ids = []
     for title in ("tarballs", "zips\x1b[2J"):
         conversation = kept.conversations.create(title).id

@@ -1,4 +1,4 @@
-"""Archives made to fill the memory or to take for ever are refused in a sentence, at little cost."""
+"""Archives that would fill the memory or take for ever are refused with a sentence, at little cost."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.support.serving import REPOSITORY
 
 MEBIBYTE = 1 << 20
 MOST_MEMORY = 400 * MEBIBYTE
-"""What an import of a small export takes is a quarter of it."""
+"""Four times what the import of a small export takes."""
 MOST_SECONDS = 30.0
-"""Processor time, which busy neighbours do not add to. Reading all at once took 215."""
+"""Processor time, which other processes do not increase. This work took 215 seconds when all was read at once."""
 LIMIT = 4 << 30
-"""Address space of the child, so that a bomb that goes off hurts no other process."""
+"""Limit of the address space, so that a bomb that succeeds hurts no other process."""
 PROGRAM = f"""
 import atexit, os, pathlib, resource
 resource.setrlimit(resource.RLIMIT_AS, ({LIMIT}, {LIMIT}))
@@ -37,8 +37,8 @@ atexit.register(lambda: copy.write_text(status.read_text()))
 from app.cli.__main__ import main
 main()
 """
-"""Keeps what the system says of the process at its end. The peak that `wait4` tells would not do: it counts the memory
-of this process, too, of which the new one is a copy before it begins."""
+"""Reports the process's own use at its end. The peak of `wait4` would also count the memory of this test process, which
+the new one copies before it begins."""
 
 pytestmark = [
     pytest.mark.faults,
@@ -54,7 +54,7 @@ class Import(NamedTuple):
 
 
 def imported(path: Path, home: Path) -> Import:
-    """`outrider import PATH` in a process of its own, with the memory and the processor's time that it took."""
+    """Runs `outrider import PATH` in its own process and measures its memory and processor time."""
     home.mkdir()
     with (home / "said").open("w+b") as said:
         process = subprocess.Popen(
@@ -82,7 +82,7 @@ def zipped(path: Path, pieces: Iterable[bytes], method: int = zipfile.ZIP_DEFLAT
 
 
 def lying(path: Path, size: int) -> Path:
-    """An archive like `path` whose list gives another size for its member."""
+    """The archive with a false size of its member in the directory."""
     data = bytearray(path.read_bytes())
     place = data.rindex(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", size)
@@ -91,7 +91,7 @@ def lying(path: Path, size: int) -> Path:
 
 
 def held(path: Path, home: Path) -> Import:
-    """The import, which fails with a sentence and within bounds."""
+    """Runs the import, which must fail with a sentence and within the bounds."""
     ended = imported(path, home)
     assert ended.code == 1 and ended.said.startswith("outrider: ") and "Traceback" not in ended.said, ended.said
     assert ended.memory < MOST_MEMORY and ended.seconds < MOST_SECONDS, ended
@@ -129,7 +129,7 @@ def test_a_small_file_that_is_large_inside(tmp_path: Path, start: bytes, unit: b
 
 
 def test_one_conversation_that_is_too_large(tmp_path: Path) -> None:
-    """Not compressed beyond what text is."""
+    """The file is not compressed more than text can be."""
     noise = random.Random(1).randbytes(MEBIBYTE).hex().encode()
     path = zipped(tmp_path / "large.zip", [b'[{"title":"', *(noise for _ in range(40)), b'","mapping":{}}]'])
     ended = held(path, tmp_path / "home")

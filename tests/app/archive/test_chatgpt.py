@@ -1,4 +1,4 @@
-"""ChatGPT's exports, in the shapes that they have had: `tests/data/chatgpt.json` has one of each trouble."""
+"""ChatGPT exports of all known shapes: `tests/data/chatgpt.json` has an example of each difficulty."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_locked_archive_is_named(store: Store, tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("conversations.json", "[]")
     data = bytearray(path.read_bytes())
-    data[data.index(b"PK\x03\x04") + 6] |= 1  # The flags that say that it takes a password.
+    data[data.index(b"PK\x03\x04") + 6] |= 1  # The flag of an encrypted file.
     data[data.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(data)
     with pytest.raises(Unreadable, match="encrypted.*download it again"):
@@ -227,7 +227,7 @@ def test_twins_are_two_messages() -> None:
 def test_half_a_character_and_a_hostile_model_do_no_harm() -> None:
     mapping = {"a": node(None, "assistant", "\ud83d\x1b[2J", metadata={"model_slug": "x\x1b]0;y\x07" + "z" * 500})}
     (message,) = made(mapping).messages
-    assert message.text == "?\x1b[2J"  # As it is; the screen cleans what it shows.
+    assert message.text == "?\x1b[2J"  # Stored as it is; the screen sanitises what it shows.
     assert message.stats["model"] == "x]0;y" + "z" * 115
 
 

@@ -1,4 +1,4 @@
-"""Markdown and HTML files, whole or not at all, from which nothing breaks out."""
+"""Markdown and HTML files are complete or not there, and no text in them breaks out."""
 
 from __future__ import annotations
 

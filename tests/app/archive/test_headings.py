@@ -13,7 +13,7 @@ TEXT = 1.0
 
 
 def matches(selector: str, tag: str, path: tuple[str, ...]) -> bool:
-    """Whether a selector of the page means an element `tag` below `path`, outermost first; `>` asks for its parent."""
+    """True if a selector of the page matches `tag` below `path`, outermost first. `>` requires the parent."""
     steps = re.findall(r">|[^\s>]+", selector)
     if steps.pop() != tag:
         return False
@@ -36,7 +36,7 @@ def specificity(selector: str) -> tuple[int, int]:
 
 
 def size(tag: str, path: tuple[str, ...]) -> float:
-    """The font size in rem that the style sheet gives an element; the last of the most specific rules wins."""
+    """The font size in rem of an element in the style sheet. The last of the most specific rules wins."""
     screen = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", STYLE)
     found: list[tuple[tuple[int, int], int, float]] = []
     for place, (selectors, body) in enumerate(re.findall(r"([^{}]+)\{([^{}]*)\}", screen)):

@@ -1,4 +1,4 @@
-"""Answers as HTML: nothing in them becomes markup, and what nobody verified is marked word by word."""
+"""Answers as HTML: nothing in them becomes markup, and every word that nobody verified is marked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ last `co de` words."""
 
 
 def shaded(html: str) -> str:
-    """What stands inside the spans."""
+    """The text inside the spans."""
     return "".join(re.findall(f"{OPEN}(.*?){CLOSE}", html, re.DOTALL))
 
 
@@ -44,7 +44,7 @@ def without_spans(html: str) -> str:
     ("text", "start", "marked"),
     [
         ("one two three", 4, "two three"),
-        ("one two three", 5, "two three"),  # A word that is drafted in part.
+        ("one two three", 5, "two three"),  # Part of a word is drafted.
         ("one two three", 0, "one two three"),
         ("one\n\ntwo", 5, "two"),
         ("a\n\n# head\n\nb", 3, "headb"),

@@ -1,4 +1,4 @@
-"""Logs that three versions of `llm` wrote, one after another on the same file (`tests/data/llm-*.sql`)."""
+"""Logs of three versions of `llm`, which wrote to the same file one after another (`tests/data/llm-*.sql`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(store: Store, path: Path) -> ImportReport:
 
 
 def thread_with(store: Store, text: str) -> list[Message]:
-    """The one shown branch in which this is said."""
+    """The only shown branch that contains this text."""
     threads = [store.branches.thread(found.id) for found in store.conversations.all()]
     (thread,) = (thread for thread in threads if any(message.text == text for message in thread))
     return thread

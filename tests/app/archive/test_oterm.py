@@ -31,7 +31,7 @@ def test_chats_of_oterm(store: Store, tmp_path: Path) -> None:
     assert first.conversation.created == first.conversation.updated == "2023-11-14T22:13:20.000+00:00"
     assert [message.text for message in second.messages] == ["and a zip?", "unzip"]
 
-    with closing(sqlite3.connect(path)) as database:  # Which gives the file another time.
+    with closing(sqlite3.connect(path)) as database:  # This changes the time of the file.
         database.execute("INSERT INTO message (chat_id, author, text) VALUES (2, 'user', 'thanks')")
         database.commit()
     again = import_file(store, path)

@@ -1,4 +1,4 @@
-"""JSON that loses nothing, and says what is wrong with what it cannot read."""
+"""The JSON format loses nothing, and errors say what cannot be read."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_import_beside_others_leaves_them_as_they_were(tmp_path: Path) -> None:
 
 
 def by_id(store: Store) -> dict[str, dict[str, tuple[Any, ...]]]:
-    """Rows of each conversation in their order; of several conversations they may lie otherwise."""
+    """The rows by id. Rows of different conversations may be in another order than in the file."""
     return {table: {row[0]: row for row in found} for table, found in rows(store).items()}
 
 
