@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from benchmarks import drawing, headlines
-from benchmarks.drawing import ACCENT, INK, MARKS, OTHER, STYLE
 from benchmarks.network_table import LABELS as MODE_LABELS
+from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE
 from benchmarks.results import (
     COMMANDS,
     DOCS,
