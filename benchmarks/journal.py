@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from benchmarks.answering import Sample
+from benchmarks.answer_cells import Sample
 
 
 class OtherPlan(Exception):

@@ -53,7 +53,7 @@ import torch
 from app.cli.machine import machine
 from app.prompts import PromptsError, read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
-from benchmarks.answering import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
+from benchmarks.answer_cells import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles

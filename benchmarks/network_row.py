@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.answering import Sample
+from benchmarks.answer_cells import Sample
 from benchmarks.journal import Key
 
 

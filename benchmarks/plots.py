@@ -19,9 +19,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from benchmarks import drawing, headlines
-from benchmarks.drawing import ACCENT, INK, MARKS, OTHER, STYLE
+from benchmarks import headlines, plot_style
 from benchmarks.network_table import LABELS as MODE_LABELS
+from benchmarks.plot_style import ACCENT, INK, MARKS, OTHER, STYLE
 from benchmarks.results import (
     COMMANDS,
     DOCS,
@@ -55,10 +55,12 @@ def tau(documents: Documents) -> Figure:
     if "acceptance-equal-time" in documents:
         panels.append(("trained for as long", greedy(documents["acceptance-equal-time"])))
     names = list(dict.fromkeys(row["drafter"] for _, rows in panels for row in rows))
-    figure, axes = drawing.panels(len(panels), 0.9 + 0.36 * len(names))
+    figure, axes = plot_style.panels(len(panels), 0.9 + 0.36 * len(names))
     for axis, (title, rows) in zip(axes, panels):
         for row in rows:
-            drawing.bar(axis, names.index(row["drafter"]), row["tau"], row["ci95"], drawing.colour_of(row["drafter"]))
+            plot_style.bar(
+                axis, names.index(row["drafter"]), row["tau"], row["ci95"], plot_style.colour_of(row["drafter"])
+            )
         axis.set(title=title, xlim=(1, 1.12 * max(row["ci95"][1] for row in rows)))
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     figure.supxlabel("tokens per round, 95 % interval", fontsize=10)
@@ -69,31 +71,31 @@ def tau(documents: Documents) -> Figure:
 
 def depth(documents: Documents) -> Figure:
     """Share of drafted tokens that the target took, among those that it judged, by depth in the tree."""
-    figure, (axis,) = drawing.panels(1, 3.6)
+    figure, (axis,) = plot_style.panels(1, 3.6)
     lines = [
         (row["drafter"], np.arange(1, 1 + len(row["by_depth"])), row["by_depth"])
         for row in greedy(documents["acceptance"])
         if row["drafter"] in MARKS
     ]
     for name, depths, shares in lines:
-        drawing.line(axis, name, depths, shares)
+        plot_style.line(axis, name, depths, shares)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set(title="accepted, of what the target judged", xlabel="depth in the draft tree")
-    drawing.as_shares(axis)
-    drawing.name_ends(axis, [(name, shares[-1]) for name, _, shares in lines])
+    plot_style.as_shares(axis)
+    plot_style.name_ends(axis, [(name, shares[-1]) for name, _, shares in lines])
     return figure
 
 
 def staleness(documents: Documents) -> Figure:
     """Agreement by staleness, with intervals as bands."""
-    figure, (axis,) = drawing.panels(1, 3.6)
+    figure, (axis,) = plot_style.panels(1, 3.6)
     ends = []
     for row in documents["offline"]["rows"]:
         windows = row["agreement"]
         stale, shares = [window["staleness"] for window in windows], [window["share"] for window in windows]
         low, high = zip(*(window["ci95"] for window in windows))
-        axis.fill_between(stale, low, high, color=drawing.colour_of(row["drafter"]), alpha=0.15, linewidth=0)
-        drawing.line(axis, row["drafter"], stale, shares)
+        axis.fill_between(stale, low, high, color=plot_style.colour_of(row["drafter"]), alpha=0.15, linewidth=0)
+        plot_style.line(axis, row["drafter"], stale, shares)
         ends.append((row["drafter"], shares[-1]))
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -101,8 +103,8 @@ def staleness(documents: Documents) -> Figure:
     axis.set(
         title="the target's token is the drafter's first choice", xlabel="tokens since it last heard of the target"
     )
-    drawing.as_shares(axis)
-    drawing.name_ends(axis, ends)
+    plot_style.as_shares(axis)
+    plot_style.name_ends(axis, ends)
     return figure
 
 
@@ -110,7 +112,7 @@ def ablations(documents: Documents) -> Figure:
     """Chain tau, and agreement without memory, of each variant, as the difference from the baseline."""
     rows = documents["ablations"]["rows"]
     base = next((row for row in rows if row["variant"] == "baseline"), None)
-    figure, axes = drawing.panels(2, 0.9 + 0.27 * len(rows))
+    figure, axes = plot_style.panels(2, 0.9 + 0.27 * len(rows))
     shown = (("chain_tau", "chain tau, teacher-forced", "{:.2f}"), ("alone", "agreement without memory", "{:.1%}"))
     for axis, (key, title, form) in zip(axes, shown):
         values = [row[key] for row in rows]
@@ -120,12 +122,12 @@ def ablations(documents: Documents) -> Figure:
                 axis.hlines(place, base[key], value, color=colour, linewidth=2)
             axis.plot(value, place, "o", color=colour)
             left = base is not None and value < base[key]
-            drawing.number(axis, value, place, form.format(value), left)
+            plot_style.number(axis, value, place, form.format(value), left)
         if base is not None:
             axis.axvline(base[key], color=ACCENT, linewidth=1, linestyle=(0, (4, 2)), zorder=0)
         room = 0.3 * (max(values) - min(values)) + 1e-3
         axis.set(title=title, xlim=(min(values) - room, max(values) + room))
-    axes[1].xaxis.set_major_formatter(drawing.percent())
+    axes[1].xaxis.set_major_formatter(plot_style.percent())
     axes[0].set_yticks(range(len(rows)), [row["change"] for row in rows])
     axes[0].invert_yaxis()
     return figure
@@ -134,9 +136,9 @@ def ablations(documents: Documents) -> Figure:
 def speed(documents: Documents) -> Figure:
     """Tokens per second relative to plain decoding, with intervals."""
     rows = documents["single_device"]["rows"]
-    figure, (axis,) = drawing.panels(1, 0.9 + 0.36 * len(rows))
+    figure, (axis,) = plot_style.panels(1, 0.9 + 0.36 * len(rows))
     for place, row in enumerate(rows):
-        drawing.bar(
+        plot_style.bar(
             axis, place, row["speedup"], row["ci95"], ACCENT if row["name"] == "outrider" else OTHER, "{:.2f} x"
         )
     axis.axvline(1, color=INK, linewidth=1)
@@ -153,12 +155,14 @@ def draft_step(documents: Documents) -> Figure:
     """Milliseconds of a step by the ways to run it, with a line for memory bandwidth alone, if that is known."""
     found = steps(documents["draft_step"]["rows"])
     ways = list(found[0].milliseconds)
-    figure, (axis,) = drawing.panels(1, 0.9 + 0.3 * len(ways) * len(found))
+    figure, (axis,) = plot_style.panels(1, 0.9 + 0.3 * len(ways) * len(found))
     ticks = []
     for group, step in enumerate(found):
         first = group * (len(ways) + 0.6)
         for place, way in enumerate(ways):
-            drawing.bar(axis, first + place, step.milliseconds[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms")
+            plot_style.bar(
+                axis, first + place, step.milliseconds[way], None, ACCENT if place == 0 else OTHER, "{:.2f} ms"
+            )
             ticks.append((first + place, f"{way}, {times(step.rows)}"))
         if step.floor is not None:
             axis.vlines(step.floor, first - 0.5, first + len(ways) - 0.5, color=MARKS["eagle2"][0], linewidth=1.5)
@@ -176,7 +180,7 @@ def network(documents: Documents) -> Figure:
     found = standings(documents["network"]["rows"])
     pacings = sorted({standing.paced_ms for standing in found})
     profiles = list(dict.fromkeys(standing.profile for standing in found))
-    figure, axes = drawing.panels(len(pacings), 1.4 + 0.34 * len(profiles))
+    figure, axes = plot_style.panels(len(pacings), 1.4 + 0.34 * len(profiles))
     shown: dict[str, Any] = {}
     for axis, paced_ms in zip(axes, pacings):
         for standing in (each for each in found if each.paced_ms == paced_ms):

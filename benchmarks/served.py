@@ -35,8 +35,8 @@ from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine, TargetContext
-from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
+from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.serve import card
 from remote.verifier.start_errors import START_ERRORS
 from remote.verifier.target import load_target

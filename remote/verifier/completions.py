@@ -52,7 +52,7 @@ from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
 from remote.verifier.refusals import Overloaded, RoundRefused
 from remote.verifier.sessions import Answer, Sessions
-from remote.verifier.streaming import STREAM_HEADERS, Streamed
+from remote.verifier.stream_response import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
 
 BODY_BYTES_PER_TOKEN = 16

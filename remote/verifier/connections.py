@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remote.protocol import CONTENT_TYPE, Error, encode
-from remote.verifier.streaming import Cut
+from remote.verifier.stream_response import Cut
 
 log = logging.getLogger(__name__)
 

@@ -40,11 +40,11 @@ from remote.protocol import (
 )
 from remote.verifier.completions import Completions
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
-from remote.verifier.hosted import OwnDrafter
+from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, check_token
 from remote.verifier.sessions import Answer, Sessions
-from remote.verifier.streaming import STREAM_HEADERS, Cut, Streamed
+from remote.verifier.stream_response import STREAM_HEADERS, Cut, Streamed
 from remote.verifier.turns import Turns
 
 log = logging.getLogger(__name__)

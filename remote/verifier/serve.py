@@ -25,8 +25,8 @@ from remote.verifier.budget import cache_bytes
 from remote.verifier.connections import BURST, MAX_CONNECTIONS, Listener, Server
 from remote.verifier.connections import config as connection_config
 from remote.verifier.engine import Engine
-from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import MAX_SESSIONS, MAX_WAITING, create_app
+from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.security import check_binding, is_loopback
 from remote.verifier.start_errors import BadCertificate, CannotBind, NoMemory
 from remote.verifier.table import Session, Table

@@ -33,7 +33,7 @@ from remote.protocol import (
 )
 from remote.verifier.acceptance import chooser, walk
 from remote.verifier.engine import Engine, TargetContext, UnknownToken
-from remote.verifier.hosted import BOUNDS, OwnDrafter, OwnDrafts
+from remote.verifier.own_drafter import BOUNDS, OwnDrafter, OwnDrafts
 from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.table import RoundResult, Session, Table
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from remote.protocol import Conflict, RunningDigest, Verdict
 from remote.verifier.engine import TargetContext, slab_rows
-from remote.verifier.hosted import OwnDrafts
+from remote.verifier.own_drafter import OwnDrafts
 from remote.verifier.refusals import Overloaded, TooLong
 
 HOST_BYTES = 140

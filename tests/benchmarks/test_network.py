@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from benchmarks.answering import MODES, Sample
+from benchmarks.answer_cells import MODES, Sample
 from benchmarks.baseline_drafters import baseline_config, build, save_baseline
 from benchmarks.emulator import LinkProfile
 from benchmarks.journal import Journal, Key, OtherPlan

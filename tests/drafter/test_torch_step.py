@@ -288,6 +288,7 @@ def test_a_device_that_is_not_there_is_named(tiny_pair, device):
 @pytest.mark.parametrize("package", ["torch", "optimum.quanto"])
 def test_a_missing_package_is_named_with_what_to_do(tiny_pair, monkeypatch, package):
     monkeypatch.delitem(sys.modules, "drafter.model.torch_step")
+    monkeypatch.delitem(sys.modules, "drafter.model.quanto", raising=False)
     monkeypatch.setitem(sys.modules, package, None)  # What makes an import say that there is no such module.
     with pytest.raises(DrafterError, match=rf"needs {package}, .*pip install '\.\[server\]' in"):
         Drafter.load(tiny_pair / "drafter", "torch")

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from remote.protocol import Error, decode
 from remote.verifier import connections
 from remote.verifier.connections import Listener, Server
-from remote.verifier.streaming import Cut, Streamed
+from remote.verifier.stream_response import Cut, Streamed
 from tests.remote.verifier.test_http import PATIENT
 
 ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -31,8 +31,8 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.engine import Engine, UnfitDrafter
-from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
+from remote.verifier.own_drafter import OwnDrafter
 from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
 from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
