@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.bracketed_paste import clean
+from app.sanitise import sanitise_paste
 from storage import Store
 from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal
@@ -45,7 +45,7 @@ def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str)
         terminal.wait_for(lambda: bool(queued(tmp_path)))
         terminal.type("\x11")
         assert terminal.end() == 0
-    assert queued(tmp_path) == [f"first {clean(pasted)} last"]
+    assert queued(tmp_path) == [f"first {sanitise_paste(pasted)} last"]
     assert questions(tmp_path) == []
 
 
