@@ -1,4 +1,4 @@
-"""Waiting: for whichever of some things comes first, and for what would hold up everything else."""
+"""Waits: for the first of several things, for work unless it is stopped, and for a call in a thread of its own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 
-async def first_of(*waits: Coroutine[Any, Any, Any], timeout: float | None = None) -> tuple[bool, ...]:
-    """Which of them have ended, as soon as one has or after so many seconds; the others are cancelled."""
-    tasks = [asyncio.create_task(wait) for wait in waits]
+async def first_of(
+    *waits: Coroutine[Any, Any, Any] | asyncio.Future[Any], timeout: float | None = None
+) -> tuple[bool, ...]:
+    """Wait until one of them has ended, or `timeout` seconds; returns which have ended, and cancels the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return tuple(task.done() for task in tasks)
@@ -23,13 +25,20 @@ async def first_of(*waits: Coroutine[Any, Any, Any], timeout: float | None = Non
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def unless_set(event: asyncio.Event, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
+    """The result of `work`; None where the event is set first, which cancels the work. Raises what the work raises."""
+    working = asyncio.ensure_future(work)
+    ended, _ = await first_of(working, event.wait())
+    return working.result() if ended else None
+
+
 async def beside(call: Callable[[], T]) -> T:
-    """What `call` returns or raises, from a thread that the program need not wait for at its end."""
+    """The result of `call`, run in a daemon thread, so that the program can end without it. Raises what it raises."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
     def settle(value: T | None, error: Exception | None) -> None:
-        if answer.done():  # Nobody waits for it any more.
+        if answer.done():  # The waiter was cancelled.
             return
         if error is not None:
             answer.set_exception(error)

@@ -1,7 +1,7 @@
 """Settings: typed, read from a TOML file in the platform's config folder, overridden by `OUTRIDER_*` variables.
 
-`OUTRIDER_HOME` moves config, data and logs under one folder. The command line overrides both, through
-`Settings.replaced`, so that every value passes the same checks wherever it came from.
+The command line overrides both. Every value passes the same checks in `Settings.replaced`, wherever it came from.
+`OUTRIDER_HOME` moves config, data and logs under one folder.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 PREFIX = "OUTRIDER_"
+"""First part of the name of each environment variable."""
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLED_DRAFTER = REPOSITORY / "drafter" / "pretrained" / "shell-guide"
 BUNDLED_TARGET = REPOSITORY / "remote" / "verifier" / "pretrained" / "shell-guide"
@@ -36,7 +37,7 @@ CHOICES = {
     "log": LogLevel,
 }
 LONGEST = 512
-"""Tokens of an answer, where nothing else is said."""
+"""Default for the most tokens of an answer."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -48,76 +49,75 @@ class ConfigError(Exception):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person can choose. Each name is a key of the file and, in capitals after `OUTRIDER_`, a variable."""
+    """All settings. Each field is a key of the file; in capitals after `OUTRIDER_` it is an environment variable."""
 
     mode: ChosenMode = "auto"
-    """auto: with the verifier while it answers, drafting here or there, whichever is faster; else the drafter alone.
-    edge: drafted here and verified there, never without it. hosted: drafted there too. offline: never with it."""
+    """auto: with the verifier while it answers, drafted here or there, whichever is faster; else the drafter alone.
+    edge: drafted here and verified there, never without the verifier. hosted: drafted there too. offline: never with
+    the verifier."""
     offline: Unanswered | None = None
-    """What becomes of a question while its server is away, where the drafter was not made for that server's model.
-    queue: it waits, and is asked when the server is back. fail: it fails with a sentence. drafter: the drafter answers
-    in the server's place. None: the chat queues, `outrider ask` fails."""
+    """What happens to a question while the server is away and the drafter does not fit the server's model. queue: it
+    waits until the server is back. fail: it fails with a sentence. drafter: the drafter answers in the server's place.
+    None: the chat queues it, `outrider ask` fails."""
     remote: UrlOrName | None = None
-    """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the one that
-    `outrider remote use` chose; `bundled`, or where none was chosen: the bundled verifier, started on this device."""
+    """Address of a verifier or an OpenAI-compatible server, or its name in `remotes.toml`. None: the remote that
+    `outrider remote use` chose, or else `bundled`: the bundled verifier, which is started on this device."""
     remote_model: str | None = None
-    """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
+    """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
     token: str | None = None
-    """Bearer token of `remote`, where that is an address. Another `remote` drops it, unless it is the same server."""
+    """Bearer token of `remote`, if that is an address. Another `remote` drops it, unless the server is the same."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
-    """0: always the likeliest token. 2 at most, as other programs have it: above it answers turn into noise."""
+    """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Sample among so many likeliest tokens; 0: all."""
+    """Sample among so many of the likeliest tokens; 0: all."""
     top_p: Probability = 1.0
-    """Sample among the likeliest tokens that hold this probability."""
+    """Sample among the likeliest tokens that together have this probability."""
     seed: int | None = None
-    """Fixes a sampled answer, unless trees are sampled too; None: another one each time."""
+    """Fixes a sampled answer, unless `tree` is sampled; None: a different answer each time."""
     max_tokens: Count | None = None
-    """Longest answer, in tokens. None: 512 of a verifier and the drafter; of an OpenAI-compatible server as many as it
-    gives."""
+    """Most tokens of an answer. None: 512 for a verifier and the drafter, no limit for other servers."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
-    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line is
-    alive: a model may have to be loaded, read a long conversation, or reason."""
+    """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
+    is alive. The server may have to load a model, read a long conversation, or reason."""
     pace: PaceRule = "measured"
-    """measured: a draft tree is as large as pays, by what the line, the verifier and the drafter have taken so far, and
-    no larger than `depth`, `breadth` and `nodes`; a sampled one has at most 8 levels and 60 nodes. fixed: of that
-    size."""
+    """measured: the size of a draft tree follows from the measured times of line, verifier and drafter. It is at most
+    `depth`, `breadth` and `nodes`; a sampled tree has at most 8 levels and 60 nodes. fixed: always of that size."""
     depth: Count = 32
     """Most levels of a draft tree."""
     breadth: Count = 8
-    """Most nodes that a level grows from."""
+    """Most nodes of a level that get children."""
     nodes: Count = 128
     """Most nodes of a draft tree."""
     second_stage: bool = True
-    """Guess what comes next from what was said before, here and in stored conversations, and let the drafter check it.
-    Changes how fast an answer is written, never the answer."""
+    """Guess the next text from earlier text, also of other conversations; the drafter checks the guesses. It changes
+    the speed, never the answer."""
     ahead: bool = True
-    """While a round is in flight, draft for its likeliest outcomes, where that pays. Changes how fast an answer is
-    written, never the answer. Sampled trees are never drafted ahead."""
+    """While a round is in flight, draft for its likeliest outcomes, where that saves time. It changes the speed, never
+    the answer. Sampled trees are never drafted ahead."""
     tree: TreeRule = "deterministic"
-    """At a temperature above 0. deterministic: of the likeliest tokens; a seed fixes the answer. sampled: drawn from
-    the drafter and verified by recursive rejection; the answer follows the same distribution, but not the seed."""
+    """Draft trees at a temperature above 0. deterministic: the likeliest tokens; a seed fixes the answer. sampled:
+    drawn from the drafter, verified by recursive rejection; the distribution is the same, but a seed fixes nothing."""
     drafter: str = str(BUNDLED_DRAFTER)
     """Folder of the drafter."""
     drafter_runtime: DrafterRuntime = "onnx"
     """What runs the drafter. onnx: ONNX Runtime, on the CPU. torch: PyTorch, on a GPU where there is one; needs the
     extra `server`."""
     target: str = str(BUNDLED_TARGET)
-    """Folder or name of the model that the bundled verifier runs."""
+    """Folder or name of the bundled verifier's model."""
     keys: dict[str, str | dict[str, str]] = {}
-    """Keys of the screen by the names that `outrider keys` lists, such as `chat.new = "f5,ctrl+n"`."""
+    """Keys of the screen's actions, such as `chat.new = "f5,ctrl+n"`; `outrider keys` lists the actions."""
     log: LogLevel = "info"
-    """How much is logged. debug: also what errors say, which may quote a conversation."""
+    """How much is logged. debug: also the text of errors, which may quote a conversation."""
 
     @property
     def most_tokens(self) -> int:
-        """Tokens of an answer by a verifier or the drafter."""
+        """Most tokens of an answer by a verifier or the drafter."""
         return LONGEST if self.max_tokens is None else self.max_tokens
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
-        """These settings with `changes`, checked. Raises `ConfigError`, which names `source`.
+        """These settings with checked `changes`. Raises `ConfigError`, which names `source`.
 
-        A remote that comes without a token gets none that was given for another server.
+        A new remote without a token never gets the token of another server.
         """
         if "remote" in changes and "token" not in changes and not same_server(self.remote, changes["remote"]):
             changes = {**changes, "token": None}
@@ -128,22 +128,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def is_address(remote: str) -> bool:
-    """Else it is a name."""
+    """Whether a remote is an address; else it is a name."""
     return remote.startswith(("http://", "https://"))
 
 
 def same_server(url: object, other: object) -> bool:
-    """Whether a token for one address may go to the other: scheme, host and port are the same."""
+    """Whether two addresses have the same scheme, host and port, so that a token for one may go to the other."""
     if not (isinstance(url, str) and isinstance(other, str) and is_address(url) and is_address(other)):
         return False
     try:
         return origin(url) == origin(other)
-    except ValueError:  # No port is written so.
+    except ValueError:  # A port that is no number.
         return False
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port, as a browser has it. Raises `ValueError` for a port that is none."""
+    """Scheme, host and port of an address, as browsers compare them. Raises `ValueError` for a bad port."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{parts.scheme}://{parts.hostname}:{port}"
@@ -151,7 +151,7 @@ def origin(url: str) -> str:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where things live; nothing is created before it is written to."""
+    """The folders of config, data and logs. None is created before something is written to it."""
 
     config: Path
     data: Path
@@ -167,7 +167,7 @@ class Folders:
 
     @property
     def servers(self) -> Path:
-        """What was last seen at each server's address."""
+        """File of the models that were last seen at each address."""
         return self.data / "servers.json"
 
     @property
@@ -176,7 +176,7 @@ class Folders:
 
     @classmethod
     def locate(cls, environment: Mapping[str, str] = os.environ) -> Folders:
-        """Under `OUTRIDER_HOME` where that is set, else where the platform keeps such things."""
+        """The folders under `OUTRIDER_HOME`, or else the platform's own."""
         if home := environment.get("OUTRIDER_HOME"):
             root = Path(home).expanduser().absolute()
             return cls(root / "config", root / "data", root / "logs")
@@ -187,9 +187,9 @@ class Folders:
 
 
 def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ) -> Settings:
-    """Defaults, then the file, then the environment, in which an empty variable is one that is not set.
+    """Read the settings: the defaults, then the file, then the environment. An empty variable counts as not set.
 
-    Raises `ConfigError` for what any of them gets wrong.
+    Raises `ConfigError`, which names the mistake and where it is.
     """
     settings = Settings()
     path = folders.settings
@@ -209,7 +209,7 @@ def load_settings(folders: Folders, environment: Mapping[str, str] = os.environ)
 
 
 def _explain(error: msgspec.ValidationError) -> str:
-    """msgspec's own sentence, in the words of the settings."""
+    """msgspec's message in plain words, with the names of the settings."""
     sentence, _, place = str(error).replace("`", "'").partition(" - at '$.")
     name = place.rstrip("'")
     if "unknown field" in sentence:

@@ -1,7 +1,7 @@
-"""What happens during one reply, as events; screen, `ask`, exporter and benchmarks all read the same stream.
+"""The events of one answer, from the question to its end. The screen, `ask` and the benchmarks read the same stream.
 
-A reply's text is a solid part, verified by the target, followed by a ghost part that is only drafted. Each event says
-how the two change. `ReplyText` replays them.
+The text of an answer is a verified part, then a dimmed part that is only drafted. Each event says how the two change,
+and `ReplyText` adds the events up.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ if TYPE_CHECKING:
     from remote.link import State
 
 Mode = Literal["edge", "hosted", "offline", "warming"]
-"""Where tokens come from now: drafted here and verified there, drafted and verified there, drafted here alone; or a
-verifier is starting."""
+"""Who drafts and who verifies now. edge: the device drafts, the verifier verifies. hosted: the verifier does both.
+offline: the device drafts and nobody verifies. warming: a verifier is starting."""
+EndReason = Literal["end", "length", "stopped"]
+"""Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
+FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
+"""refused: the server said no, and would say it again. broken: the server may have begun, so the question is not sent
+again."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """The question is stored; the answer's message exists."""
+    """The question is stored, and so is an empty message for the answer."""
 
     conversation: str
     message: str
@@ -28,7 +33,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Drafted:
-    """Ghost text grows at its end."""
+    """Text is added to the end of the dimmed part."""
 
     text: str
     tokens: int
@@ -36,7 +41,10 @@ class Drafted:
 
 @dataclass(frozen=True)
 class Verified:
-    """Solid text grows at its end. Ghost text that began with `text` loses it; any other ghost text is gone."""
+    """Text is added to the end of the verified part.
+
+    If the dimmed part begins with `text`, it loses that beginning. Otherwise the whole dimmed part is gone.
+    """
 
     text: str
     tokens: int
@@ -46,57 +54,59 @@ class Verified:
 
 @dataclass(frozen=True)
 class Retracted:
-    """All ghost text goes; solid text stays."""
+    """The whole dimmed part is gone; the verified part stays."""
 
     tokens: int
 
 
 @dataclass(frozen=True)
 class Reasoned:
-    """A model has reasoned before it answers. The text is no part of the answer, and is not stored."""
+    """A model reasons before it answers. This text is not part of the answer and is not stored."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ModeChanged:
+    """Somebody else drafts or verifies from now on, or the reason for the mode is another one."""
+
     mode: Mode
     why: str
     """One short sentence for the status bar."""
     alone: bool = True
-    """Offline, the drafter answers. False: it is not known to fit the model that is away."""
+    """In mode offline: the drafter answers. False: it is not known to fit the model that is away."""
 
 
 @dataclass(frozen=True)
 class Stats:
-    """Running totals of this reply, after each round."""
+    """Running totals of one answer."""
 
     rounds: int = 0
     verified: int = 0
     drafted: int = 0
     """Tokens of the answer that the target has not verified."""
     streamed: int | None = None
-    """Tokens of an OpenAI-compatible server, which verifies nothing; None: no such server has a part in the answer."""
+    """Tokens of an OpenAI-compatible server, which verifies nothing. None: no such server took part."""
     counted: bool = False
-    """The server itself has counted them, reasoning included; else they are the pieces that it sent, about as many."""
+    """True: the server counted `streamed` itself, reasoning included. False: it is the number of pieces that came."""
     drafted_nodes: int = 0
     second_stage: int = 0
-    """Tokens that n-grams of earlier text guessed, the drafter kept, and that came."""
+    """Tokens that n-grams of earlier text guessed, that the drafter kept, and that came."""
     ahead_tries: int = 0
     """Verdicts that something was drafted ahead of."""
     ahead_hits: int = 0
-    """Those that brought what had been drafted for."""
+    """Verdicts that brought what had been drafted for."""
     ahead_adopted: int = 0
     """Drafts that were used although they were made before the verdict."""
     seconds: float = 0.0
     first_token_seconds: float | None = None
     rtt_ms: float | None = None
-    """The round trip to whoever is there now; None while nobody is."""
+    """The round trip to the server that is there now; None while there is none."""
     line: State | None = None
-    """How the line to the verifier is; None where there is none."""
+    """The state of the line to the verifier; None if there is no line."""
     up_bytes_per_second: float | None = None
     down_bytes_per_second: float | None = None
-    """What it carries, as far as it is known."""
+    """What the line carries; None: not known yet."""
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -107,28 +117,29 @@ class Stats:
 
     @property
     def tokens_per_second(self) -> float:
+        """Tokens of the answer, whoever wrote them, per second since it began; 0 at the start."""
         return (self.verified + self.drafted + (self.streamed or 0)) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
-class Paced:
-    """A round that worked: what was drafted for it and why so much, what was expected of it, and what came.
+class RoundReport:
+    """One round that worked: what was drafted, what it was expected to bring and to cost, and what it brought.
 
-    Of a hosted one the device knows what came, and when.
+    A hosted round is drafted at the verifier, so the device only knows what it brought, and when.
     """
 
     levels: int
-    """Drafter calls here, without one that read a prompt; 0: nothing was drafted, or only by that one."""
+    """Drafter calls on the device, without one that read a prompt. 0: nothing was drafted, or only by that one call."""
     nodes: int
     expected: float | None
-    """Tokens that the drafter expected of it, bonus included; None where it says nothing."""
+    """Tokens that the drafter expected, bonus included; None: it said nothing."""
     gained: int
     cost: Cost | None
-    """By which the tree was as large as it is, in seconds; None: by the settings alone."""
+    """Measured costs, in seconds, that the size of the tree was chosen by; None: by the settings alone."""
     draft_seconds: float
     server_seconds: float
     rtt_seconds: float
-    """The verdict's time on the line; of a hosted round what it came later than the one before, beside the verifier's
+    """Time of the verdict on the line. Hosted: how much later the round came than the one before, less the verifier's
     own time."""
     mode: Mode = "edge"
     ahead: bool = False
@@ -136,18 +147,30 @@ class Paced:
 
 
 @dataclass(frozen=True)
+class RoundEnded:
+    """A round has brought its text, and the answer so far is stored before anybody sees this event.
+
+    Text that comes without rounds is divided too, so that a crash loses little of it: what the drafter writes offline,
+    and what an OpenAI-compatible server sends. There `report` is None.
+    """
+
+    stats: Stats
+    report: RoundReport | None = None
+
+
+@dataclass(frozen=True)
 class Judged:
-    """An answer that was drafted alone is verified: how much of it the target kept. Comes before `Done`."""
+    """An answer that was drafted offline is verified: how much of it the target kept. Comes before `Done`."""
 
     message: str
-    """Id of the drafted answer, which stays as it was, beside the verified one."""
+    """Id of the drafted answer, which stays unchanged beside the verified one."""
     kept: int
     of: int
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
-    """Its text from the word on where the target went another way; empty where it only went on."""
+    """Its text from the first word that the target replaced; empty if the target only added text."""
     midway: bool = False
-    """That text begins within a sentence."""
+    """`dropped` begins within a sentence."""
 
     def __str__(self) -> str:
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
@@ -156,37 +179,37 @@ class Judged:
 
 @dataclass(frozen=True)
 class Done:
-    """The answer is complete and stored, or was stopped and its text is stored."""
+    """The answer is over, complete or stopped, and it is stored."""
 
     stopped: bool
-    reason: Literal["end", "length", "stopped"]
+    reason: EndReason
     token_ids: tuple[int, ...]
     provenance: tuple[bool, ...]
-    """Per token: True where the target verified it."""
+    """Per token: True if the target verified it."""
     stats: Stats
     cut: str = ""
-    """What ended the answer before the model did; empty where it is whole, or was stopped."""
+    """What ended the answer before the model did; empty if it is whole, or was stopped."""
     full: bool = False
-    """No more of this conversation can be read, so nobody can go on with it."""
+    """The conversation is as long as can be read, so it cannot go on."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """No answer is possible; what there was is stored. `message` says what to do."""
+    """No answer is possible; the text that had come is stored."""
 
     message: str
-    code: Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
-    """refused: the server said no, and would again. broken: it may have begun, so the question is not sent again."""
+    """What failed, and what the person can do."""
+    code: FailureCode
     queued: bool = False
-    """The question, or the rest of its answer, waits in the queue and is asked when the server is back."""
+    """The question, or the rest of its answer, waits in the queue until the server is back."""
 
 
-Event = Started | Drafted | Verified | Retracted | Reasoned | ModeChanged | Stats | Paced | Judged | Done | Failed
+Event = Started | Drafted | Verified | Retracted | Reasoned | ModeChanged | RoundEnded | Judged | Done | Failed
 
 
 @dataclass
 class ReplyText:
-    """Replays events into text.
+    """The text, mode and totals that the events of one answer add up to.
 
     >>> reply = ReplyText()
     >>> for event in (Drafted("ls -l", 3), Verified("ls ", 2, 2), Drafted(" *", 1)): reply.apply(event)
@@ -195,12 +218,15 @@ class ReplyText:
     """
 
     solid: str = ""
+    """The verified part."""
     ghost: str = ""
+    """The dimmed part."""
     mode: Mode = "edge"
     why: str = ""
     stats: Stats = field(default_factory=Stats)
 
     def apply(self, event: Event) -> None:
+        """Take the next event."""
         if isinstance(event, Drafted):
             self.ghost += event.text
         elif isinstance(event, Verified):
@@ -210,7 +236,5 @@ class ReplyText:
             self.ghost = ""
         elif isinstance(event, ModeChanged):
             self.mode, self.why = event.mode, event.why
-        elif isinstance(event, Stats):
-            self.stats = event
-        elif isinstance(event, Done):
+        elif isinstance(event, RoundEnded | Done):
             self.stats = event.stats

@@ -1,7 +1,7 @@
-"""How the program ends: exit codes, and one sentence for everything that it foresees.
+"""How the program ends: its exit codes, and one sentence for each error that it foresees.
 
 Exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect, 130 interrupted.
-Imports next to nothing: `outrider --version` comes through here too.
+This module imports next to nothing, because `outrider --version` uses it too.
 """
 
 from __future__ import annotations
@@ -11,43 +11,19 @@ import io
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from app.config import Folders, Settings
+from typing import Any
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 GO_ON = 'the key g on the answer, in the chat; or outrider ask -c "go on"'
-"""How a person goes on with an answer that is not whole."""
+"""Advice: how to continue an answer that is not whole."""
 ANEW = "start a new conversation"
-"""Where no more of one can be read."""
+"""Advice for a conversation that is too long to be continued."""
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What the system says where output goes to a file that takes no more."""
-
-
-def settings_with(**options: object) -> tuple[Settings, Folders]:
-    """Settings with the command line's own on top; the log is open from here on. Raises `ConfigError`."""
-    from app.config import ConfigError, Folders, is_address, load_settings
-    from app.log import open_log
-
-    folders = Folders.locate()
-    given = {name: value for name, value in options.items() if value is not None}
-    loaded = load_settings(folders)
-    settings = loaded.replaced(given, "the command line")
-    if "token" in given and not is_address(settings.remote or ""):
-        raise ConfigError(
-            "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
-        )
-    open_log(folders.log, settings.log, [loaded.token or "", settings.token or ""])
-    if loaded.token and settings.token is None and is_address(settings.remote or "") and not loaded.remote:
-        complain(
-            "The token of OUTRIDER_TOKEN or config.toml is not sent: it belongs to an address in OUTRIDER_REMOTE or "
-            "config.toml, and there is none. Set one, or give --token-file."
-        )
-    return settings, folders
+"""Errors of the system for an output file that takes no more."""
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command's coroutine in an event loop of its own; returns its exit code, or 130 after Ctrl+C."""
     import asyncio
 
     try:
@@ -57,26 +33,27 @@ def run(work: Coroutine[Any, Any, int]) -> int:
 
 
 def complain(sentence: str) -> None:
+    """Print one sentence on stderr, without control characters."""
     from app.sanitise import sanitise
 
     print(f"outrider: {sanitise(sentence)}", file=sys.stderr, flush=True)
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Run a command: what the program foresees ends in one sentence, everything else is a bug and shows itself."""
+    """Run a command. A foreseen error becomes one sentence and an exit code; any other is a bug and is raised."""
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # A terminal that is not UTF-8 gets a question mark, nobody a bug.
+        if isinstance(stream, io.TextIOWrapper):  # A terminal without UTF-8 shows question marks, not a traceback.
             stream.reconfigure(errors="replace")
     try:
         try:
             command()
-        finally:  # Here, where a reader that has gone is understood; at exit, Python would complain of it.
+        finally:  # Flush here, where a closed pipe is handled; at exit Python would print a warning.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # Whoever reads our stdout has seen enough.
+    except BrokenPipeError:  # The reader of stdout has gone.
         _give_up_stdout()
         sys.exit(FAILED)
     except Exception as error:
@@ -94,26 +71,25 @@ def guarded(command: Callable[[], object]) -> None:
 
 
 def _open_streams() -> None:
-    """Put nothing in the place of a stream that is closed: the database would be opened there, and written into."""
+    """Open the null device for each closed stream. Else the database would get its number, and the output."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # The lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)  # Takes the lowest free number, which is this one.
         if getattr(sys, name) is None:
             stream = open(number, mode, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
 
 
 def _give_up_stdout() -> None:
-    """Python must not flush into it at exit."""
+    """Point stdout at the null device, so that Python's flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def code_of(error: Exception) -> int | None:
-    """The exit code of an error that a person can mend, whose text says how; None for a bug."""
+    """The exit code of an error that a person can mend, and whose text says how; None for a bug."""
     from app.archive.errors import ArchiveError
-    from app.cli.drafter_tools import DrafterFailed
     from app.config import ConfigError
     from app.prompts import PromptsError
     from drafter.config import DrafterError
@@ -122,4 +98,4 @@ def code_of(error: Exception) -> int | None:
 
     if isinstance(error, (ConfigError, PromptsError, Misconfigured)):
         return USAGE
-    return FAILED if isinstance(error, (ArchiveError, DrafterError, StorageError, DrafterFailed)) else None
+    return FAILED if isinstance(error, (ArchiveError, DrafterError, StorageError)) else None

@@ -1,4 +1,4 @@
-"""Files for this person's eyes only: whole or not written at all, whatever happens in between."""
+"""Files that only this person can read, and files that are replaced whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,38 +7,58 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 if sys.platform != "win32":
     import fcntl
 
 TURN_SECONDS = 2.0
-"""Longest wait for another window; a change takes milliseconds. One that was stopped half way must not stop all."""
+"""Longest wait for another window. A change takes milliseconds, and a window that hangs must not stop all others."""
+
+
+def create_private(path: Path, *, exclusive: bool = False) -> None:
+    """Create an empty file with mode 0600, and its folder, where they are missing.
+
+    `exclusive`: raise `FileExistsError` where the file exists. Raises `OSError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else 0), 0o600))
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file by one with mode 0600, in one step; its folder is made where it is missing. Raises `OSError`."""
-    path = path.resolve()  # A link stays one: people keep such files in a repository of their own.
+    """Replace a file by one with mode 0600, in one step; create its folder. A link stays a link. Raises `OSError`."""
+    path = path.resolve()  # People keep such files in a repository of their own, and link to them.
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # Made with mode 0600.
+    replace_file(path, [text])
+
+
+def replace_file(path: Path, pieces: Iterable[str], *, errors: str = "strict", sync: bool = True) -> None:
+    """Replace a file by these pieces as UTF-8, in one step, with mode 0600. Line ends stay as they are.
+
+    `errors`: what happens to characters that UTF-8 has not, as in `open`. `sync`: wait until the bytes are on the disk.
+    Raises `OSError`, and whatever `pieces` raises; then the old file is still there.
+    """
+    # 40 letters are at most 160 of the 255 bytes of a name. The file is made with mode 0600.
+    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
+        with open(handle, "w", encoding="utf-8", errors=errors, newline="\n") as file:
+            file.writelines(pieces)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(unfinished, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            os.unlink(unfinished)
         raise
 
 
 @contextlib.contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Keeps other windows from changing a file while it is read, changed and written here. Raises `OSError`.
+    """Lock out other windows while this block reads, changes and writes a file. Raises `OSError`.
 
-    Its folder is locked, since the file itself is replaced; on Windows, which locks no folders, the last one wins.
+    The folder is locked, because the file itself is replaced. Windows locks no folders: there, the last writer wins.
     """
     if sys.platform == "win32":
         yield
@@ -54,7 +74,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 time.sleep(0.005)
-            except OSError:  # A file system that knows no locks.
+            except OSError:  # This file system has no locks.
                 break
         yield
     finally:
@@ -62,5 +82,5 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def is_private(path: Path) -> bool:
-    """Whether nobody else on this device can read it. Windows keeps that elsewhere, and is taken to see to it."""
+    """Whether no other account can read a file. On Windows the answer is always True: its rights are not read."""
     return os.name != "posix" or not path.stat().st_mode & 0o077

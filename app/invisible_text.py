@@ -1,8 +1,8 @@
-"""Which characters hide or reorder text, and where a few of them are part of how words and emoji are written.
+"""Characters that hide or reorder text, and the places where a few of them belong to words and emoji.
 
-A terminal draws nothing for them, or draws the text around them in another order than it runs (CVE-2021-42574), so what
-a person reads and copies is not what a program gets. All of Unicode's default-ignorable characters count, with marks of
-direction, tags and interlinear annotations. Kept are, and only there:
+A terminal draws nothing for them, or draws the text around them in another order (CVE-2021-42574). So a person reads
+something else than a program gets. They are all default-ignorable characters of Unicode, direction marks, tags and
+interlinear annotations. Only these are kept:
 
 - joiners (U+200C, U+200D) between two letters of a script that joins them, after a virama, and between emoji;
 - one variation selector after the character that it selects a form of, which is no letter of ASCII.
@@ -16,13 +16,13 @@ INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""As ranges of a regular expression's set: soft hyphen, fillers, zero widths, directions, selectors, tags."""
+"""The characters, as ranges for a set of a regular expression: soft hyphen, fillers, zero widths, directions, …"""
 
 JOINERS = "\u200c\u200d"
 _KEYCAPS = "0123456789#*©®"
-"""What has a form as an emoji among the first letters of Unicode."""
+"""Characters below U+1000 that have a form as an emoji."""
 _VIRAMA = 9
-"""The combining class of the signs that bind a consonant to the next one."""
+"""Combining class of the signs that bind a consonant to the next one."""
 _JOINING = (
     (0x0600, 0x08FF),  # Arabic, Syriac, N'Ko, Mandaic
     (0x0900, 0x0DFF),  # Devanagari to Sinhala
@@ -39,11 +39,11 @@ _JOINING = (
     (0x11000, 0x11FFF),  # Brahmi and its descendants
     (0x1E900, 0x1E95F),  # Adlam
 )
-"""Blocks of scripts whose letters take another form beside a joiner."""
+"""Blocks of scripts in which a joiner changes the form of a letter."""
 
 
 def selects(selector: str, base: str) -> bool:
-    """Whether a variation selector chooses a form of the character before it; `base` may be empty."""
+    """Whether a variation selector changes the character `base` before it; `base` may be empty."""
     if not base or unicodedata.category(base)[0] not in "LNPS":
         return False
     if "\ufe00" <= selector <= "\ufe0f":
@@ -54,7 +54,7 @@ def selects(selector: str, base: str) -> bool:
 
 
 def joins_alone(before: str) -> bool:
-    """Whether a joiner has its meaning after this character, whatever follows: a half form."""
+    """Whether a joiner has a meaning after this character, whatever follows (a half form)."""
     return bool(before) and unicodedata.combining(before) == _VIRAMA
 
 

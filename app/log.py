@@ -1,6 +1,6 @@
-"""The log: what the program did, in one file that turns over. It holds no secret and nothing that was said.
+"""The log: what the program did, in one file that is rotated. It holds no secret and nothing of a conversation.
 
-What an exception says may quote a conversation, so only its kind and its place are written down, unless the setting
+The text of an exception may quote a conversation. So the log has only its class and its place, unless the setting
 `log` is `debug`.
 """
 
@@ -17,34 +17,38 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from app.events import Done, Event, Failed, Judged, ModeChanged
+from app.files import create_private
 from app.sanitise import sanitise
 
 MOST_BYTES = 512 * 1024
 KEPT_FILES = 2
-"""Older files beside the current one: `outrider.log.1` and `.2`."""
+"""Number of older files beside the current one: `outrider.log.1` and `.2`."""
 MOST_CHARACTERS = 500
-"""Of one message."""
+"""Longest message; the rest of a longer one is cut off."""
+READ_BYTES = 1 << 20
+"""Most bytes that are read at once: more than a log holds before it is rotated."""
 HIDDEN = "[hidden]"
 BEARER = re.compile(r"(?i)\b(bearer|token|password|api[_-]?key)([ =:]+)(?!of )\S+")
 
 log = logging.getLogger("outrider")
 
 
-class Handler(RotatingFileHandler):
-    """Never disturbs: a log that cannot be written is no reason to fail, or to write over the screen."""
+class LogHandler(RotatingFileHandler):
+    """A file handler that never disturbs: where the log cannot be written, nothing fails and nothing is printed."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         del record
 
     def _open(self):  # type: ignore[no-untyped-def]
-        # For this account's eyes only, as the database is.
-        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        create_private(Path(self.baseFilename))
         return super()._open()
 
 
-class Formatter(logging.Formatter):
-    """One line a record, whatever it holds, then the places of its exception."""
+class LineFormatter(logging.Formatter):
+    """Writes one line for each record, then the places of its exception. Secrets become `[hidden]`.
+
+    `words`: also write what the exception says.
+    """
 
     def __init__(self, secrets: Iterable[str], *, words: bool) -> None:
         super().__init__()
@@ -78,26 +82,26 @@ class Formatter(logging.Formatter):
         return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
 
 
-_current: Handler | None = None
+_current: LogHandler | None = None
 
 
 def open_log(file: Path, level: str, secrets: Iterable[str] = ()) -> None:
-    """Log to this file from now on, in place of any before. `level`: debug, info, warning or error."""
+    """Log to this file from now on, and to no other. `level`: debug, info, warning or error."""
     global _current
     root = logging.getLogger()
     if _current is not None:
         root.removeHandler(_current)
         _current.close()
-    _current = Handler(file, maxBytes=MOST_BYTES, backupCount=KEPT_FILES, encoding="utf-8", delay=True)
-    _current.setFormatter(Formatter(secrets, words=level == "debug"))
+    _current = LogHandler(file, maxBytes=MOST_BYTES, backupCount=KEPT_FILES, encoding="utf-8", delay=True)
+    _current.setFormatter(LineFormatter(secrets, words=level == "debug"))
     root.addHandler(_current)
-    log.setLevel(level.upper())  # Other packages log their warnings only: httpx would log whole addresses.
+    log.setLevel(level.upper())  # Only this logger: below a warning, httpx would log whole addresses.
     command = next((word for word in sys.argv[1:2] if re.fullmatch(r"[a-z]{1,16}", word)), "chat")
     log.info("%s begins, with Python %s on %s", command, platform.python_version(), platform.system())
 
 
 def note(event: Event) -> None:
-    """Log what a reply came to. Its text stays out, and so does what a server says about it."""
+    """Log the outcome of a reply, without its text and without the server's words."""
     if isinstance(event, ModeChanged):
         log.info("mode %s: %s", event.mode, event.why)
     elif isinstance(event, Done):
@@ -114,3 +118,41 @@ def note(event: Event) -> None:
     elif isinstance(event, Failed):
         log.warning("no answer: %s", event.code)
         log.debug("no answer: %s", event.message)
+
+
+class LogFile:
+    """Reads the log while others write it: its last lines, then new ones, also after a rotation.
+
+    Its lines are sanitised, because other programs may write to the file too.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at = 0
+        self._file: tuple[int, int] | None = None
+        """Device and inode of the file that was read last."""
+        self._rest = b""
+
+    def last(self, lines: int) -> list[str]:
+        """The last lines; empty where there is no log. Raises `OSError`."""
+        new = self.new()
+        return new[-lines:] if lines else []
+
+    def new(self) -> list[str]:
+        """Whole lines that were added since the last call; the first call reads from the beginning.
+
+        A missing file has no lines. Raises `OSError` for a file that cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                status = os.fstat(file.fileno())
+                which = status.st_dev, status.st_ino
+                if which != self._file or status.st_size < self._at:
+                    self._file, self._at, self._rest = which, max(0, status.st_size - READ_BYTES), b""
+                file.seek(self._at)
+                data = self._rest + file.read(READ_BYTES)
+                self._at = file.tell()
+        except FileNotFoundError:
+            return []
+        whole, newline, self._rest = data.rpartition(b"\n")
+        return [sanitise(line) for line in whole.decode("utf-8", "replace").split("\n")] if newline else []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 MNEMONIC = re.compile(r"\[(\w+)\]")
-"""tldr pages mark the letter that an option stands for: `[c]reate an archive`."""
+"""The mark of tldr pages for the letter of an option: `[c]reate an archive`."""
 
 
 class PromptsError(Exception):
@@ -23,14 +23,14 @@ class PromptsError(Exception):
 
 @dataclass(frozen=True)
 class Prompt:
-    """One conversation to hold: its questions, in order."""
+    """One conversation to have: its questions, in order."""
 
     turns: tuple[str, ...]
     id: str | None = None
 
 
 def read_prompts(path: Path) -> list[Prompt]:
-    """All conversations of a prompt file. Raises `PromptsError`."""
+    """Read all conversations of a prompt file. Raises `PromptsError`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -50,7 +50,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
 
 def question_of(task: str) -> str:
-    """A tldr example's task as a question: `[C]reate an archive` -> `How do I create an archive?`"""
+    """Turn the task of a tldr example into a question: `[C]reate an archive` -> `How do I create an archive?`"""
     text = MNEMONIC.sub(r"\1", task).strip().rstrip(".:")
     first = text.split(" ", 1)[0]
     if sum(letter.isupper() for letter in first) < 2:  # `SSH` and `GitHub` stay as they are.
@@ -59,7 +59,7 @@ def question_of(task: str) -> str:
 
 
 def _conversations(line: Any) -> Iterator[Prompt]:
-    """Raises `ValueError` with what is wrong."""
+    """The conversations of one line. Raises `ValueError`, which says what is wrong."""
     if not isinstance(line, dict):
         raise ValueError("not a JSON object")
     name = None if line.get("id") is None else str(line["id"])

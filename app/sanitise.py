@@ -1,11 +1,11 @@
-"""Makes text from a model safe to print: a terminal must never take orders from an answer.
+"""Makes text from a model safe to print: an answer must never control the terminal.
 
-A model repeats whatever it was shown, and terminals obey what they are told to print: an escape sequence can write the
-clipboard (OSC 52), retitle the window, move the cursor over the prompt or ask the terminal to type its answer back. So
-every sequence of ECMA-48 goes whole, in its 7-bit and its 8-bit form, and so do the characters that hide text or make
-it read in another order than it runs (`app/invisible_text.py`). Newline and tab stay.
+A model repeats whatever it was shown, and a terminal obeys escape sequences. They can write the clipboard (OSC 52),
+change the window's title, move the cursor over the prompt, or make the terminal type. So every whole sequence of
+ECMA-48 is removed, in its 7-bit and its 8-bit form. Characters that hide or reorder text are removed too
+(`app/invisible_text.py`). Newline and tab stay.
 
-`Sanitiser.feed` is a stream: the clean text of a prefix is a prefix of the clean text, wherever the chunks are cut.
+`Sanitiser.feed` takes a stream: the clean text of a prefix is a prefix of the clean text, wherever the chunks are cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import Enum, auto
 from app.invisible_text import INVISIBLE, JOINERS, joins, joins_alone, selects
 
 MAX_STRING = 4096
-"""Characters after which an unterminated control string ends: one stray `ESC ]` must not hide the rest of an answer."""
+"""Longest control string. One stray `ESC ]` without an end must not hide the rest of an answer."""
 
 ESCAPE, BELL, CANCEL, SUBSTITUTE, STRING_TERMINATOR = "\x1b", "\x07", "\x18", "\x1a", "\x9c"
 CSI, STRINGS = "\x9b", "\x90\x98\x9d\x9e\x9f"
@@ -27,7 +27,7 @@ _HARMLESS = re.compile(
     f"[^\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]+"  # C0 without tab and newline, DEL, C1
 )
 _HIDDEN = re.compile(f"[\x7f-\x9f{INVISIBLE}]")
-"""What JSON lets stand for itself; it escapes the rest."""
+"""Characters that JSON itself does not escape."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 
 
@@ -42,18 +42,18 @@ class _State(Enum):
 
 
 class Sanitiser:
-    """Removes what is not plain text from a stream of chunks; keeps its place between them."""
+    """Removes everything but plain text from a stream of chunks, and keeps its state between them."""
 
     def __init__(self) -> None:
         self._state = _State.TEXT
         self._swallowed = 0
         self._last = ""
-        """The last character that came out."""
+        """The last character of the clean text."""
         self._joiner = ""
-        """One that is held until the character after it tells whether it joins anything."""
+        """A joiner that is held back until the next character shows whether it joins anything."""
 
     def copy(self) -> Sanitiser:
-        """A second sanitiser at the same place of the stream, to try a continuation that may be withdrawn."""
+        """A second sanitiser with the same state, to try a continuation that may be taken back."""
         return copy.copy(self)
 
     def feed(self, chunk: str) -> str:
@@ -75,7 +75,7 @@ class Sanitiser:
         return "".join(clean)
 
     def _kept(self, char: str) -> str:
-        """An invisible character where it has its meaning, else nothing."""
+        """An invisible character where it has a meaning, else an empty string."""
         if char in JOINERS:
             if not joins_alone(self._last):
                 self._joiner = self._joiner or char
@@ -86,7 +86,7 @@ class Sanitiser:
         return char
 
     def _takes(self, char: str) -> bool:
-        """Swallows `char` and moves on; False where it ends a sequence without belonging to it."""
+        """Take one character of a sequence; False where it ends the sequence without belonging to it."""
         match self._state:
             case _State.TEXT:
                 self._introduce(char)
@@ -114,7 +114,7 @@ class Sanitiser:
         return True
 
     def _introduce(self, char: str) -> None:
-        """A control character outside any sequence: what begins here?"""
+        """Set the state for what a control character begins outside any sequence."""
         self._swallowed = 0
         if char == ESCAPE:
             self._state = _State.ESCAPE
@@ -137,7 +137,7 @@ def sanitise_paste(text: str) -> str:
 
 
 def escape_json(encoded: str) -> str:
-    """Text in JSON, with `\\u` escapes for what a terminal obeys or does not show: it says the same, visibly."""
+    """Escape in JSON, as `\\u…`, all characters that a terminal obeys or hides. The JSON value stays equal."""
     return _HIDDEN.sub(_escape, encoded)
 
 

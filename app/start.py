@@ -1,15 +1,12 @@
-"""The console script: short ways to the version and to the chat's first frame, and the command line for all else.
+"""The console script: short ways to the version and to the chat's first frame, and the command line for the rest.
 
-Reading a command line takes typer, which takes 60 to 150 ms to import; neither short way has anything to read.
+The command line needs typer, which takes 60 to 150 ms to import. The short ways have no options to read.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-
-COMPLETION = "_OUTRIDER_COMPLETE"
-"""Set by a shell that asks what could come next; it passes no arguments."""
 
 
 def main() -> None:
@@ -19,7 +16,7 @@ def main() -> None:
         from app.version import version_line
 
         guarded(lambda: print(version_line()))
-    elif arguments in ([], ["chat"]) and COMPLETION not in os.environ:
+    elif arguments in ([], ["chat"]) and not _asked_by_a_shell():
         from app.cli.chat import chat
         from app.exits import guarded
         from drafter.telemetry import switch_off
@@ -29,7 +26,14 @@ def main() -> None:
     else:
         from app.exits import guarded
 
-        guarded(_command_line)  # Also while it is imported: an interrupt may come at any time.
+        guarded(_command_line)  # The import is guarded too: an interrupt may come at any time.
+
+
+def _asked_by_a_shell() -> bool:
+    """Whether a shell runs this to learn what can be typed next."""
+    from app.cli.settings import COMPLETION
+
+    return COMPLETION in os.environ
 
 
 def _command_line() -> None:

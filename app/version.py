@@ -1,9 +1,10 @@
-"""The version of what is installed."""
+"""The version of the installed program."""
 
 from __future__ import annotations
 
 
 def version_line() -> str:
+    """One line for `outrider --version`, exports and the doctor."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,4 +1,4 @@
-"""Every benchmark starts here, before any library that would report its use is imported."""
+"""Every benchmark starts here. Usage reports are switched off before any library is imported that would send them."""
 
 from drafter.telemetry import switch_off
 

@@ -1,17 +1,17 @@
 """What each choice in a MoA drafter and its training is worth: the same training with one thing changed at a time.
 
     python -m benchmarks.ablations --answers runs/drafter/answers.jsonl --target DIR --work runs/ablations
-                                   [--recording FILE] [--steps N] [--only NAME ...] [--jobs N] [--json OUT]
+        [--recording FILE] [--steps N] [--only NAME ...] [--jobs N] [--json OUT]
 
-The baseline is what `Recipe` and `drafter_config` give by themselves; values of the grid that are the baseline's own
-are left out. Any target and any answers will do (`outrider drafter train` leaves them in its work folder), 100
-conversations at least: every fiftieth is kept for the check. A variant has its own folder in --work, so a killed run
-goes on where it was, and one that is finished is not trained again; table and JSON hold all that are finished.
+The baseline is what `Recipe` and `drafter_config` give by themselves. Values of the grid that the baseline has anyway
+are left out. Any target and any answers will do (`outrider drafter train` leaves answers in its work folder), but at
+least 100 conversations: every fiftieth is kept for the check. Each variant has its own folder in --work. So a killed
+run continues where it was, and a finished variant is not trained again. Table and JSON hold all finished variants.
 
 The figures are those of the last check on unseen answers, teacher-forced: agreement with the target's best token at 1
-to 8 tokens of staleness, the tau of a chain that these make, divergence in nats, and `alone`, the agreement where the
-last turn is without any memory. `another-seed` changes nothing but the seed, for training and for what is checked:
-differences smaller than its own say nothing. With --recording the target's forwards are not in the seconds.
+to 8 tokens of staleness, the tau of a chain with these agreements, divergence in nats, and `alone`, the agreement in
+last turns without any memory. `another-seed` changes only the seed, for training and for the data that are checked.
+Differences smaller than its own say nothing. With --recording, the seconds do not include the target's forwards.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from benchmarks.results import ablations_table
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import read_answers
-from drafter.training.distil import Recipe, split, train
+from drafter.training.batches import split
+from drafter.training.distil import train
 from drafter.training.loop import trained_parameters
+from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, drafter_config
 from drafter.training.teacher import ForeignRecord, Recording
 
@@ -49,11 +51,11 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class Variant:
-    """The baseline but for this."""
+    """What a variant changes in the baseline."""
 
     name: str
     change: str
-    """For people."""
+    """The change in words, for people."""
     inference_layers: int | None = None
     """N; None: as many as the baseline."""
     first_layers: int | None = None
@@ -100,7 +102,7 @@ VARIANTS = (
 
 
 class ForeignRun(Exception):
-    """A folder that was made with other settings; the message says which."""
+    """The folder was made with other settings. The message says which."""
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,20 @@ class Common:
     work: Path
     recording: Path | None
     recorded: tuple[int, ...]
-    """Hidden states in the recording, beside the last one."""
+    """Hidden states in the recording, besides the last one."""
     device: str
 
 
 @dataclass(frozen=True)
 class Job:
-    """One variant's training."""
+    """The training of one variant."""
 
     variant: Variant
     config: DrafterConfig
     recipe: Recipe
     common: Common
     about: Mapping[str, Any]
-    """All that its result depends on, as JSON has it."""
+    """Everything that its result depends on, as JSON."""
 
     @property
     def folder(self) -> Path:
@@ -143,7 +145,7 @@ def plan(target: PreTrainedModel, recipe: Recipe, common: Common) -> tuple[dict[
     for variant in VARIANTS:
         try:
             layers = {"inference_layers": variant.inference_layers, "first_layers": variant.first_layers}
-            if jobs and variant.first_layers is None:  # Else their number would follow N.
+            if jobs and variant.first_layers is None:  # Otherwise their number would follow N.
                 layers["first_layers"] = jobs[BASELINE].config.first_layers
             shape = drafter_config(target, Path(common.target).name, **layers)
         except UnsupportedTarget as error:
@@ -160,13 +162,16 @@ def plan(target: PreTrainedModel, recipe: Recipe, common: Common) -> tuple[dict[
 
 
 def states(jobs: Collection[Job]) -> list[int]:
-    """The hidden states that these learn from, beside the last one."""
+    """The hidden states that these jobs learn from, besides the last one."""
     layers = {layer for job in jobs for layer in (job.config.first_layers, job.config.entry_layer)}
     return sorted(layers - {0} - {job.config.target_layers for job in jobs})
 
 
 def run(job: Job) -> dict[str, Any]:
-    """Train one variant, or go on with it, unless it is finished; its row. Raises `ForeignRun`, `ForeignRecord`."""
+    """Train one variant, or continue it, unless it is finished.
+
+    Returns its row. Raises `ForeignRun`, `ForeignRecord`.
+    """
     if (row := finished(job)) is not None:
         return row
     job.folder.mkdir(parents=True, exist_ok=True)
@@ -186,7 +191,7 @@ def run(job: Job) -> dict[str, Any]:
         "change": job.variant.change,
         "steps": recipe.steps,
         "seconds": last["seconds"],
-        # What a killed run had counted is gone: the rest of the steps stands for all of them, which cost alike.
+        # What a killed run had counted is lost. All steps cost the same, so the remaining ones stand for all.
         "cpu_seconds": round(spent * recipe.steps / left, 1) if left else None,
         "trained_parameters": trained_parameters(model),
         **{name: last["unseen"][name] for name in ("chain_tau", "agreement", "divergence", "alone")},
@@ -209,7 +214,7 @@ def _steps_done(folder: Path) -> int:
 
 
 def run_all(jobs: Sequence[Job], at_once: int) -> Iterator[dict[str, Any]]:
-    """Each job's row, as it is finished; more than one at once: in processes of one thread each."""
+    """Yield each job's row when it is finished. Several at the same time run in processes of one thread each."""
     if at_once == 1:
         yield from map(run, jobs)
         return
@@ -255,14 +260,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"not trained: {name}: {refused[name]}", file=sys.stderr)
     try:
         if common.recording:
-            Recording(common.recording, target, data, recorded)  # Once, before several processes would.
+            # It is recorded once here, before several processes would do it.
+            Recording(common.recording, target, data, recorded)
         for row in run_all([jobs[name] for name in arguments.only if name in jobs], arguments.jobs):
             print(json.dumps(row), flush=True)
     except (ForeignRun, ForeignRecord) as error:
         parser.exit(1, f"{error}\n")
     rows = []
     for job in jobs.values():
-        with contextlib.suppress(ForeignRun):  # Not asked for, and left by another grid.
+        with contextlib.suppress(ForeignRun):  # It was not asked for, and another grid left it.
             rows += [done] if (done := finished(job)) is not None else []
     print(ablations_table(rows), file=sys.stderr)
     if arguments.json:

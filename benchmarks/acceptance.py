@@ -1,22 +1,21 @@
-"""Tokens gained per round, by drafter, over held-out prompts: tau, acceptance by depth, agreement by staleness.
+"""Tokens gained per round on held-out prompts, by drafter: tau, acceptance by depth, agreement by staleness.
 
     python -m benchmarks.acceptance [--drafter NAME ...] [--others DIR ...] [--prompts FILE] [--limit N]
-                                    [--temperature T ...] [--depth D] [--calibrate] [--json OUT]
+        [--temperature T ...] [--depth D] [--calibrate] [--json OUT]
 
-Target and drafters run in one process without a network, greedily unless other temperatures are asked for. Tau counts
-the bonus token: plain decoding is 1.00. The rows: the MoA drafter with trees of 60 nodes and depth 8, the same as a
-chain of 7, the same trees with guesses of a second stage from the conversation and the drafter's datastore among their
-nodes, the baselines of `benchmarks/baseline_drafters` with trees of 60, and prompt lookup (the continuation of the
-longest n-gram that occurred before, at most 7 tokens), which needs no model at all. `--others` are MoA drafters with
-another F or N, each in a row `moa-fF-nN`. `--depth` is for trees of as many nodes and another depth.
+Target and drafters run in one process without a network, greedily unless other temperatures are given. Tau counts the
+bonus token, so plain decoding is 1.00. The rows are: the MoA drafter with trees of 60 nodes and depth 8; the same as a
+chain of 7; the same trees with guesses of a second stage among their nodes, from the conversation and the drafter's
+datastore; the baselines of `benchmarks/baseline_drafters` with trees of 60; and prompt lookup (the continuation of the
+longest n-gram that occurred before, at most 7 tokens), which needs no model. `--others` are MoA drafters with another F
+or N, each in a row `moa-fF-nN`. `--depth` is for trees with as many nodes and another depth.
 
-What a drafter learns of the target it gets as a device would: of verified tokens only, after their round, and as it
-would cross the wire (MoA's memory in int8, EAGLE's features in float16).
+A drafter learns about the target what a device would: only of verified tokens, after their round, in the form that
+crosses the wire (MoA's memory in int8, EAGLE's features in float16).
 
-Above temperature 0 the MoA drafter has two rows of each shape: for deterministic trees, and for sampled ones with
-recursive rejection, in which guesses have no place. `expected_tau` is what the drafter's own chances add up to; with
-`--calibrate` it learns from the verdicts as it goes, from nothing in each row, and chooses its trees by what it has
-learnt.
+Above temperature 0, the MoA drafter has two rows of each shape: for deterministic trees, and for sampled trees with
+recursive rejection, which hold no guesses. `expected_tau` is the sum of the drafter's own chances. With `--calibrate`
+it learns from the verdicts, from nothing in each row, and chooses its trees by what it has learnt.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ import torch
 from app.cli.machine import machine
 from app.config import TreeRule
 from app.prompts import read_prompts
-from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, load_baseline
+from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext, FeatureTap, load_baseline
 from benchmarks.baseline_drafters.shapes import moa_parameters, own_parameters
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
@@ -44,16 +43,15 @@ from drafter.memory import memory_bytes
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import Sampling
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.measure import (
     CHAIN,
     MOST_TOKENS,
     TREE,
+    MeasuredRound,
     PromptLookup,
-    Round,
     Tally,
     Tell,
     evenly,
@@ -62,7 +60,7 @@ from remote.verifier.measure import (
 )
 from remote.verifier.measure import agreement_by_staleness as agreement_of
 from remote.verifier.measure import measure as measure_moa
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 REPOSITORY = Path(__file__).parents[1]
 PROMPTS = REPOSITORY / "tests/data/heldout_pages.jsonl"
@@ -73,15 +71,15 @@ BASELINES = REPOSITORY / "benchmarks/baselines"
 LOOKUP = "prompt-lookup"
 STAGED = "moa-staged"
 DRAFTED = ("moa", "moa-chain-7", STAGED)
-"""Rows of the MoA drafter."""
+"""The rows of the MoA drafter."""
 SAMPLED = ("moa", "moa-chain-7")
-"""Rows that are measured with sampled trees too, above temperature 0."""
+"""Rows that are also measured with sampled trees, above temperature 0."""
 ROWS = {"moa": "moa", "chain": "moa-chain-7", "staged": STAGED} | {name: name for name in (*METHODS, LOOKUP)}
-"""What `--drafter` takes -> the row it makes."""
+"""Values of `--drafter` -> the row that each makes."""
 
 
 def pace_of(name: str, depth: int) -> Pace:
-    """What the row of this name drafts at; baselines do as MoA does. `depth` is that of trees."""
+    """The pace of the row of this name. Baselines have that of MoA. `depth`: of trees."""
     if name in ("moa-chain-7", LOOKUP):
         return CHAIN
     return replace(TREE, depth=depth, deepest=depth if name == STAGED else TREE.deepest)
@@ -89,7 +87,7 @@ def pace_of(name: str, depth: int) -> Pace:
 
 @contextmanager
 def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | BaselineContext) -> Iterator[Tell]:
-    """What a conversation's drafter gets from the target after each of its rounds, in its wire form."""
+    """Gives a conversation's drafter what it gets from the target after each round, in its wire form."""
     if isinstance(drafter, Drafter):
         assert isinstance(draft, DraftContext)
         with memory_telling(engine, drafter, draft) as tell:
@@ -102,7 +100,7 @@ def telling(engine: Engine, drafter: Drafter | Baseline, draft: DraftContext | B
     with FeatureTap(engine.model, drafter.config.features) as tap:
 
         @torch.no_grad()
-        def features(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+        def features(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
             draft.remember(draft.remembered, drafter.encode(tap.take(len(tree), accepted).float()).half())
 
         yield features
@@ -120,7 +118,7 @@ def measure(
     tree_rule: TreeRule = "deterministic",
     calibration: Calibration | None = None,
 ) -> Tally:
-    """All prompts with the way of drafting that a row of the table names; see `remote.verifier.measure`."""
+    """Measure all prompts with the way of drafting of one row; see `remote.verifier.measure`."""
     if isinstance(drafter, Drafter) and name in DRAFTED:
         return measure_moa(
             engine,
@@ -148,7 +146,7 @@ def _drafted(
     pace: Pace,
     most: int,
     sampling: Sampling,
-) -> Iterator[Round]:
+) -> Iterator[MeasuredRound]:
     stops = frozenset(drafter.config.stop_tokens)
     if name == LOOKUP:
         yield from rounds(engine, prompt, PromptLookup(), stops, most, sampling)
@@ -165,12 +163,12 @@ def _drafted(
 def agreement_by_staleness(
     engine: Engine, drafter: Drafter | Baseline, prompts: Iterable[list[int]], most: int = MOST_TOKENS
 ) -> dict[str, float]:
-    """As `remote.verifier.measure` has it, for baselines too."""
+    """Agreement by staleness as in `remote.verifier.measure`, for baselines too."""
     return agreement_of(engine, drafter, prompts, most, telling)
 
 
 def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
-    """What a drafter takes: trained parameters, bytes on the wire per verified token, and training where known."""
+    """The costs of a drafter: trained parameters, bytes on the wire per verified token, and training if known."""
     if isinstance(drafter, Baseline):
         config = drafter.config
         size, wire = own_parameters(config), drafter.bytes_per_token
@@ -185,7 +183,7 @@ def costs(drafter: Drafter | Baseline, name: str) -> dict[str, object]:
 def opened(
     names: Sequence[str], moa: Drafter, folder: Path, engine: Engine, target: str
 ) -> dict[str, Drafter | Baseline]:
-    """The drafter of each row; "all" leaves out what is not there. Raises `DrafterError` for one that is named."""
+    """The drafter of each row. "all" skips missing ones. Raises `DrafterError` for a missing one that is named."""
     drafters: dict[str, Drafter | Baseline] = {}
     for name in ROWS if "all" in names else names:
         if name not in METHODS:
@@ -211,9 +209,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--others", type=Path, nargs="+", default=[], metavar="DIR", help="more MoA drafters")
     parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
     parser.add_argument("--limit", type=int, default=200, help="prompts, spread evenly over the file")
-    parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=160, help="most tokens of an answer")
     parser.add_argument("--temperature", type=float, nargs="+", default=[0.0], metavar="T", help="0: greedy")
-    parser.add_argument("--depth", type=int, default=TREE.depth, metavar="D", help="of trees")
+    parser.add_argument("--depth", type=int, default=TREE.depth, metavar="D", help="depth of the trees")
     parser.add_argument("--calibrate", action="store_true", help="MoA learns from the verdicts of each row as it goes")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
@@ -251,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         row = {**tally.row(row_name), "depth": pace_of(name, depth).depth, "temperature": temperature}
         row |= {"tree": rule, "calibrated": calibration is not None}
-        # Whatever the trees, the same tokens are likeliest.
+        # The same tokens are likeliest, whatever the trees.
         alone = (name == "moa" or name in METHODS) and temperature == 0 and depth == TREE.depth
         row["by_staleness"] = agreement_by_staleness(engine, one, prompts, most) if alone else {}
         row |= costs(one, name)

@@ -1,20 +1,20 @@
-"""Drafting ahead: how often it is ready for what the verdict brings, what such drafts are worth, and what that gains.
+"""Drafting ahead: how often a prepared draft fits the verdict, what such drafts are worth, and what that gains.
 
     python -m benchmarks.ahead [--lines MS ...] [--prompts FILE] [--limit N] [--json OUT]
 
-The bundled pair in one process, greedy. The line is a clock that only counts: a round takes the line's time, and those
-of the verifier and of the drafter as measured, so the two do not compete for cores. First with drafts prepared for all
-outcomes, however long that takes, and none of them used: one row for the fixed pace (8 levels, 60 nodes), and one for
-each line with trees as large as pays over it.
+The bundled pair in one process, greedy. The line is a clock that only counts. A round takes the line's time, and the
+measured times of verifier and drafter, so these two do not compete for cores. First, drafts are prepared for all
+outcomes, however long that takes, and none of them is used. There is one row for the fixed pace (8 levels, 60 nodes),
+and one for each line with trees as large as pays on it.
 
 - `hits`: the share of verdicts that were among the 1, 2, 4, 8 or 16 likeliest outcomes
-- `prepared_tau`, `fresh_tau`: where they were, what a round gains with the draft prepared for it, and with the one made
-  after the verdict and its memory; `expected`: what the prepared one's own chances add up to
+- `prepared_tau`, `fresh_tau`: after such a hit, what a round gains with the draft that was prepared for it, and with
+  the one made after the verdict and its memory; `expected`: the sum of the prepared draft's own chances
 - `milliseconds`: of the drafter for one prepared draft
 
-Then over each line as many as the round leaves time for: `off`, none; `always`, each hit is adopted; `measured`, where
-that pays by what rounds have shown. Tokens a second by the clock, tau, the shares of verdicts that were hit and of
-drafts that were adopted, and milliseconds of the drafter per round.
+Then, on each line, as many drafts are prepared as the round leaves time for. `off`: none. `always`: each hit is used.
+`measured`: a hit is used if that pays by what rounds have shown. The figures are tokens a second by the clock, tau, the
+shares of verdicts with a hit and of drafts that were used, and milliseconds of the drafter per round.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import numpy as np
 from app.cli.machine import machine
 from app.prompts import read_prompts
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
+from benchmarks.exactness import DifferentTokens
 from drafter.adoption import Adoption
 from drafter.calibration import Calibration
 from drafter.context import DraftContext
@@ -43,12 +44,12 @@ from drafter.search import Pace
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.measure import TREE
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 BOUNDS = Pace(depth=16, breadth=8, nodes=60)
-"""Within which a tree is as large as pays."""
+"""The bounds within which a tree is as large as pays."""
 COUNTS = (1, 2, 4, 8, 16)
 MOST_TOKENS = 160
 
@@ -56,13 +57,9 @@ Way = Literal["study", "off", "always", "measured"]
 WAYS: tuple[Way, ...] = ("off", "always", "measured")
 
 
-class Different(Exception):
-    """Two ways of greedy decoding gave different tokens."""
-
-
 @dataclass
-class Run:
-    """Prompts one after another over one line. `line`: seconds; None: of no matter, and the pace as it is."""
+class LineRun:
+    """Prompts one after another on one line. `line`: seconds; None: it does not matter, and the pace stays as it is."""
 
     engine: Engine
     drafter: Drafter
@@ -73,16 +70,17 @@ class Run:
     meter: CostMeter = field(default_factory=CostMeter)
     adoption: Adoption = field(default_factory=Adoption)
     seconds: float = 0.0
-    """By the clock, of all rounds but the opening ones."""
+    """Seconds by the clock, of all rounds except the opening ones."""
     tokens: int = 0
     rounds: int = 0
     adopted: int = 0
     ranks: list[int | None] = field(default_factory=list)
-    """Per verdict: the how-manieth of the prepared outcomes it was, from 0; None: none of them."""
+    """For each verdict: its rank among the prepared outcomes, from 0; None: it was not among them."""
     gains: list[tuple[int, int, float]] = field(default_factory=list)
-    """Per hit: tokens that the prepared draft would gain, and the one used; and what the prepared one expected."""
+    """For each hit: tokens that the prepared draft would gain, those of the draft used, and what the prepared one
+    expected."""
     ahead_seconds: list[float] = field(default_factory=list)
-    """Of each prepared draft."""
+    """Seconds of each prepared draft."""
 
     def answer(self, prompt: list[int]) -> list[int]:
         """The target's answer."""
@@ -173,7 +171,7 @@ class Run:
         return measured or self.way in ("study", "always")
 
     def _prepare(self, draft: DraftContext, seconds: float) -> dict[tuple[int, ...], int]:
-        """What was drafted for, in so many seconds, or as a study without end; each with its rank."""
+        """The outcomes that were drafted for within so many seconds (in the study, without end), each with its rank."""
         until = time.perf_counter() + (1e9 if self.way == "study" else seconds)
         prepared: dict[tuple[int, ...], int] = {}
         for rank, outcome in enumerate(draft.outcomes(self.calibration, self.drafter.text.stop_tokens)):
@@ -184,8 +182,8 @@ class Run:
             prepared[outcome.tokens] = rank
         return prepared
 
-    def _tell(self, context: Context, draft: DraftContext, told: int) -> int:
-        """Memory of what was verified since, as it would cross the wire; up to where."""
+    def _tell(self, context: TargetContext, draft: DraftContext, told: int) -> int:
+        """Hand over memory of what was verified since, in its wire form. Returns up to where."""
         if (end := context.computed) > told:
             data = self.engine.memory(context, told, end)
             draft.remember(told, unpack_memory(data, end - told, self.drafter.memory_layers))
@@ -193,7 +191,7 @@ class Run:
 
 
 def gained(tree: DraftTree, tokens: Sequence[int]) -> int:
-    """Tokens that a round with this tree gains where the target says `tokens`, bonus included: as far as they go."""
+    """Tokens that a round with this tree gains if the target says `tokens`, bonus included, as far as they go."""
     children, at = tree.children(), ROOT
     for count, token in enumerate(tokens, 1):
         if (child := children.get(at, {}).get(token)) is None:
@@ -215,12 +213,15 @@ def main() -> None:
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
     prompts = [drafter.text.render([("user", question)]) for question in chosen]
     lines = [milliseconds / 1000 for milliseconds in arguments.lines]
-    studies = [Run(engine, drafter, TREE, None, "study"), *(Run(engine, drafter, BOUNDS, at, "study") for at in lines)]
-    runs = [Run(engine, drafter, BOUNDS, line, way) for line in lines for way in WAYS]
+    studies = [
+        LineRun(engine, drafter, TREE, None, "study"),
+        *(LineRun(engine, drafter, BOUNDS, at, "study") for at in lines),
+    ]
+    runs = [LineRun(engine, drafter, BOUNDS, line, way) for line in lines for way in WAYS]
     for prompt in prompts:
         answers = [run.answer(prompt) for run in (*studies, *runs)]
         if any(answer != answers[0] for answer in answers):
-            raise Different(f"two ways answer differently to the prompt {prompt}")
+            raise DifferentTokens(f"two ways answer differently to the prompt {prompt}")
     rows = [run.row() for run in (*studies, *runs)]
     for row in rows:
         print(json.dumps(row))

@@ -1,14 +1,13 @@
 """One question to one way of answering, through one emulated line: what came, how long it took, what it cost.
 
-`AssistantCell` asks the app itself; `PlainCell` reads the target's tokens as an ordinary streaming service sends them,
-one a forward pass. Both give a `Sample`; times count from asking to the end of the answer. Bytes are those that crossed
-the line, connecting and late memory included, and forward passes are the verifier's own count.
+`AssistantCell` asks the app itself. `PlainCell` reads the target's tokens as an ordinary streaming service sends them,
+one a forward pass. Both give a `Sample`. Times count from asking to the end of the answer. Bytes are those that crossed
+the line, connecting and late memory included. Forward passes are the verifier's own count.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import tempfile
 import time
@@ -22,8 +21,8 @@ import httpx
 import msgspec
 
 from app.config import Settings
-from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
-from app.remotes.connection import Fixed
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, Verified
+from app.remotes.source import AddressSource
 from app.reply.answer import Answer
 from app.reply.assistant import Assistant
 from app.reply.dimmed_text import DimmedText
@@ -38,23 +37,23 @@ from storage import Store
 PATIENCE_SECONDS = 60.0
 """How long plain streaming waits for a byte."""
 PLAIN_TRIES = 5
-"""How often it goes on from what has come, after its connection broke."""
+"""How often it continues from what has come after its connection broke."""
 
 Runs = Literal["own", "float", "eagle"]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A way of answering: the settings of the app, or plain streaming without the app where there are none."""
+    """A way of answering: the settings of the app. Without settings: plain streaming without the app."""
 
     name: str
     settings: Mapping[str, object] | None
     drafter: Runs = "own"
-    """own: as the app runs it. float: the same one in PyTorch's float32, as baselines are run. eagle: the baseline."""
+    """own: as the app runs it. float: the same drafter in PyTorch's float32, as baselines run. eagle: the baseline."""
 
     @property
     def path(self) -> str:
-        """Of the verifier that serves it."""
+        """Path of the verifier that serves it."""
         return EAGLE if self.drafter == "eagle" else OWN
 
 
@@ -65,7 +64,7 @@ def _fixed(depth: int, breadth: int, nodes: int) -> dict[str, object]:
 CHAINS = (2, 4, 8, 16)
 TREES = ((8, 8, 60), (16, 8, 60), (32, 8, 128))
 AS_EAGLE = {"mode": "edge", "second_stage": False, "ahead": False}
-"""Without what the baseline cannot do."""
+"""Settings without what the baseline cannot do."""
 MODES = {
     mode.name: mode
     for mode in (
@@ -82,11 +81,11 @@ MODES = {
 
 
 class Sample(msgspec.Struct, kw_only=True):
-    """One answer. Seconds from the question on."""
+    """One answer. Seconds count from the question."""
 
     tokens: tuple[int, ...]
     verified: int
-    """How many of them, from the first, the target has verified."""
+    """How many of the tokens, from the first on, the target has verified."""
     seconds: float
     first_drafted: float | None = None
     first_verified: float | None = None
@@ -97,26 +96,27 @@ class Sample(msgspec.Struct, kw_only=True):
     bytes_down: int = 0
     levels: int = 0
     nodes: int = 0
-    """Drafter calls, and nodes that went up."""
+    """Drafter calls, and nodes that were sent."""
     draft_seconds: float = 0.0
     server_seconds: float = 0.0
     line_seconds: float = 0.0
-    """Of all rounds together: drafting, the verifier's time, the verdicts' time on the line."""
+    """Seconds of all rounds together: drafting, the verifier's time, and the verdicts' time on the line."""
     counts: dict[str, int] = {}
     """The app's own counts."""
     dimmed: int = 0
     confirmed: int = 0
     withdrawn: int = 0
-    """Characters shown dimmed, and of those what a verdict kept or took off the screen: `app/reply/dimmed_text.py`."""
+    """Characters that were shown dimmed, and how many of them a verdict kept or withdrew; see
+    `app/reply/dimmed_text.py`."""
     chose: str = ""
     """The app's last mode in this answer."""
     why: str = ""
     failed: str = ""
-    """Why there is no whole answer; empty where there is."""
+    """Why there is no whole answer. Empty if there is one."""
 
 
 class Cell(Protocol):
-    """One way of answering over one line."""
+    """One way of answering on one line."""
 
     emulator: Emulator
 
@@ -129,14 +129,14 @@ class Drafters:
 
     own: Drafter
     others: Mapping[str, object] = field(default_factory=dict)
-    """By `Runs`; a mode whose drafter is not here cannot be run."""
+    """Drafters by `Runs`. A mode whose drafter is missing cannot run."""
 
     def of(self, runs: Runs) -> Drafter:
         return self.own if runs == "own" else self.others[runs]  # type: ignore[return-value]
 
 
 class AssistantCell:
-    """The app with a fresh database."""
+    """Asks the app, with a fresh database."""
 
     def __init__(self, emulator: Emulator, store: Store, assistant: Assistant) -> None:
         self.emulator = emulator
@@ -144,7 +144,7 @@ class AssistantCell:
         self._assistant = assistant
 
     async def ask(self, question: str) -> Sample:
-        conversation = self._store.create_conversation("")
+        conversation = self._store.conversations.create("")
         sample, dimmed = Sample(tokens=(), verified=0, seconds=0.0), DimmedText()
         begun = time.monotonic()
         async for event in self._assistant.reply(conversation.id, question):
@@ -156,18 +156,18 @@ class AssistantCell:
                 sample.first_verified = now
             elif isinstance(event, ModeChanged):
                 sample.chose, sample.why = event.mode, event.why
-            elif isinstance(event, Paced):
-                sample.levels += event.levels
-                sample.nodes += event.nodes
-                sample.draft_seconds += event.draft_seconds
-                sample.server_seconds += event.server_seconds
-                sample.line_seconds += event.rtt_seconds
+            elif isinstance(event, RoundEnded):
+                if (report := event.report) is not None:
+                    sample.levels += report.levels
+                    sample.nodes += report.nodes
+                    sample.draft_seconds += report.draft_seconds
+                    sample.server_seconds += report.server_seconds
+                    sample.line_seconds += report.rtt_seconds
+                sample.counts = {name: value for name, value in asdict(event.stats).items() if isinstance(value, int)}
             elif isinstance(event, Failed):
                 sample.failed = event.message
-            elif isinstance(event, Stats):
-                sample.counts = {name: value for name, value in asdict(event).items() if isinstance(value, int)}
         sample.seconds = time.monotonic() - begun
-        answer = self._store.thread(conversation.id)[-1]
+        answer = self._store.branches.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
         sample.rounds = sample.counts.get("rounds", 0)
         sample.dimmed, sample.confirmed, sample.withdrawn = dimmed.shown, dimmed.confirmed, dimmed.withdrawn
@@ -175,7 +175,7 @@ class AssistantCell:
 
 
 class PlainCell:
-    """The target's tokens, one by one."""
+    """Reads the target's tokens one by one."""
 
     def __init__(self, emulator: Emulator, client: VerifierClient, text: ChatText, most: int) -> None:
         self.emulator = emulator
@@ -186,7 +186,7 @@ class PlainCell:
 
 
 async def plainly(client: VerifierClient, text: ChatText, question: str, most: int) -> Sample:
-    """An answer as a stream of single tokens. One that breaks is asked for again from where it broke."""
+    """Yield an answer as a stream of single tokens. A stream that breaks is asked for again from where it broke."""
     session, tries = client.session(), 0
     prompt, answer = text.render([("user", question)]), Answer(text)
     sample = Sample(tokens=(), verified=0, seconds=0.0, chose="plain")
@@ -217,7 +217,7 @@ async def plainly(client: VerifierClient, text: ChatText, question: str, most: i
     return sample
 
 
-class Lines(AsyncExitStack):
+class CellStack(AsyncExitStack):
     """Opens cells, and closes what they need."""
 
     async def cell(self, mode: Mode, emulator: Emulator, drafters: Drafters, max_tokens: int) -> Cell:
@@ -227,9 +227,9 @@ class Lines(AsyncExitStack):
             client = await self.enter_async_context(VerifierClient(url))
             return PlainCell(emulator, client, drafters.own.text, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
+        store = self.enter_context(Store.open(folder / "outrider.db"))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
-        assistant = Assistant(drafters.of(mode.drafter), store, Fixed(url), settings)
+        assistant = Assistant(drafters.of(mode.drafter), store, AddressSource(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))
 
 
@@ -237,7 +237,7 @@ class Counted:
     """Asks cells, and adds to each sample what the line carried and how often the target ran."""
 
     def __init__(self, url: str) -> None:
-        """`url`: the verifier itself, past the emulator."""
+        """`url`: the verifier itself, not the emulator."""
         self._url = url
         self._http = httpx.AsyncClient(trust_env=False)
 
@@ -265,7 +265,7 @@ class Counted:
 
 
 async def _quiet(emulator: Emulator) -> None:
-    """Until the line has carried nothing for a while: what the next cell measures is its own."""
+    """Wait until the line has carried nothing for a while, so that the next cell measures only its own bytes."""
     pause, carried = 0.05 + 1.5 * emulator.profile.rtt_ms / 1000, -1
     for _ in range(20):
         if carried == (carried := emulator.bytes_up + emulator.bytes_down):

@@ -1,4 +1,4 @@
-"""What was measured of the screen and of the store, as tables of docs/benchmarks.md."""
+"""Measurements of the screen and of the store as tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.markdown import page, table
 
 Documents = Mapping[str, Mapping[str, Any]]
 PARTS = {"open": "open it", "up": "ten pages up", "down": "and down", "stream": "stream an answer", "idle": "idle"}
-"""Of the screen benchmark, in its own names and in words."""
+"""The parts of the screen benchmark, by their own names and in words."""
 
 
 def startup_table(documents: Documents) -> str:
@@ -28,7 +28,7 @@ def startup_table(documents: Documents) -> str:
 
 
 def screen_table(documents: Documents) -> str:
-    """For each length of a conversation: what the loop was away for at most, its own work in that, and CPU."""
+    """For each length of a conversation: the longest stall of the loop, the loop's own work in it, and CPU."""
     if "screen" not in documents:
         return ""
     document = documents["screen"]
@@ -46,7 +46,7 @@ def screen_table(documents: Documents) -> str:
 
 
 def search_table(documents: Documents) -> str:
-    """The slowest of each kind of query, by both ways to search."""
+    """The slowest query of each kind, by both ways to search."""
     if "search" not in documents:
         return ""
     document = documents["search"]
@@ -63,7 +63,7 @@ def search_table(documents: Documents) -> str:
 
 
 def archive_table(documents: Documents) -> str:
-    """Seconds, size and memory of taking everything out and in."""
+    """Seconds, size and memory of exporting and importing everything."""
     if "archive" not in documents:
         return ""
     document = documents["archive"]

@@ -1,19 +1,20 @@
-"""Answers on a line that fails at random: outages, cuts, restarts, duplicates; and nothing may be lost or doubled.
+"""Answers on a line that fails at random: outages, cuts, restarts, duplicates. Nothing may be lost or doubled.
 
     python -m benchmarks.chaos [--runs N] [--seed N] [--mode MODE] [--prompts FILE] [--max-tokens N]
-                               [--verifiers N] [--json OUT]
+        [--verifiers N] [--json OUT]
 
-Each run opens the app's own assistant on a new database, and asks it one to three questions. Between it and three
-verifiers stands a proxy that fails as `Mix` has drawn it from the run's seed: some requests for tokens meet a fault
-(cut at a random byte, heard but not answered, answered late, twice, out of order, by a verifier that has dropped the
-session), at some the line is down for a while (refused, silent, half-open, a login page, a gateway's error), and at
-some the verifier is killed: another one answers at once and knows nothing, and the killed one starts again meanwhile.
-What the device writes alone comes at the pace of a reader, so that the line is back before most answers are complete.
+Each run opens the app's own assistant on a new database, and asks one to three questions. Between it and three
+verifiers is a proxy that fails as `Mix` has drawn it from the run's seed. Some requests for tokens meet a fault: cut at
+a random byte, heard but not answered, answered late, twice, out of order, or by a verifier that has dropped the
+session. At some requests the line goes down for a while: refused, silent, half-open, a login page, a gateway's error.
+At some the verifier is killed: another one answers at once and knows nothing, and the killed one starts again
+meanwhile. What the device writes alone comes at a reader's pace, so that the line is back before most answers are
+complete.
 
-After each run the verified tokens must equal what the target says by itself, the database must agree with what the
-events told, and no token may be missing or there twice (`tests.support.nothing_lost`). A third of the runs samples,
-with a seed. One line a run, a summary in the end; exit code 1 where anything was wrong. The mix of a run depends on its
-seed alone; when it strikes depends on the machine too, for outages are in seconds.
+After each run, the verified tokens must equal what the target says by itself, the database must agree with what the
+events told, and no token may be missing or doubled (`tests.support.nothing_lost`). A third of the runs samples, with a
+seed. There is one line for each run and a summary at the end. The exit code is 1 if anything was wrong. The mix of a
+run depends only on its seed. When it strikes also depends on the machine, because outages are in seconds.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from typing import Any, get_args
 
 from app.cli.machine import machine
 from app.config import ChosenMode, Settings
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Done, Drafted, Event, Failed, ModeChanged
 from app.prompts import read_prompts
-from app.remotes.connection import Fixed
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.acceptance import DRAFTER, PROMPTS, TARGET
 from benchmarks.replicas import REPLICAS, Replicas
@@ -69,18 +70,18 @@ from tests.support.faults import (
 from tests.support.nothing_lost import target_alone, violations
 
 READING_SECONDS = 0.02
-"""Between two tokens that the device writes alone."""
+"""Seconds between two tokens that the device writes alone."""
 FAULT_CHANCE = 0.35
-"""That a request for tokens meets a fault."""
+"""Chance that a request for tokens meets a fault."""
 OUTAGES, TURNS = (1, 1, 2), (1, 2, 2, 3)
-"""How many there are in a run, each as likely."""
+"""Possible numbers of outages and turns in a run, each equally likely."""
 OUTAGE_SECONDS = (0.05, 1.5)
 MOST_ASKS = 60
-"""Requests for tokens that are planned for; later ones work."""
+"""Requests for tokens that are planned for. Later ones work."""
 SAMPLES, RESTARTS = 0.33, 0.4
-"""Chances of a run."""
+"""Chances that a run samples, and that it has a restart."""
 BOUND_SECONDS = 60.0
-"""For one answer: whatever happens, it ends."""
+"""Most seconds of one answer. Whatever happens, it ends."""
 
 FAULTS: dict[str, Fault] = {
     "unsent": unsent,
@@ -109,7 +110,7 @@ OUTAGE_KINDS: dict[str, Fault] = {
 
 @dataclass
 class Mix:
-    """One run's faults, by the request for tokens that they strike."""
+    """The faults of one run, by the request for tokens that they strike."""
 
     temperature: float
     turns: int
@@ -121,7 +122,7 @@ def draw(seed: int, mode: ChosenMode, replicas: Replicas) -> Mix:
     """The mix of a seed."""
     rng = random.Random(seed)
     mix = Mix(0.7 if rng.random() < SAMPLES else 0.0, rng.choice(TURNS))
-    # Where the verifier streams, a request is for a whole answer; so what breaks is the middle of it.
+    # If the verifier streams, a request is for a whole answer. So its middle is what breaks.
     streams = mode == "hosted"
     span = 3 if streams else 6
 
@@ -144,7 +145,7 @@ def draw(seed: int, mode: ChosenMode, replicas: Replicas) -> Mix:
 
 
 def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fault:
-    """The fault stays for so long."""
+    """Keep the fault for so many seconds."""
 
     async def heal(proxy: FaultProxy) -> None:
         await asyncio.sleep(seconds)
@@ -159,7 +160,7 @@ def outage(fault: Fault, seconds: float, healing: set[asyncio.Task[None]]) -> Fa
 
 
 def restart(replicas: Replicas, before: int | None) -> Fault:
-    """The verifier is killed when so many bytes of its reply are through; None: before it hears of the request."""
+    """Kill the verifier after so many bytes of its reply; None: before the request reaches it."""
 
     async def fault(exchange: Exchange) -> None:
         if before is not None:
@@ -186,28 +187,28 @@ class Chaos:
     mode: ChosenMode
     max_tokens: int
     references: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
-    """What the target says by itself: by the prompt, or where it samples by prompt and seed."""
+    """What the target says by itself, by prompt, or by prompt and seed if it samples."""
 
     async def run(self, questions: Sequence[str], seed: int) -> dict[str, Any]:
-        """One row; `violations` in it is empty where nothing was lost. The first questions are asked."""
+        """Ask the first questions in one run and return its row. `violations` in it is empty if nothing was lost."""
         await self.replicas.ready()
         mix, begun = draw(seed, self.mode, self.replicas), time.monotonic()
         settings = Settings(mode=self.mode, temperature=mix.temperature, seed=seed, max_tokens=self.max_tokens)
         row: dict[str, Any] = {"seed": seed, "mode": self.mode, "temperature": mix.temperature}
         heard: list[list[Event]] = []
         threads: list[list[Message]] = []
-        """As stored after each answer."""
+        """The thread as stored after each answer."""
         found: list[str] = []
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
-            store = Store.open(Path(folder) / "outrider.db")
-            stack.callback(store.close)
+            store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
-            assistant = await stack.enter_async_context(Assistant(self.drafter, store, Fixed(proxy.url), settings))
+            source = AddressSource(proxy.url)
+            assistant = await stack.enter_async_context(Assistant(self.drafter, store, source, settings))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
-            conversation = store.create_conversation("chaos").id
+            conversation = store.conversations.create("chaos").id
             for question in questions[: mix.turns]:
                 events: list[Event] = []
                 heard.append(events)
@@ -215,12 +216,12 @@ class Chaos:
                     await self._listen(assistant, conversation, question, events)
                 except TimeoutError:
                     found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
-                threads.append(store.thread(conversation))
+                threads.append(store.branches.thread(conversation))
             struck = Counter(mix.faults[ask][0] for ask in proxy.struck)
             for task in mix.healing:
                 task.cancel()
             await asyncio.gather(*mix.healing, return_exceptions=True)
-        for events, thread in zip(heard, threads):  # Now that no fault is on its way any more.
+        for events, thread in zip(heard, threads):  # By now no fault is active any more.
             found += await self._examine(thread, events, settings)
         every = [event for events in heard for event in events]
         done = [token for event in every if isinstance(event, Done) for token in event.provenance]
@@ -236,7 +237,7 @@ class Chaos:
         }
 
     async def _listen(self, assistant: Assistant, conversation: str, question: str, events: list[Event]) -> None:
-        """Hear an answer out. Raises `TimeoutError`."""
+        """Listen to an answer until its end. Raises `TimeoutError`."""
         alone = False
         async with asyncio.timeout(BOUND_SECONDS), aclosing(assistant.reply(conversation, question)) as reply:
             async for event in reply:
@@ -256,7 +257,7 @@ class Chaos:
                 own = await target_alone(client, prompt, sampling, settings.max_tokens, text.stop_tokens)
             self.references[key] = own
         failures = [event.message for event in events if isinstance(event, Failed)]
-        # Where the drafter may go on alone, there is always an answer.
+        # If the drafter may continue alone, there is always an answer.
         found = [] if settings.mode != "auto" else [f"it failed: {message}" for message in failures]
         return found + violations(events, thread[-1], self.references[key], text)
 
@@ -284,14 +285,14 @@ async def measure(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 1 where anything was lost or doubled."""
+    """Run the command. Exit code 1 if anything was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     modes = [mode for mode in get_args(ChosenMode) if mode != "offline"]
     parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0, help="of the first run; each later one has the next")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
     parser.add_argument("--mode", choices=modes, default="auto")
     parser.add_argument("--prompts", type=Path, default=PROMPTS)
-    parser.add_argument("--max-tokens", type=int, default=96, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=96, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="its drafter")
     parser.add_argument("--verifiers", type=int, default=REPLICAS, help="processes; two at least")

@@ -3,14 +3,15 @@
     python -m benchmarks.draft_step [--drafter DIR] [--threads N] [--json OUT]
     python -m benchmarks.draft_step --shapes 8b [--inference-layers N] [--threads N] [--json OUT]
 
-Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) and 8 rows (a level of the tree).
-A step reads every weight once, but of the embedding only its tokens' rows. So it cannot be faster than these bytes
-divided by the read bandwidth, which is measured beside it on as many threads: the largest of 1 GiB of int64 (numpy)
-and their sum (PyTorch), whichever is faster; other kernels of both libraries and `memchr` come within 5 %. All figures
-are medians of interleaved repetitions, so that whatever else the machine does slows them alike: compare ratios.
+Each step sees 256 cached tokens and their memory, with 1 row (the first of a round) or 8 rows (a level of the tree). A
+step reads every weight once, but of the embedding only the rows of its tokens. So it cannot be faster than these bytes
+divided by the read bandwidth. The bandwidth is measured at the same time, on as many threads: the largest of 1 GiB of
+int64 (numpy) and their sum (PyTorch), whichever is faster; other kernels of both libraries and `memchr` come within 5
+%. All figures are medians of interleaved repetitions, so that whatever else the machine does slows all of them equally:
+compare ratios.
 
 `--shapes 8b` takes random weights in the shapes of a drafter for Llama 3 8B with a draft vocabulary of 32,000 tokens.
-It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more; the float model is not run.
+It needs 8 GB of memory, 6 GB in the temporary folder, and two minutes or more. The float model does not run.
 """
 
 from __future__ import annotations
@@ -32,12 +33,11 @@ import torch
 
 from app.cli.machine import machine
 from drafter.config import FLOAT, DrafterConfig, Scheme, read_config
-from drafter.model import DraftModel, load_draft_model
+from drafter.model import DraftModel, StepModule, load_draft_model
 from drafter.ort import onnxruntime
-from drafter.quantise import quantise_graph
-from drafter.step import StepGraph as RunningGraph
-from drafter.step import cache_shapes, graph_names
-from drafter.training.export import StepGraph, export_graph
+from drafter.step import StepGraph, cache_shapes, graph_names
+from drafter.training.export import export_graph
+from drafter.training.quantise import quantise_graph
 
 DRAFTER = Path(__file__).parents[1] / "drafter/pretrained/shell-guide"
 CACHED, ROWS, REPEATS, LARGE_REPEATS = 256, (1, 8), 60, 15
@@ -46,7 +46,7 @@ STREAMED = 1 << 27
 
 LLAMA_8B = DrafterConfig(
     target="8b",
-    vocabulary=32_000,  # The draft vocabulary's: of a larger embedding no more is read.
+    vocabulary=32_000,  # The draft vocabulary's size. Of a larger embedding no more is read.
     hidden=4096,
     target_layers=32,
     target_kv_heads=8,
@@ -96,7 +96,7 @@ class Quantised:
     @classmethod
     def make(cls, source: Path, path: Path, scheme: Scheme, config: DrafterConfig, threads: int) -> Quantised:
         quantise_graph(source, path, scheme)
-        independent = RunningGraph(path, config).independent_rows
+        independent = StepGraph(path, config).independent_rows
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # As the drafter runs it.
@@ -111,15 +111,15 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def weight_bytes(path: Path) -> int:
-    """Bytes of a graph's weights without the embedding, of which a step reads a few rows."""
+    """Bytes of a graph's weights without the embedding, of which a step reads only a few rows."""
     graph = onnx.load(path).graph
     looked_up = {node.input[0] for node in graph.node if node.op_type == "Gather" and node.input[1] == "tokens"}
     return sum(len(tensor.raw_data) for tensor in graph.initializer if tensor.name not in looked_up)
 
 
 def inputs(config: DrafterConfig, rows: int) -> list[torch.Tensor]:
-    """Of one step, in the graph's order."""
-    shapes = [(config.kv_heads, config.head_size), *cache_shapes(config)]  # Of memory first.
+    """The inputs of one step, in the graph's order."""
+    shapes = [(config.kv_heads, config.head_size), *cache_shapes(config)]  # First the shape of memory.
     tensors = [torch.arange(rows) + 100, torch.arange(rows) + CACHED, torch.zeros(rows, CACHED + rows)]
     return tensors + [torch.randn(heads, CACHED, size) for heads, size in shapes for _ in range(2)]
 
@@ -131,7 +131,7 @@ def measure(
     threads: int,
     repeats: int = REPEATS,
 ) -> list[dict[str, object]]:
-    """A row of figures for each graph and number of rows, the float model's too where it is given."""
+    """A row of figures for each graph and number of rows, and for the float model if it is given."""
     names, outputs = graph_names(config)
     bandwidth, rows = Bandwidth(threads), []
     for count in ROWS:
@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             config = read_config(arguments.drafter)
             model = load_draft_model(arguments.drafter, arguments.drafter / FLOAT)
             export_graph(model, source)
-            exact = StepGraph(model).eval()
+            exact = StepModule(model).eval()
         for scheme in arguments.scheme:
             graphs[scheme] = Quantised.make(source, Path(scratch) / f"{scheme}.onnx", scheme, config, arguments.threads)
         rows = measure(config, graphs, exact, arguments.threads, LARGE_REPEATS if arguments.shapes else REPEATS)

@@ -1,7 +1,7 @@
-"""What the plots have in common: their colours, their type, and the marks that they are made of.
+"""Common parts of the plots: colours, type, and marks.
 
-Colours are the Okabe-Ito set (its blue a little lighter), each drafter has its own marker too, and text is a grey that
-stands on white and on black, on no background: so the plots can be read in light and in dark pages, without colour
+Colours are the Okabe-Ito set (its blue a little lighter). Each drafter also has its own marker. Text is a grey that can
+be read on white and on black, without a background. So the plots work in light and in dark pages, without colour
 vision, and in print. Text stays text in the SVG.
 """
 
@@ -33,7 +33,7 @@ LAYERED = "#5da5d6"
 ACCENT, OTHER = MARKS["moa"][0], "#999999"
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "outrider",  # The same data make the same file.
+    "svg.hashsalt": "outrider",  # The same data give the same file.
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
     "font.size": 10,
@@ -55,7 +55,7 @@ STYLE: dict[Any, Any] = {
 
 
 def panels(count: int, height: float) -> tuple[Figure, Sequence[Axes]]:
-    """Panels side by side with a common vertical axis; inches."""
+    """Panels side by side with a common vertical axis. Sizes in inches."""
     figure = Figure(figsize=(8.0, height), layout="constrained")
     axes = figure.subplots(1, count, sharey=True, squeeze=False)[0]
     for axis in axes:
@@ -80,7 +80,7 @@ def bar(
     colour: str,
     form: str = "{:.2f}",
 ) -> None:
-    """A horizontal bar with its number behind it."""
+    """Draw a horizontal bar with its number behind it."""
     axis.barh(place, value, height=0.66, color=colour, alpha=0.55 if interval is not None else 1.0)
     if interval is not None:
         axis.hlines(place, interval[0], interval[1], color=colour, linewidth=2.5)
@@ -98,7 +98,7 @@ def line(axis: Axes, drafter: str, x: Sequence[float] | np.ndarray, y: Sequence[
 
 
 def as_shares(axis: Axes) -> None:
-    """A vertical axis in percent, up to 100 %."""
+    """Show a vertical axis in percent, up to 100 %."""
     axis.yaxis.set_major_formatter(percent())
     axis.grid(axis="y")
     low = axis.get_ylim()[0]
@@ -110,7 +110,7 @@ def percent() -> FuncFormatter:
 
 
 def name_ends(axis: Axes, ends: Sequence[tuple[str, float]]) -> None:
-    """The names of lines in their colours, beside where each ends; those that would touch are moved apart."""
+    """Write the names of lines in their colours beside their ends. Names that would touch are moved apart."""
     low, high = axis.get_ylim()
     apart = 0.065 * (high - low)
     ends = sorted(ends, key=lambda end: end[1])

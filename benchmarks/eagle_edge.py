@@ -1,12 +1,12 @@
-"""An EAGLE drafter in the app's edge mode: the target's features go over the wire as memory does, and are drafted from.
+"""An EAGLE drafter in the app's edge mode: the target's features cross the wire as memory does, and are drafted from.
 
 `FeatureEngine` is the verifier's half: an engine whose memory of a token is its encoded feature, in int8 with a scale
-for each head's worth of numbers, as MoA's memory is. `FeatureDrafter` is the device's half: what the app needs of a
-drafter. So app, protocol, pace, calibration and line are the same ones, and what differs is the drafter.
+for each head's worth of numbers, like MoA's memory. `FeatureDrafter` is the device's half: what the app needs of a
+drafter. So app, protocol, pace, calibration and line are the same, and only the drafter differs.
 
-What EAGLE cannot do here, as it makes each row from the output of the one before: run a guessed chain in one call, so
-it has no second stage; go on from memory with a gap in it, which it fills with its own outputs; draft ahead of a
-verdict, whose features it would begin from.
+EAGLE makes each row from the output of the one before, so there are things that it cannot do here. It cannot run a
+guessed chain in one call, so it has no second stage. It cannot continue from memory with a gap, so it fills the gap
+with its own outputs. It cannot draft ahead of a verdict, because it would start from the verdict's features.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from benchmarks.baseline_drafters import Baseline
+from benchmarks.baseline_drafters import Baseline, FeatureTap
 from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
 from drafter.multicandidate import DraftSampling
 from drafter.search import Acceptance, Pace
 from drafter.second_stage import SecondStage
 from drafter.text import ChatText
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.protocol import DIGEST_BYTES
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 
 ROUND = 40
-"""Rows that a round makes at most before its draft: those of the tokens that the last one gained. More are a prompt."""
+"""Most rows that a round makes before its draft, for the tokens that the last round gained. More are a prompt."""
 
 
 @dataclass(frozen=True)
 class FeatureFormat:
-    """Features on the wire: half of a token's numbers as keys, half as values, of one memory row."""
+    """Features on the wire: half of a token's numbers as the keys, half as the values of one memory row."""
 
     digest: bytes
     layers: tuple[tuple[int, int]]
@@ -54,12 +53,12 @@ class FeatureFormat:
         return cls(digest, ((half // size, size),))
 
     def pack(self, features: Tensor) -> bytes:
-        """(n, H) features."""
+        """Pack features (n, H)."""
         halves = features.float().cpu().numpy().reshape(len(features), 2, *self.layers[0])
         return pack_memory([quantise_row(halves[:, 0], halves[:, 1])])
 
     def numbers(self, row: MemoryRow) -> Tensor:
-        """The features (n, H) that a row of memory holds."""
+        """The features (n, H) in a row of memory."""
         halves = dequantise(row.keys, row.key_scales), dequantise(row.values, row.value_scales)
         return torch.from_numpy(np.stack(halves, axis=1).reshape(len(row.keys), -1))
 
@@ -67,15 +66,15 @@ class FeatureFormat:
 # ---- the verifier's half ---------------------------------------------------------------------------------------------
 
 
-class Featured(Context):
+class Featured(TargetContext):
     """A conversation that keeps the target's features of its computed tokens."""
 
     def __init__(self, layers: int) -> None:
         super().__init__(layers)
         self.features: Tensor | None = None
-        """(computed, W); None before the first forward."""
+        """(computed, W). None before the first forward."""
         self.drafted: Tensor | None = None
-        """(n, W): of the last forward's nodes."""
+        """(n, W): features of the last forward's nodes."""
 
     def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
         assert self.features is not None and self.drafted is not None
@@ -84,7 +83,7 @@ class Featured(Context):
 
 
 class FeatureEngine(Engine):
-    """An engine whose memory is `baseline`'s features. Others may use the model between its calls."""
+    """An engine whose memory is the features that `baseline` reads. Others may use the model between its calls."""
 
     def __init__(self, model: PreTrainedModel, baseline: Baseline) -> None:
         self._baseline = baseline
@@ -94,7 +93,7 @@ class FeatureEngine(Engine):
     def context(self) -> Featured:
         return Featured(self._layers)
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         assert isinstance(context, Featured)
         past, count = context.computed, len(pending)
         with FeatureTap(self.model, self._baseline.config.features) as tap:
@@ -105,7 +104,7 @@ class FeatureEngine(Engine):
         return logits
 
     @torch.no_grad()
-    def memory(self, context: Context, start: int, end: int) -> bytes:
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
         assert isinstance(context, Featured) and context.features is not None
         encoded = self._baseline.encode(context.features[start:end].float())
         return self.encoder.pack(encoded)  # type: ignore[union-attr, operator]
@@ -115,7 +114,7 @@ class FeatureEngine(Engine):
 
 
 class FeatureDrafter:
-    """In the place of `drafter.runtime.Drafter`, for greedy answers."""
+    """Takes the place of `drafter.runtime.Drafter`, for greedy answers."""
 
     def __init__(self, baseline: Baseline, text: ChatText) -> None:
         self.config = baseline.config
@@ -131,7 +130,7 @@ class FeatureDrafter:
 
 
 class FeatureContext:
-    """In the place of `drafter.context.DraftContext`."""
+    """Takes the place of `drafter.context.DraftContext`."""
 
     ready = None
     """No draft is made ahead."""
@@ -148,7 +147,7 @@ class FeatureContext:
         return self._context.tokens
 
     def follow(self, tokens: Sequence[int]) -> int:
-        """Have these tokens instead; how many of those before stay."""
+        """Replace the conversation's tokens, and return how many of the old ones stay."""
         old = self.tokens
         same = next((at for at, pair in enumerate(zip(old, tokens)) if pair[0] != pair[1]), min(len(old), len(tokens)))
         if same < len(old):
@@ -160,16 +159,16 @@ class FeatureContext:
         return same
 
     def remember(self, start: int, rows: Sequence[MemoryRow]) -> None:
-        """Take features of the tokens from `start` on; pieces may come in any order."""
+        """Take features of the tokens from `start` on. Pieces may come in any order."""
         features = self._form.numbers(rows[0])
         end = start + len(features)
         self._features[start:end], self._known[start:end] = features, True
-        if start < self._context.remembered:  # Its own outputs stood in for them.
+        if start < self._context.remembered:  # The drafter's own outputs stood in for them.
             self._context.rewind(len(self.tokens), start)
 
     @property
     def memory_length(self) -> int:
-        """How many tokens from the first on have their features here, without a gap."""
+        """How many tokens, from the first one on without a gap, have their features here."""
         return int(np.argmin(np.append(self._known, False)))
 
     def draft(
@@ -183,7 +182,7 @@ class FeatureContext:
         return tree
 
     def generate(self, temperature: float, seed: int) -> Iterator[list[int]]:
-        """The drafter alone, greedily: one token at a time."""
+        """Text by the drafter alone, greedily, one token at a time."""
         assert temperature == 0
         while True:
             tokens = self.draft(Pace(depth=1, breadth=1, nodes=1)).tokens.tolist()
@@ -191,7 +190,7 @@ class FeatureContext:
             yield tokens
 
     def _hand_over(self) -> None:
-        """Give the context all features that are here, and its own outputs for those that are missing before them."""
+        """Give the context all features that are here, and its own outputs for missing ones before them."""
         context = self._context
         while self._known[context.remembered :].any():
             start = context.remembered + int(np.argmax(self._known[context.remembered :]))

@@ -2,17 +2,17 @@
 
     python -m benchmarks.emulator --profile 4g --to http://127.0.0.1:8000 [--profiles FILE] [--port P] [--seed N]
 
-Needs no privileges: it forwards bytes, not packets, so it does to a connection what a line does to what TCP makes of
-it. Bytes go in segments of `SEGMENT`, each direction on its own. A segment waits for its turn at the bandwidth, which
-all connections share; then it takes half a round trip and jitter on top, and never overtakes one before it. One that is
-lost, with chance `loss`, comes a retransmission time-out later, and everything behind it with it, as TCP's receiver
-delivers it. In an outage nothing gets through: what was sent waits for its end, and for the first of its
-retransmissions after that, whose time-outs double. The first bytes of a connection wait a round trip more, for TCP's
-handshake.
+It needs no privileges. It forwards bytes, not packets: it does to a connection what a line does to the stream that TCP
+makes of it. Bytes go in segments of `SEGMENT`, each direction on its own. A segment waits for its turn at the
+bandwidth, which all connections share. Then it takes half a round trip plus jitter, and never overtakes one before it.
+A segment that is lost, with chance `loss`, comes a retransmission time-out later, together with everything behind it,
+as TCP's receiver delivers it. In an outage nothing gets through. What was sent waits for the end of the outage, and for
+the first of its retransmissions after that, whose time-outs double. The first bytes of a connection wait one round trip
+more, for TCP's handshake.
 
-What it does not have: slow start and congestion (bandwidth is there at once), reordering that TCP would hide anyway,
-and the fast retransmission of long transfers: a lost segment always stalls. The randomness of a direction is a function
-of the seed, the number of the connection and the direction; the times of the machine are not.
+It leaves out slow start and congestion (the whole bandwidth is there at once), reordering, which TCP would hide anyway,
+and the fast retransmission of long transfers: a lost segment always stalls. The random numbers of a direction are a
+function of the seed, the number of the connection and the direction. The times of the machine are not.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ import msgspec
 
 PROFILES = Path(__file__).with_name("profiles.json")
 SEGMENT = 1448
-"""Bytes that TCP puts into a packet of an Ethernet."""
+"""Bytes that TCP puts into an Ethernet packet."""
 LEAST_TIMEOUT = 0.2
-"""Seconds: Linux's least retransmission time-out."""
+"""Linux's least retransmission time-out, in seconds."""
 LONGEST_TIMEOUT = 120.0
 TICK = 0.001
-"""Seconds: the event loop sleeps whole milliseconds, rounded up."""
+"""The event loop sleeps whole milliseconds, rounded up. In seconds."""
 BACKLOG = 256 * 1024
 """Bytes on their way in one direction of a connection, beyond which the sender has to wait."""
 
 
 class BadProfile(ValueError):
-    """A profile file that cannot be used; the message says where and why."""
+    """A profile file that cannot be used. The message says where and why."""
 
 
 class LinkProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a line is like."""
+    """The properties of a line."""
 
     name: str
     rtt_ms: float
     """Round trip without jitter and queues."""
     jitter_ms: float = 0.0
-    """Mean of what a segment takes longer than half a round trip; exponentially distributed."""
+    """Mean time that a segment takes beyond half a round trip; exponentially distributed."""
     up_mbps: float
     down_mbps: float
     loss: float = 0.0
@@ -60,7 +60,7 @@ class LinkProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     outages: tuple[tuple[float, float], ...] = ()
     """(start, length) in seconds since the emulator's start."""
     source: str = ""
-    """Where the numbers are from."""
+    """Where the numbers come from."""
 
     def __post_init__(self) -> None:
         if min(self.rtt_ms, self.jitter_ms) < 0 or min(self.up_mbps, self.down_mbps) <= 0 or not 0 <= self.loss < 1:
@@ -73,7 +73,7 @@ class LinkProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def read_profiles(path: Path = PROFILES) -> dict[str, LinkProfile]:
-    """The profiles of a JSON file, a list of objects, by name. Raises `BadProfile`."""
+    """Read the profiles of a JSON file (a list of objects) by name. Raises `BadProfile`."""
     try:
         profiles = msgspec.json.decode(path.read_bytes(), type=list[LinkProfile])
     except OSError as error:
@@ -98,7 +98,7 @@ class Course:
     _last: float = 0.0
 
     def arrival(self, sent: float, size: int, share: Share) -> float:
-        """Seconds since the start at which a segment arrives that was handed over at `sent`."""
+        """When a segment arrives that was handed over at `sent`, in seconds since the start."""
         profile = self.profile
         gone = share.take(sent, 8 * size / self.bits_per_second)
         if self.handshake:
@@ -113,7 +113,7 @@ class Course:
         return self._last
 
     def _lost(self, sent: float) -> bool:
-        """Whether a segment that is sent now does not get through."""
+        """True if a segment that is sent now does not get through."""
         out = any(start <= sent < start + length for start, length in self.profile.outages)
         return out or self.rng.random() < self.profile.loss
 
@@ -123,19 +123,19 @@ class Share:
     """The bandwidth of one direction, which all connections share."""
 
     free: float = 0.0
-    """Seconds since the start from which on the line is free."""
+    """When the line is free again, in seconds since the start."""
 
     def take(self, sent: float, seconds: float) -> float:
-        """Occupy the line for so long, as soon as it is free; when that is over."""
+        """Occupy the line for so many seconds as soon as it is free, and return when that is over."""
         self.free = max(self.free, sent) + seconds
         return self.free
 
 
 class Emulator:
-    """A proxy that listens on loopback; an asynchronous context manager."""
+    """A proxy that listens on loopback. It is an asynchronous context manager."""
 
     def __init__(self, profile: LinkProfile, host: str, port: int, *, listen: int = 0, seed: int = 0) -> None:
-        """To `host`:`port`; listens on port `listen`, 0: any free one."""
+        """Connects to `host`:`port`. Listens on port `listen`; 0: any free one."""
         self.profile = profile
         self.bytes_up = self.bytes_down = self.connections = 0
         self._to, self._listen, self._seed = (host, port), listen, seed
@@ -174,7 +174,7 @@ class Emulator:
             try:
                 there_reader, there_writer = await asyncio.open_connection(*self._to, limit=SEGMENT)
             except OSError:
-                writer.close()  # Nobody listens there: the device sees its connection end.
+                writer.close()  # Nobody listens there, so the device sees its connection end.
                 return
             profile = self.profile
             up, down = (
@@ -187,7 +187,7 @@ class Emulator:
                     both.create_task(self._carry(reader, there_writer, up, self._up, "bytes_up"))
                     both.create_task(self._carry(there_reader, writer, down, self._down, "bytes_down"))
             except* OSError:
-                pass  # One side broke the connection off, and so the other's ends.
+                pass  # One side broke the connection off, so the other side's ends too.
             finally:
                 writer.close()
                 there_writer.close()
@@ -196,7 +196,7 @@ class Emulator:
     async def _carry(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, course: Course, share: Share, count: str
     ) -> None:
-        """One direction of a connection, until its sender has no more to say."""
+        """Carry one direction of a connection, until its sender has no more to say."""
         loop = asyncio.get_running_loop()
         way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(BACKLOG // SEGMENT)
 
@@ -231,10 +231,10 @@ async def _serve(emulator: Emulator) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
-    parser.add_argument("--profile", required=True, help="the name of one")
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
+    parser.add_argument("--profile", required=True, help="name of a profile")
     parser.add_argument("--to", required=True, metavar="URL", help="where the verifier listens")
-    parser.add_argument("--port", type=int, default=0, help="to listen on; 0: any free one")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args(argv)
     try:

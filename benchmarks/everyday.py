@@ -2,8 +2,8 @@
 
     python -m benchmarks.everyday [--model PATH] [--questions FILE] [--json OUT]
 
-Questions and patterns of right commands are in tests/data/everyday.jsonl; the recipe keeps them out of its data. In
-tests/data/everyday_rephrased.jsonl every second one of them is asked in other words, which were written after the model
+Questions, and patterns of right commands, are in tests/data/everyday.jsonl. The recipe keeps them out of its data. In
+tests/data/everyday_rephrased.jsonl, every second question is asked in other words, which were written after the model
 was trained and before it was asked.
 """
 
@@ -25,30 +25,30 @@ _INLINE = re.compile(r"`([^`\n]+)`")
 
 
 @dataclass(frozen=True)
-class Question:
+class EverydayQuestion:
     id: str
     prompt: str
     accept: tuple[re.Pattern[str], ...]
     reject: tuple[re.Pattern[str], ...]
 
     def right(self, answer: str) -> bool:
-        """True where a command of the answer is accepted and none is rejected."""
+        """True if a command of the answer is accepted and none is rejected."""
         commands = commands_of(answer)
         found = any(pattern.search(commands) for pattern in self.accept)
         return found and not any(pattern.search(commands) for pattern in self.reject)
 
 
 def commands_of(answer: str) -> str:
-    """The text of code fences, else of inline code, else all of it."""
+    """The text of code fences; without any, that of inline code; without any, all of it."""
     return "\n".join(_FENCE.findall(answer)) or "\n".join(_INLINE.findall(answer)) or answer
 
 
-def read_questions(path: Path = QUESTIONS) -> list[Question]:
+def read_questions(path: Path = QUESTIONS) -> list[EverydayQuestion]:
     questions = []
     for line in path.read_text(encoding="utf-8").splitlines():
         raw = json.loads(line)
         patterns = [tuple(re.compile(p, re.MULTILINE) for p in raw.get(key, ())) for key in ("accept", "reject")]
-        questions.append(Question(raw["id"], raw["prompt"], *patterns))
+        questions.append(EverydayQuestion(raw["id"], raw["prompt"], *patterns))
     return questions
 
 

@@ -1,9 +1,9 @@
-"""Drafting changes no token: answers with drafts, without, and by transformers' own `generate`, side by side.
+"""Proof that drafting changes no token: answers with drafts, without drafts, and from transformers' own `generate`.
 
     python -m benchmarks.exactness [--prompts FILE] [--limit 200] [--json OUT]
 
-Greedy: `outrider ask --prompts` = the same with `--no-draft` = `generate`. Sampled (temperature 0.8, a seed): with
-drafts = without. Real processes and a real verifier on loopback; `generate` runs on the same weights in float32.
+Greedy: `outrider ask --prompts` = the same with `--no-draft` = `generate`. Sampled (temperature 0.8, with a seed): with
+drafts = without. Processes are real, with a real verifier on loopback. `generate` runs on the same weights in float32.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ MOST_TOKENS = 160
 SAMPLED = ("--temperature", "0.8", "--seed", "7")
 
 
+class DifferentTokens(Exception):
+    """Two ways of greedy decoding gave different tokens."""
+
+
 def ask(prompts: Path, *options: str) -> list[list[int]]:
-    """Token ids of each answer by `outrider ask --prompts`. Raises `CalledProcessError`."""
+    """Token ids of each answer from `outrider ask --prompts`. Raises `CalledProcessError`."""
     command = [sys.executable, "-m", "app.cli", "ask", "--mode", "edge", "--max-tokens", str(MOST_TOKENS)]
     run = subprocess.run(
         [*command, "--prompts", str(prompts), *options], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
@@ -37,7 +41,7 @@ def ask(prompts: Path, *options: str) -> list[list[int]]:
 
 
 def generate(prompts: list[Prompt]) -> list[list[int]]:
-    """Token ids of each answer by transformers."""
+    """Token ids of each answer from transformers."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

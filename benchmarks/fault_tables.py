@@ -1,4 +1,4 @@
-"""What was measured of texts and faults, as tables of docs/benchmarks.md: exactness, hand-over, runs at random."""
+"""Measurements of texts and faults as tables of docs/benchmarks.md: exactness, hand-over, random faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def handover_table(documents: Documents) -> str:
 
 
 def chaos_table(documents: Documents) -> str:
-    """All runs together."""
+    """All runs together, in one row."""
     if "chaos" not in documents:
         return ""
     runs = [row for row in documents["chaos"]["rows"] if row["run"] != "all"]

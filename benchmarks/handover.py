@@ -2,10 +2,10 @@
 
     python -m benchmarks.handover [--fault kill|silence] [--profile NAME] [--repeats 5] [--json OUT]
 
-`kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends and says
-so. `silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can
-tell; `--profile` puts an emulated line of benchmarks/profiles.json in between, else that line is loopback too. After
-the answer the line heals, and the next answer must be verified throughout.
+`kill`: the verifier on loopback is killed (SIGKILL) after three rounds of an answer, so its connection ends visibly.
+`silence`: from then on every connection swallows everything, as a dead radio link does, and only a deadline can notice
+it. `--profile` puts an emulated line of benchmarks/profiles.json in between; without it, that line is loopback too.
+After the answer the line heals, and the next answer must be verified throughout.
 
 Rows are added to OUT, which may hold those of another fault or line.
 """
@@ -21,15 +21,15 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
 from app.config import Settings
-from app.events import Done, Drafted, Failed, ModeChanged, Stats
-from app.remotes.connection import Fixed
+from app.events import Done, Drafted, Failed, ModeChanged, RoundEnded
 from app.remotes.loopback import Loopback
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from benchmarks.emulator import PROFILES, Emulator, read_profiles
 from benchmarks.replicas import Replica
@@ -41,11 +41,11 @@ from tests.support.faults import silence
 QUESTION, NEXT = "examples of curl", "how do I list hidden files?"
 LOOPBACK = "loopback"
 ROUNDS = 3
-"""Of the answer, before the line ends."""
+"""Rounds of the answer before the line ends."""
 
 
 class Killed:
-    """The app's own verifier on this device, which is killed, and which the app starts again."""
+    """The app's own verifier on this device. It is killed, and the app starts it again."""
 
     def __init__(self, source: Loopback) -> None:
         self.source = source
@@ -55,14 +55,14 @@ class Killed:
         os.kill(self.source.process_id, signal.SIGKILL)
 
     async def heal(self) -> None:
-        """The app does."""
+        """Nothing to do: the app heals it."""
 
 
 class Silenced:
     """A verifier behind a line that swallows everything until it heals."""
 
     def __init__(self, url: str, proxy: FaultProxy) -> None:
-        self.source, self._proxy = Fixed(url), proxy
+        self.source, self._proxy = AddressSource(url), proxy
 
     def end(self) -> None:
         self._proxy.line = silence
@@ -74,7 +74,7 @@ class Silenced:
 
 @asynccontextmanager
 async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIterator[Killed | Silenced]:
-    """The verifier, and how its line ends."""
+    """The verifier, with the way in which its line ends."""
     if fault == "kill":
         yield Killed(Loopback(settings.target, settings.drafter))
         return
@@ -91,15 +91,15 @@ async def opened(settings: Settings, fault: str, profile: str | None) -> AsyncIt
 
 
 async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, profile: str | None) -> dict[str, Any]:
-    """One end and one return."""
+    """Measure one end of the line and one return."""
     row: dict[str, Any] = {"fault": fault, "line": profile or LOOPBACK}
     async with (
         opened(settings, fault, profile) as line,
         Assistant(drafter, store, line.source, settings) as assistant,
     ):
         ended, alone = 0.0, False
-        async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
-            if isinstance(event, Stats) and event.rounds == ROUNDS and not ended:
+        async for event in assistant.reply(store.conversations.create("end").id, QUESTION):
+            if isinstance(event, RoundEnded) and event.stats.rounds == ROUNDS and not ended:
                 line.end()
                 ended = time.monotonic()
             elif ended and isinstance(event, ModeChanged) and event.mode == "offline":
@@ -113,7 +113,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
         await line.heal()
         while assistant.status().mode not in ("edge", "hosted"):
             await asyncio.sleep(0.05)
-        async for event in assistant.reply(store.create_conversation("return").id, NEXT):
+        async for event in assistant.reply(store.conversations.create("return").id, NEXT):
             if isinstance(event, Done):
                 row["next_verified"] = all(event.provenance)
     return row
@@ -121,7 +121,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
 
 async def run(settings: Settings, fault: str, profile: str | None, repeats: int) -> list[dict[str, Any]]:
     rows = []
-    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "outrider.db")) as store:
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "outrider.db") as store:
         drafter = Drafter.load(Path(settings.drafter))
         for _ in range(repeats):
             rows.append(await one(store, drafter, settings, fault, profile))

@@ -1,7 +1,7 @@
-"""The figures in short, each beside the command that makes it, from the JSON in docs/benchmarks.
+"""The figures in short, each with the command that makes it, from the JSON in docs/benchmarks.
 
-All of them open docs/benchmarks.md; those of `README` stand in the README, between `<!-- figures -->` and
-`<!-- end -->`. What was not measured has no row.
+All of them stand at the top of docs/benchmarks.md. Those of `README` stand in the README, between `<!-- figures -->`
+and `<!-- end -->`. What was not measured has no row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fill(readme: str, documents: Documents) -> str:
 
 
 def figures(documents: Documents, names: Sequence[str] | None = None) -> str:
-    """A row for each of these lines that was measured; all of them if no names are given."""
+    """A row for each of these lines that was measured; all lines if no names are given."""
     lines = ["| what | figure | command |", "|---|---|---|"]
     for needs in LINES if names is None else names:
         command, line = LINES[needs]
@@ -107,7 +107,7 @@ EQUAL_STEPS = {
 
 
 def _taus(document: Document) -> str:
-    """Of those that were trained for as many steps, and of the shipped one."""
+    """Tau of the drafters that were trained for the same number of steps, and of the shipped one."""
     rows = {row["drafter"]: row for row in document["rows"] if not row.get("temperature")}
     shown = [f"{words}{_interval(rows[name], 'tau')}" for name, words in EQUAL_STEPS.items() if name in rows]
     after = f" after {rows['moa']['steps']:,} steps" if rows["moa"].get("steps") else ""
@@ -268,4 +268,4 @@ LINES: dict[str, tuple[str, Callable[[Documents], tuple[str, str]]]] = {
     "search": ("search", _search),
     "archive": ("archive", _archive),
 }
-"""By its document, with a word where that makes several lines; its command, unless the line above has it."""
+"""The lines by their document's name, with a suffix if there are several. An empty command: that of the line above."""

@@ -1,7 +1,7 @@
 """What a long benchmark has measured so far, on disk: each sample as soon as it is there, each row once it is whole.
 
-Samples are lines of a file beside the results, so that a run that is killed goes on with the next one. The results are
-written anew with each row, whole or not at all.
+Samples are lines of a file beside the results, so a killed run continues with the next one. The results are written
+anew with each row, whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from benchmarks.answering import Sample
 
 
 class OtherPlan(Exception):
-    """The files are of another run; the message says what to do."""
+    """The files are from another run. The message says what to do."""
 
 
 class Key(NamedTuple):
-    """Of a row."""
+    """What identifies a row."""
 
     profile: str
     mode: str
@@ -36,7 +36,10 @@ class _Line(msgspec.Struct):
 
 
 class Journal:
-    """`plan`: whatever makes two runs comparable. Raises `OtherPlan` where the files at `out` have another one."""
+    """The files of one run. `plan`: everything that two runs must share to be comparable.
+
+    Raises `OtherPlan` if the files at `out` have another plan.
+    """
 
     def __init__(self, out: Path, plan: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -50,15 +53,15 @@ class Journal:
         self._read_samples()
 
     def whole(self, key: Key) -> bool:
-        """Whether its row is there."""
+        """True if the row is complete."""
         return any(key == Key(row["profile"], row["mode"], row["paced_ms"]) for row in self.rows)
 
     def samples(self, key: Key) -> dict[int, Sample]:
-        """By prompt."""
+        """The samples of a row, by prompt."""
         return self._samples.get(key, {})
 
     def add(self, key: Key, samples: Mapping[int, Sample]) -> None:
-        """Keep these, all of them or none."""
+        """Keep these samples, all of them or none."""
         lines = [msgspec.json.encode(_Line(key, prompt, sample)) + b"\n" for prompt, sample in samples.items()]
         with self._samples_file.open("ab") as file:
             file.write(b"".join(lines))
@@ -77,7 +80,7 @@ class Journal:
             return
         content = self._samples_file.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):  # Killed while it wrote.
+        if len(whole) < len(content):  # The run was killed while it wrote.
             self._samples_file.write_bytes(whole)
         plan, *lines = whole.splitlines() or [b"null"]
         self._check(msgspec.json.decode(plan), self._samples_file)

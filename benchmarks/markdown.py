@@ -1,4 +1,4 @@
-"""Parts of the page of results, as Markdown."""
+"""Parts of the results page, as Markdown."""
 
 from __future__ import annotations
 

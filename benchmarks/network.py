@@ -1,36 +1,37 @@
-"""How fast an answer is over each line, and what it costs: the app's modes, plain streaming, fixed drafts, EAGLE-2.
+"""Speed and cost of an answer on each line: the app's modes, plain streaming, fixed drafts, EAGLE-2.
 
     python -m benchmarks.network [--prompts FILE ...] [--profiles FILE] [--json OUT] [--limit N]
-                                 [--only-profile NAME ...] [--mode NAME ...] [--forward 0,25,60]
+        [--only-profile NAME ...] [--mode NAME ...] [--forward 0,25,60]
 
-For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and every mode: tokens per second, the target's
-forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and down per
-token, and seconds from the question to the first drafted and the first verified word (medians).
+For every line of `--profiles`, which `benchmarks/emulator.py` emulates, and for every mode: tokens per second, the
+target's forward passes per 100 tokens, tau (verified tokens a round, the prompt's own round included), bytes up and
+down per token, and seconds from the question to the first drafted and the first verified word (medians).
 
-`dimmed` tells of the text that was shown before the target had checked it: its characters, those that a verdict
-confirmed, those that were withdrawn, and the share withdrawn of all that was decided, with an interval over prompts.
-What nobody checked, as in an outage that lasts, is in neither.
+`dimmed` is about text that was shown before the target had checked it: its characters, those that a verdict confirmed,
+those that were withdrawn, and the share of withdrawn ones in all that was decided, with an interval over prompts. What
+nobody checked, as in an outage that lasts, is in neither.
 
-`edge`, `hosted` and `auto` are the app's own modes, asked through it with a fresh database. `plain` is token streaming
-as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge mode with
-drafts of a fixed size: chains of K; trees of 60 nodes, or 128 where there are 32 levels, with D levels of B. `eagle-2`
-is edge mode with the EAGLE-2 baseline for a drafter, see `benchmarks/eagle_edge.py`; `moa-float` is our drafter under
-its conditions: in PyTorch's float32, on as many threads, without a second stage and without drafting ahead.
+`edge`, `hosted` and `auto` are the app's own modes, asked through the app with a fresh database. `plain` is token
+streaming as an ordinary service does it: one token a forward pass, without the app. `chain-K` and `tree-DxB` are edge
+mode with drafts of a fixed size: chains of K, and trees with D levels of B that have 60 nodes, or 128 if there are 32
+levels. `eagle-2` is edge mode with the EAGLE-2 baseline as the drafter; see `benchmarks/eagle_edge.py`. `moa-float` is
+our drafter under its conditions: in PyTorch's float32, on as many threads, without a second stage and without drafting
+ahead.
 
-Greedy answers of at most `--max-tokens` tokens, each question a conversation of its own. The seconds of an answer run
-from asking to its end; tokens per second are all tokens over all seconds, with a bootstrap interval over prompts. Each
-mode of a line answers one question more beforehand, which does not count. The verifier is a process of its own.
-`--forward 25` makes each of its forward passes last 25 ms at least (rows then say `paced_ms`), as an 8B target's might,
-and 60 a 70B one's; the drafter stays as it is, and 0 is the bundled target as fast as it runs. Modes take turns, prompt
-by prompt, so that a slow phase of the machine hits all alike. On a line with outages, which come at fixed times, each
-mode instead has a line that begins with it, and is asked one question of the file after the other until the last outage
-is over.
+Answers are greedy, with at most `--max-tokens` tokens, and each question is a conversation of its own. The seconds of
+an answer run from asking to its end. Tokens per second are all tokens over all seconds, with a bootstrap interval over
+prompts. Each mode of a line first answers one question more, which does not count. The verifier is a process of its
+own. `--forward 25` makes each of its forward passes last at least 25 ms (rows then say `paced_ms`), as an 8B target's
+might, and 60 as a 70B one's. The drafter stays as it is. 0 is the bundled target as fast as it runs. Modes take turns,
+prompt by prompt, so that a slow phase of the machine hits all of them. Outages come at fixed times. So on a line with
+outages, each mode has a line that begins with it, and is asked one question of the file after the other until the last
+outage is over.
 
-Every answer is checked against the target's own, and one that differs ends the run. Over lines that lose nothing it has
-to be verified to its end; over the others the app may have to go on alone, or give up, and such tokens and answers are
+Every answer is checked against the target's own, and a different one ends the run. On lines that lose nothing, it has
+to be verified to its end. On the others, the app may have to continue alone or give up; such tokens and answers are
 counted in the row.
 
-A run that was killed goes on where it was: samples are kept in OUT.samples until the rows in OUT are whole.
+A run that was killed continues where it was: samples are kept in OUT.samples until the rows in OUT are whole.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ import torch
 from app.cli.machine import machine
 from app.prompts import PromptsError, read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET
-from benchmarks.answering import MODES, Cell, Counted, Drafters, Lines, Mode, Sample, plainly
+from benchmarks.answering import MODES, Cell, CellStack, Counted, Drafters, Mode, Sample, plainly
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.eagle_edge import FeatureDrafter
 from benchmarks.emulator import PROFILES, BadProfile, Emulator, LinkProfile, read_profiles
@@ -65,33 +66,33 @@ from drafter.runtime import Drafter
 from drafter.step import draft_threads
 from remote import VerifierClient
 from remote.verifier.measure import evenly
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 SEED = 0
-"""Of every line."""
+"""Seed of every line."""
 
 
-class Different(Exception):
-    """An answer that is not the target's own, or not a whole one over a line that loses nothing."""
+class WrongAnswer(Exception):
+    """An answer differs from the target's own, or is not whole on a line that loses nothing."""
 
 
 def check(profile: LinkProfile, mode: str, sample: Sample, wanted: Sequence[int]) -> None:
-    """Raises `Different`."""
+    """Raise `WrongAnswer` for a wrong or incomplete answer."""
     verified = sample.tokens[: sample.verified]
     if verified != tuple(wanted[: len(verified)]):
         at = next(i for i, (one, other) in enumerate(zip(verified, [*wanted, -1])) if one != other)
-        raise Different(f"{profile.name}, {mode}: token {at} of the answer is {verified[at]}, not the target's own")
+        raise WrongAnswer(f"{profile.name}, {mode}: token {at} of the answer is {verified[at]}, not the target's own")
     lossless = not profile.outages and not profile.loss
     if lossless and (sample.failed or len(verified) != len(wanted)):
         why = sample.failed or f"{len(verified)} of {len(wanted)} tokens are verified"
-        raise Different(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
+        raise WrongAnswer(f"{profile.name}, {mode}: an answer that is not whole, over a line that loses nothing: {why}")
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------------
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each pacing and profile: the modes against each other, with the goals where there are any."""
+    """A line for each pacing and profile: the modes compared with each other, with the goals if there are any."""
     lines = []
     for standing in standings(rows):
         said = []
@@ -112,8 +113,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 # ---- the run ---------------------------------------------------------------------------------------------------------
 
 
-class Run:
-    """The plan's questions, the first of which warms up, and all others for rides, asked of modes over lines."""
+class NetworkRun:
+    """Asks the plan's questions of modes on lines. The first question warms up; all others are for rides."""
 
     def __init__(
         self,
@@ -131,10 +132,10 @@ class Run:
         self._max_tokens = max_tokens
         self._paced_ms = paced_ms
         self._answers: dict[str, tuple[int, ...]] = {}
-        """The target's own."""
+        """The target's own answers."""
 
     async def over(self, served: Served, profiles: Sequence[LinkProfile], modes: Sequence[Mode]) -> None:
-        """All modes over all lines. Raises `Different`."""
+        """Yield the rows of all modes on all lines. Raises `WrongAnswer`."""
         for profile in profiles:
             left = [mode for mode in modes if not self._journal.whole(self._key(profile, mode))]
             if not profile.outages:
@@ -149,12 +150,12 @@ class Run:
         return Key(profile.name, mode.name, self._paced_ms)
 
     async def _in_turns(self, served: Served, profile: LinkProfile, modes: Sequence[Mode]) -> None:
-        """The questions, asked of one mode after the other."""
+        """Ask the questions of one mode after the other."""
         missing = {
             mode.name: set(range(len(self._questions))) - set(self._journal.samples(self._key(profile, mode)))
             for mode in modes
         }
-        async with Counted(served.url) as counted, Lines() as lines:
+        async with Counted(served.url) as counted, CellStack() as lines:
             cells: dict[str, Cell] = {}
             for mode in modes:
                 if missing[mode.name]:
@@ -173,11 +174,11 @@ class Run:
             self._finish(profile, mode)
 
     async def _ride(self, served: Served, profile: LinkProfile, mode: Mode) -> None:
-        """Questions on a line that begins now, until it has had all its outages."""
+        """Ask questions on a line that begins now, until all its outages are over."""
         samples: dict[int, Sample] = {}
         ends = sum(profile.outages[-1])
         asked = itertools.cycle(self._others)
-        async with Counted(served.url) as counted, Lines() as lines:
+        async with Counted(served.url) as counted, CellStack() as lines:
             begun = time.monotonic()
             cell = await self._cell(lines, served, profile, mode)
             await counted.ask(cell, mode.path, self._warm_up)
@@ -189,7 +190,7 @@ class Run:
             await self._check(served, profile, mode, question, sample)
         self._journal.add(self._key(profile, mode), samples)
 
-    async def _cell(self, lines: Lines, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
+    async def _cell(self, lines: CellStack, served: Served, profile: LinkProfile, mode: Mode) -> Cell:
         emulator = Emulator(profile, "127.0.0.1", served.port, seed=SEED)
         return await lines.cell(mode, emulator, self._drafters, self._max_tokens)
 
@@ -212,7 +213,7 @@ class Run:
 
 
 def asked_of(paths: Sequence[Path], limit: int) -> tuple[list[str], list[str]]:
-    """All questions of the files, and `limit` of them, spread evenly over each file, the files by turns."""
+    """All questions of the files, and `limit` of them, spread evenly over each file, in turns of the files."""
     files = [[prompt.turns[0] for prompt in read_prompts(path)] for path in paths]
     chosen = [evenly(asked, -(-limit // len(files))) for asked in files]
     turns = itertools.zip_longest(*chosen)
@@ -221,7 +222,7 @@ def asked_of(paths: Sequence[Path], limit: int) -> tuple[list[str], list[str]]:
 
 
 def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tuple[Drafters, list[Mode]]:
-    """What drafts, and the modes that can be run with it. Raises `DrafterError`."""
+    """The drafters, and the modes that can run with them. Raises `DrafterError`."""
     own, others, left = Drafter.load(folder), dict[str, object](), list(modes)
     torch.set_num_threads(draft_threads())
     if any(mode.drafter == "float" for mode in modes):
@@ -236,7 +237,7 @@ def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tup
 
 
 async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]) -> list[dict[str, Any]]:
-    """All rows. Raises what `main` tells."""
+    """Measure all rows. Raises what `main` reports."""
     asked, questions = asked_of(arguments.prompts, arguments.limit + 1)
     if len(questions) < 2:
         raise PromptsError(f"{arguments.prompts[0]} holds one prompt; it takes two, as the first only warms up.")
@@ -255,13 +256,13 @@ async def measure(arguments: argparse.Namespace, profiles: Sequence[LinkProfile]
             continue
         eagle = arguments.eagle if "eagle" in drafters.others else None
         async with Served(arguments.target, arguments.drafter, eagle, paced_ms) as served:
-            run = Run(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
+            run = NetworkRun(journal, drafters, asked, questions, arguments.max_tokens, paced_ms)
             await run.over(served, profiles, modes)
     return journal.rows
 
 
 def forwards(written: str) -> list[float]:
-    """Milliseconds, with commas between them."""
+    """Read milliseconds, separated by commas."""
     try:
         values = [float(part) for part in written.split(",")]
     except ValueError:
@@ -274,15 +275,15 @@ def forwards(written: str) -> list[float]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, nargs="+", default=[PROMPTS], metavar="FILE")
-    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of them")
+    parser.add_argument("--profiles", type=Path, default=PROFILES, help="a JSON file of profiles")
     parser.add_argument(
-        "--json", type=Path, default=Path("network.json"), help="the results, which a later run completes"
+        "--json", type=Path, default=Path("network.json"), help="the results; a later run completes them"
     )
     parser.add_argument("--limit", type=int, default=8, help="prompts, spread evenly over each file; one more warms up")
-    parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="of these lines only")
-    parser.add_argument("--mode", choices=MODES, nargs="+", help="these only")
+    parser.add_argument("--only-profile", nargs="+", metavar="NAME", help="only these lines")
+    parser.add_argument("--mode", choices=MODES, nargs="+", help="only these modes")
     parser.add_argument("--forward", type=forwards, default=[0.0, 25.0, 60.0], metavar="MS,...", help="see above")
-    parser.add_argument("--max-tokens", type=int, default=160, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=160, help="most tokens of an answer")
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
     parser.add_argument("--eagle", type=Path, default=BASELINES / "eagle2", metavar="DIR", help="the EAGLE-2 baseline")
@@ -293,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if unknown := [name for name in names if name not in profiles]:
             parser.error(f"there is no profile {unknown[0]!r}; there are {', '.join(profiles)}")
         rows = asyncio.run(measure(arguments, [profiles[name] for name in names]))
-    except (BadProfile, PromptsError, DrafterError, Different, NotServed, OtherPlan) as error:
+    except (BadProfile, PromptsError, DrafterError, WrongAnswer, NotServed, OtherPlan) as error:
         parser.exit(1, f"{error}\n")
     for line in summary(rows):
         print(line, file=sys.stderr)

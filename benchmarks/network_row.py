@@ -1,4 +1,4 @@
-"""One row of the network benchmark: what all samples of a mode, on one line and with one target, come to."""
+"""One row of the network benchmark: the result of all samples of a mode, on one line and with one target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.journal import Key
 
 
 def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
-    """What all prompts of one mode come to."""
+    """The result of all prompts of one mode."""
     tokens = np.array([len(sample.tokens) for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
     picks = np.random.default_rng(0).integers(len(samples), size=(2000, len(samples)))
@@ -64,7 +64,7 @@ def row(key: Key, samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _dimmed(samples: Sequence[Sample], picks: np.ndarray) -> dict[str, Any]:
-    """What became of the text that was shown dimmed. `picks`: samples by their numbers, a row for each draw."""
+    """What became of the text that was shown dimmed. `picks`: numbers of samples, one row for each bootstrap draw."""
     confirmed, withdrawn = (np.array([getattr(each, name) for each in samples]) for name in ("confirmed", "withdrawn"))
     found = {"shown": sum(each.dimmed for each in samples)}
     found |= {"confirmed": int(confirmed.sum()), "withdrawn": int(withdrawn.sum())}

@@ -1,4 +1,4 @@
-"""What the network benchmark measured, as tables of docs/benchmarks.md: speeds, standings, bytes, and dimmed text."""
+"""Measurements of the network benchmark as tables of docs/benchmarks.md: speeds, comparisons, bytes, dimmed text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from benchmarks.markdown import page, picture, table
 from benchmarks.standings import GOALS, Standing, forward, standings
 
 SHOWN = ("edge", "hosted", "auto", "plain", "eagle-2", "moa-float")
-"""Modes, besides the fastest fixed one."""
+"""Modes in the table, besides the fastest fixed one."""
 LABELS = {"eagle-2": "EAGLE-2 in float", "moa-float": "MoA in float"}
 
 
 def network_table(document: Mapping[str, Any]) -> str:
-    """For each pacing: speeds, how modes stand against each other, and passes, bytes and first words."""
+    """For each pacing: speeds, comparisons of modes, and passes, bytes and first words."""
     groups: dict[float, list[Standing]] = {}
     for standing in standings(document["rows"]):
         groups.setdefault(standing.paced_ms, []).append(standing)
@@ -41,7 +41,7 @@ def network_table(document: Mapping[str, Any]) -> str:
 
 
 def withdrawn_table(document: Mapping[str, Any]) -> str:
-    """The share of dimmed text that was taken back, of what was decided, and how much was never decided."""
+    """The share of dimmed text that was withdrawn, of what was decided, and how much was never decided."""
     found = [each for each in standings(document["rows"]) if any("dimmed" in row for row in each.rows.values())]
     parts = []
     for paced_ms in sorted({each.paced_ms for each in found}):
@@ -72,7 +72,10 @@ def _withdrawn(standing: Standing, mode: str) -> str:
 
 
 def _against(group: Sequence[Standing]) -> str:
-    """Ratios of checked tokens a second; the paper's goals stand only where two drafters run alike."""
+    """Ratios of checked tokens a second.
+
+    The paper's goals stand only where both drafters run under the same conditions.
+    """
     alike = any("moa-float" in each.rows and "eagle-2" in each.rows for each in group)
     head = ["line", f"auto of the best (goal {GOALS['auto']})", "auto chose"]
     head += [f"edge of the best fixed (goal {GOALS['fixed']:g})"]

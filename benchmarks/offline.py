@@ -1,23 +1,23 @@
 """What a drafter is worth without its target: how long it agrees while nothing comes, and what it answers alone.
 
     python -m benchmarks.offline [--drafter NAME ...] [--moa DIR] [--baselines DIR] [--prompts FILE] [--limit N]
-                                 [--turns N] [--json OUT]
+        [--turns N] [--json OUT]
 
-**Agreement** is the share of the target's greedy tokens that are the drafter's first choice, by *staleness*: how many
-tokens lie between the newest one that the target told of (by memory or features) and the one that is judged.
-Conversations of several questions are held with the target, each question about another page. The drafter hears of the
-first question and then of nothing, as if the line had dropped with the first word of the first answer. Later
-questions, and the target's own answers to all of them, are committed as tokens: they count as stale like all others,
-but only answers are judged. The first answer is also judged with the line dropping after every fourth of its tokens, so
-that few and many tokens of staleness meet the same words, and not few the first ones only. The window of a staleness s
-is s - s/4 .. s + s/4. Intervals (95 %) are a bootstrap over conversations.
+**Agreement** is the share of the target's greedy tokens that are the drafter's first choice, by *staleness*: the number
+of tokens between the newest one that the target told about (by memory or features) and the one that is judged.
+Conversations of several questions are held with the target, each question about another page. The drafter learns about
+the first question and then about nothing, as if the line had dropped with the first word of the first answer. Later
+questions, and the target's own answers to all of them, are committed as tokens. They count as stale like all others,
+but only answers are judged. The first answer is also judged with the line dropping after every fourth of its tokens. So
+small and large staleness meet the same words, and small staleness does not meet only the first ones. The window of a
+staleness s is s - s/4 .. s + s/4. Intervals (95 %) are a bootstrap over conversations.
 
-Later answers are later in a conversation as well as further from memory. The independent model hears of nothing at any
-time, so its line shows what the first of these does alone.
+Later answers are later in a conversation as well as further from memory. The independent model never learns about
+anything, so its line shows the effect of the first alone.
 
-**Everyday questions** are those of `benchmarks.everyday`, judged as there, answered greedily by the drafter alone in a
-conversation that was begun offline: of the target it has what the app keeps of earlier conversations, memory (or
-features) of the words that all of them begin with.
+**Everyday questions** are those of `benchmarks.everyday`, judged in the same way. The drafter answers them alone,
+greedily, in a conversation that was begun offline. Of the target it has what the app keeps of earlier conversations:
+memory (or features) of the words that all of them begin with.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ import numpy as np
 import torch
 
 from app.cli.machine import machine
-from app.drafting.transcript import conversation_tokens, shared_prefix
+from app.drafting.prompt import conversation_tokens, shared_prefix
 from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, opened, rounds, telling
 from benchmarks.baseline_drafters import METHODS, Baseline, BaselineContext
-from benchmarks.everyday import QUESTIONS, Question, read_questions
+from benchmarks.everyday import QUESTIONS, EverydayQuestion, read_questions
 from drafter.config import DrafterError
 from drafter.context import DraftContext
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.text import ChatText
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from storage import Message
 
 NAMES = ("moa", *METHODS)
 STALENESS = (1, 4, 8, 16, 32, 64, 128, 256)
 """Middles of the windows, which do not overlap."""
 FARTHEST = STALENESS[-1] + STALENESS[-1] // 4
-"""Tokens that are staler are not judged."""
+"""Staler tokens are not judged."""
 DROPS = 4
 """Tokens of the first answer between two places where the line is taken to drop."""
 MOST_TOKENS = 120
-"""Of an answer, as in `benchmarks.everyday`."""
+"""Tokens of an answer, as in `benchmarks.everyday`."""
 ONE = Pace(depth=1, breadth=1, nodes=1)
 
 
@@ -66,9 +66,9 @@ ONE = Pace(depth=1, breadth=1, nodes=1)
 
 
 def gather(questions: Sequence[str], conversations: int, turns: int) -> list[list[str]]:
-    """Questions spread evenly over the file, in conversations; those of one are far apart in the file.
+    """Questions spread evenly over the file, in conversations. Those of one conversation are far apart in the file.
 
-    Fewer and shorter conversations where there are too few questions.
+    Conversations are fewer and shorter if there are too few questions.
     """
     conversations = min(conversations, len(questions))
     turns = min(turns, len(questions) // conversations)
@@ -76,13 +76,13 @@ def gather(questions: Sequence[str], conversations: int, turns: int) -> list[lis
     return [spread[first::conversations] for first in range(conversations)]
 
 
-def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> Conversation:
-    """The target answers the questions greedily, one after another, as the app would ask them.
+def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> AnsweredConversation:
+    """Let the target answer the questions greedily, one after another, as the app would ask them.
 
-    Ends early where nothing more would be judged, or where the chat template rewrites what was said before.
+    It ends early if nothing more would be judged, or if the chat template rewrites earlier messages.
     """
     thread: list[Message] = []
-    said = Conversation([], [])
+    said = AnsweredConversation([], [])
     for question in questions:
         thread.append(_message("user", question))
         prompt = conversation_tokens(text, thread)
@@ -91,20 +91,20 @@ def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int
             break
         steps = rounds(engine, prompt, lambda _: DraftTree.empty(), text.stop_tokens, most)
         answer = [token for *_, new in steps for token in new]
-        said = Conversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
+        said = AnsweredConversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
         thread.append(_message("assistant", text.decode(answer), tuple(answer)))
     return said
 
 
 def _message(role: Literal["user", "assistant"], text: str, tokens: tuple[int, ...] = ()) -> Message:
-    """A turn as storage would give it; nothing but role, text and tokens matters to a prompt."""
+    """A message as storage would give it. Only role, text and tokens matter to a prompt."""
     return Message("", "", None, role, text, "done", tokens, (True,) * len(tokens), {}, "")
 
 
 def begin(
     engine: Engine, drafter: Drafter | Baseline, tokens: Sequence[int], known: int
 ) -> DraftContext | BaselineContext:
-    """A conversation of these tokens, the first `known` of which the target has told of, in their wire form."""
+    """A conversation of these tokens, with what the target tells about the first `known` of them, in its wire form."""
     draft, context = drafter.context(), engine.context()
     draft.commit(tokens)
     if known:
@@ -115,19 +115,22 @@ def begin(
     return draft
 
 
-def judged(engine: Engine, drafter: Drafter | Baseline, said: Conversation) -> Iterator[tuple[int, bool]]:
-    """All tokens of one conversation that are judged, as `after` gives them."""
+def judged(engine: Engine, drafter: Drafter | Baseline, said: AnsweredConversation) -> Iterator[tuple[int, bool]]:
+    """All judged tokens of one conversation, as from `after`."""
     first, end = said.learn[0]
     yield from after(engine, drafter, said, first)
-    first_answer = Conversation(said.ids[:end], said.learn[:1])
+    first_answer = AnsweredConversation(said.ids[:end], said.learn[:1])
     for start in range(first + DROPS, end - 1, DROPS):
         yield from after(engine, drafter, first_answer, start)
 
 
-def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start: int) -> Iterator[tuple[int, bool]]:
-    """Of each later token of the target's answers, staleness and whether it is the drafter's first choice too.
+def after(
+    engine: Engine, drafter: Drafter | Baseline, said: AnsweredConversation, start: int
+) -> Iterator[tuple[int, bool]]:
+    """For each later token of the target's answers: its staleness, and whether it is also the drafter's first choice.
 
-    The target has told of the first `start` tokens. With the last of these it gives the next one, which is not judged.
+    The target has told about the first `start` tokens. With the last of these it gives the next token, which is not
+    judged.
     """
     draft = begin(engine, drafter, said.ids[:start], start)
     for first, end in said.learn:
@@ -139,13 +142,13 @@ def after(engine: Engine, drafter: Drafter | Baseline, said: Conversation, start
 
 @dataclass
 class Agreement:
-    """Of one drafter: in each conversation and window, how many tokens were judged and how many agree."""
+    """The agreement of one drafter: tokens that were judged and that agree, for each conversation and window."""
 
     hits: list[list[int]] = field(default_factory=list)
     counts: list[list[int]] = field(default_factory=list)
 
     def add(self, tokens: Iterable[tuple[int, bool]]) -> None:
-        """One conversation's."""
+        """Add the tokens of one conversation."""
         hits, counts = [0] * len(STALENESS), [0] * len(STALENESS)
         for stale, agrees in tokens:
             for window, middle in enumerate(STALENESS):
@@ -156,7 +159,7 @@ class Agreement:
         self.counts.append(counts)
 
     def rows(self) -> list[dict[str, object]]:
-        """The windows that hold tokens."""
+        """A row for each window that holds tokens."""
         hits, counts = np.array(self.hits).T, np.array(self.counts).T
         return [
             {"staleness": middle, "from": middle - middle // 4, "to": middle + middle // 4, **share(hit, count)}
@@ -166,7 +169,10 @@ class Agreement:
 
 
 def share(hits: np.ndarray, counts: np.ndarray) -> dict[str, object]:
-    """Share of hits with a 95 % interval, by a bootstrap over conversations; `hits` and `counts` hold one of each."""
+    """Share of hits with a 95 % interval, by a bootstrap over conversations.
+
+    `hits` and `counts` have one entry for each.
+    """
     hits, counts = hits[counts > 0], counts[counts > 0]
     picks = np.random.default_rng(0).integers(len(counts), size=(2000, len(counts)))
     shares = hits[picks].sum(1) / counts[picks].sum(1)
@@ -182,7 +188,7 @@ def share(hits: np.ndarray, counts: np.ndarray) -> dict[str, object]:
 
 
 def write(draft: DraftContext | BaselineContext, stops: frozenset[int], most: int) -> list[int]:
-    """What the drafter alone says next, greedily, up to and with its stop token."""
+    """What the drafter alone says next, greedily, including its stop token."""
     steps = draft.generate(0.0, 0) if isinstance(draft, DraftContext) else _one_by_one(draft)
     answer: list[int] = []
     for tokens in steps:
@@ -201,7 +207,11 @@ def _one_by_one(draft: BaselineContext) -> Iterator[list[int]]:
 
 
 def everyday(
-    engine: Engine, drafter: Drafter | Baseline, text: ChatText, questions: Sequence[Question], most: int = MOST_TOKENS
+    engine: Engine,
+    drafter: Drafter | Baseline,
+    text: ChatText,
+    questions: Sequence[EverydayQuestion],
+    most: int = MOST_TOKENS,
 ) -> dict[str, object]:
     """How many questions get a right command from the drafter alone."""
     known, stops = shared_prefix(text), frozenset(drafter.config.stop_tokens)
@@ -220,10 +230,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--moa", type=Path, default=DRAFTER, metavar="DIR", help="the MoA drafter")
     parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="a folder for each of them")
     parser.add_argument("--prompts", type=Path, default=PROMPTS, help="questions for the conversations")
-    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="those that are judged by their command")
+    parser.add_argument("--questions", type=Path, default=QUESTIONS, help="questions that are judged by their command")
     parser.add_argument("--limit", type=int, default=100, help="conversations")
     parser.add_argument("--turns", type=int, default=8, help="questions in each, at most")
-    parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, default=MOST_TOKENS, help="most tokens of an answer")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Draw the plots of docs/benchmarks, fill in the tables of docs/benchmarks.md and the figures of the README, from JSON.
+"""Draw the plots of docs/benchmarks, and fill the tables of docs/benchmarks.md and the README's figures, from JSON.
 
     python -m benchmarks.plots [--docs DIR]
 
@@ -43,11 +43,11 @@ MODE_MARKS = {
     "best fixed": MARKS["eagle3"],
     "eagle-2": MARKS["eagle2"],
 }
-"""Of the network benchmark's modes."""
+"""Colour and marker of each mode of the network benchmark."""
 
 
 def tau(documents: Documents) -> Figure:
-    """Tokens per round with intervals, baselines trained for equal steps and, where measured, for equal time."""
+    """Tokens per round with intervals. Baselines are trained for equal steps and, if measured, for equal time."""
     panels = [
         (f"trees of depth {rows[0]['depth']}", rows)
         for rows in (greedy(documents[name]) for name in ("acceptance", "acceptance-deep") if name in documents)
@@ -68,7 +68,7 @@ def tau(documents: Documents) -> Figure:
 
 
 def depth(documents: Documents) -> Figure:
-    """Share of the drafted tokens that the target took, of those that it judged, by their depth in the tree."""
+    """Share of drafted tokens that the target took, among those that it judged, by depth in the tree."""
     figure, (axis,) = drawing.panels(1, 3.6)
     lines = [
         (row["drafter"], np.arange(1, 1 + len(row["by_depth"])), row["by_depth"])
@@ -107,7 +107,7 @@ def staleness(documents: Documents) -> Figure:
 
 
 def ablations(documents: Documents) -> Figure:
-    """Chain tau, and agreement without memory, of each variant, as the way from the baseline's."""
+    """Chain tau, and agreement without memory, of each variant, as the difference from the baseline."""
     rows = documents["ablations"]["rows"]
     base = next((row for row in rows if row["variant"] == "baseline"), None)
     figure, axes = drawing.panels(2, 0.9 + 0.27 * len(rows))
@@ -132,7 +132,7 @@ def ablations(documents: Documents) -> Figure:
 
 
 def speed(documents: Documents) -> Figure:
-    """Tokens per second over plain decoding, with intervals."""
+    """Tokens per second relative to plain decoding, with intervals."""
     rows = documents["single_device"]["rows"]
     figure, (axis,) = drawing.panels(1, 0.9 + 0.36 * len(rows))
     for place, row in enumerate(rows):
@@ -150,7 +150,7 @@ def speed(documents: Documents) -> Figure:
 
 
 def draft_step(documents: Documents) -> Figure:
-    """Milliseconds of a step by the ways to run it; a line where memory bandwidth alone would be, if that is known."""
+    """Milliseconds of a step by the ways to run it, with a line for memory bandwidth alone, if that is known."""
     found = steps(documents["draft_step"]["rows"])
     ways = list(found[0].milliseconds)
     figure, (axis,) = drawing.panels(1, 0.9 + 0.3 * len(ways) * len(found))
@@ -172,7 +172,7 @@ def draft_step(documents: Documents) -> Figure:
 
 
 def network(documents: Documents) -> Figure:
-    """Checked tokens per second of the modes on each line, a panel for each pacing; what was not checked is hatched."""
+    """Checked tokens per second of the modes on each line, with a panel for each pacing. Unchecked ones are hatched."""
     found = standings(documents["network"]["rows"])
     pacings = sorted({standing.paced_ms for standing in found})
     profiles = list(dict.fromkeys(standing.profile for standing in found))
@@ -216,7 +216,7 @@ class Plot:
     draw: Callable[[Documents], Figure]
     needs: str
     uses: tuple[str, ...] = ()
-    """Documents that it shows too, where they are there."""
+    """Other documents that it shows, if they are there."""
 
 
 PLOTS = {
@@ -228,7 +228,7 @@ PLOTS = {
     "draft_step": Plot(draft_step, "draft_step"),
     "network": Plot(network, "network"),
 }
-"""By file name, without `.svg`."""
+"""The plots by file name, without `.svg`."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

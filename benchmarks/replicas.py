@@ -1,4 +1,4 @@
-"""Verifiers of one pair that stand in for each other: one is killed, another answers, the killed one comes back."""
+"""Verifiers of one pair that replace each other: one is killed, another answers, the killed one comes back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REPLICAS = 3
 
 
 class Replica:
-    """A verifier process of its own, which can be killed and comes back on another port."""
+    """A verifier in a process of its own. It can be killed, and comes back on another port."""
 
     def __init__(self, target: str, drafter: str) -> None:
         self._command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
@@ -21,7 +21,7 @@ class Replica:
         self.port = 0
 
     async def start(self) -> None:
-        """Returns when it answers. Raises `RuntimeError` where it does not."""
+        """Start it and return when it answers. Raises `RuntimeError` if it does not."""
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=pipe, stdout=pipe, stderr=nothing, cwd=REPOSITORY
@@ -34,7 +34,7 @@ class Replica:
         self.port = int(found[1])
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """Kill it with SIGKILL, without a goodbye."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
@@ -46,7 +46,7 @@ class Replica:
 
 
 class Replicas:
-    """Verifiers; the first of those that run answers."""
+    """Several verifiers. The first running one answers."""
 
     def __init__(self, target: str, drafter: str, count: int = REPLICAS) -> None:
         self._running: list[Replica] = []
@@ -55,7 +55,7 @@ class Replicas:
 
     async def __aenter__(self) -> Replicas:
         try:
-            for replica in list(self._starting):  # One after another: together they would take as long.
+            for replica in list(self._starting):  # One after another, because together they would take just as long.
                 await self._start(replica)
         except BaseException:
             await self.__aexit__()
@@ -71,11 +71,11 @@ class Replicas:
 
     @property
     def ports(self) -> list[int]:
-        """Of those that run."""
+        """Ports of the running ones."""
         return [replica.port for replica in self._running]
 
     async def ready(self) -> None:
-        """Returns when one of them can be killed. Raises `RuntimeError` where one did not start."""
+        """Return when one of them can be killed. Raises `RuntimeError` if one did not start."""
         while len(self._running) < 2:
             await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
             for replica, task in list(self._tasks.items()):
@@ -84,7 +84,7 @@ class Replicas:
                     task.result()
 
     def restart(self) -> None:
-        """Kill the one that answers; the next one takes its place, and it starts again in the background."""
+        """Kill the one that answers. The next one takes its place, and it starts again in the background."""
         dead = self._running.pop(0)
         dead.kill()
         self._starting[dead] = None

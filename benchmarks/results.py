@@ -1,7 +1,7 @@
-"""The measured results in docs/benchmarks: which command makes each, and their tables in docs/benchmarks.md.
+"""The measured results in docs/benchmarks: the command that makes each, and their tables in docs/benchmarks.md.
 
-A document holds `machine` and `rows`, as its benchmark's `--json` writes them. A table stands between the markers
-`<!-- results: NAME -->` and `<!-- end -->`; nothing does while the documents that it is made of are not there.
+A document holds `machine` and `rows`, as its benchmark's `--json` writes them. A table stands between the markers `<!--
+results: NAME -->` and `<!-- end -->`. It is empty while its documents are missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE = DOCS / "benchmarks.md"
 
 Row = Mapping[str, Any]
 Documents = Mapping[str, Mapping[str, Any]]
-"""By file name, without `.json`."""
+"""Documents by file name, without `.json`."""
 
 TRAINED, EQUAL_TIME = "eagle2 eagle3 independent", "--others runs/drafter/out --baselines runs/equal-time"
 PAIR = "--answers runs/drafter/answers.jsonl --target remote/verifier/pretrained/shell-guide"
@@ -69,24 +69,24 @@ SHOWN_STALENESS = (1, 16, 64, 256)
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a draft step with so many rows takes."""
+class StepTimes:
+    """Times of a draft step with so many rows."""
 
     rows: int
     milliseconds: dict[str, float]
-    """By the way to run it: the schemes, then the float model."""
+    """By the way to run it: first the schemes, then the float model."""
     floor: float | None
-    """The least that memory bandwidth allows the first of them, milliseconds."""
+    """The least that memory bandwidth allows the first of them, in milliseconds."""
 
 
 def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
-    """The documents that are there."""
+    """Read the documents that are there."""
     paths = {name: folder / f"{name}.json" for name in COMMANDS}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
 
 
 def fill(page: str, documents: Documents) -> str:
-    """The page with the tables of these documents. Raises `KeyError` for a marker of another name."""
+    """Put the tables of these documents into the page. Raises `KeyError` for a marker with an unknown name."""
 
     def section(found: re.Match[str]) -> str:
         body = TABLES[found["name"]](documents)
@@ -106,11 +106,11 @@ def label(drafter: str) -> str:
     return LABELS.get(drafter, drafter)
 
 
-def steps(rows: Sequence[Row]) -> list[Step]:
+def steps(rows: Sequence[Row]) -> list[StepTimes]:
     """The draft step's rows, one for each number of tokens."""
-    found: dict[int, Step] = {}
+    found: dict[int, StepTimes] = {}
     for row in rows:
-        step = found.setdefault(row["rows"], Step(row["rows"], {}, row.get("floor_ms")))
+        step = found.setdefault(row["rows"], StepTimes(row["rows"], {}, row.get("floor_ms")))
         step.milliseconds[row["scheme"]] = row["ms"]
     for row in rows:
         if "float_ms" in row:
@@ -126,7 +126,7 @@ def times(count: int) -> str:
 
 
 def acceptance_table(documents: Documents) -> str:
-    """Greedy rows, beside them deeper trees and equal training time; then the rows at other temperatures."""
+    """Greedy rows with deeper trees and equal training time beside them, then the rows at other temperatures."""
     if "acceptance" not in documents:
         return ""
     document = documents["acceptance"]
@@ -174,7 +174,7 @@ def offline_table(documents: Documents) -> str:
 
 
 def ablations_table(rows: Sequence[Row]) -> str:
-    """Every finished variant."""
+    """A row for every finished variant."""
     head = ["variant", "chain tau", "agreement at 1, 8", "divergence", "alone", "parameters", "steps", "CPU s"]
     return table(
         head,
@@ -277,7 +277,7 @@ def draft_step_8b_table(documents: Documents) -> str:
 
 
 def everyday_table(documents: Documents) -> str:
-    """Right answers of the target, to the questions as they are in the file and in other words."""
+    """The target's right answers, to the questions of the file and in other words."""
     if "everyday" not in documents:
         return ""
     names = {"everyday": "as in everyday.jsonl", "rephrased": "every second one in other words"}
@@ -310,7 +310,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "search": search_table,
     "archive": archive_table,
 }
-"""By the name in the marker."""
+"""The tables by the name in the marker."""
 
 
 def _tau(row: Row | None) -> str:

@@ -2,17 +2,17 @@
 
     python -m benchmarks.screen [--messages N ...] [--tokens-per-second N] [--lines N] [--columns N] [--json OUT]
 
-The real application over a real store whose one conversation has N messages of Markdown with code, and a core that
-streams an answer with a code fence of `--lines` lines in rounds like those of a line of 60 ms. Each frame is drawn and
-turned into the bytes for a terminal; only there is none to write them to. A task that wants to run every 2 ms notes how
-much later it did.
+The real application runs over a real store. Its one conversation has N messages of Markdown with code. The core streams
+an answer with a code fence of `--lines` lines, in rounds like those of a line of 60 ms. Each frame is drawn and turned
+into the bytes for a terminal, but there is no terminal to write them to. A task that wants to run every 2 ms notes how
+much later it ran.
 
-- `open`: from opening the conversation to its last answer drawn at the end of the view
+- `open`: from opening the conversation until its last answer is drawn at the end of the view
 - `up`: ten pages up, one key each, and ten down again
 - `stream`: the answer; `idle`: a second with nothing to do, after it
 
-Each with its longest stall and CPU seconds per second. `stall_cpu_ms` is what the loop's own thread worked during its
-longest stall: on a machine with other work the time on the clock also holds what others took.
+Each part has its longest stall, and its CPU seconds per second. `stall_cpu_ms` is the loop thread's own work during its
+longest stall. On a busy machine, the time on the clock also holds what other programs took.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
 from app.cli.machine import machine
-from app.drafting.context import Context
-from app.events import Done, Drafted, Event, ModeChanged, Paced, Started, Stats, Verified
+from app.drafting.prompt import Context
+from app.events import Done, Drafted, Event, ModeChanged, RoundEnded, RoundReport, Started, Stats, Verified
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import Window
+from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.transcript import Transcript
 from storage import Queued, Store
@@ -44,7 +44,7 @@ from storage import Queued, Store
 PERIOD_SECONDS = 0.002
 ROUND_SECONDS = 0.06
 TOKEN_CHARACTERS = 4
-"""Of English text and code, on average."""
+"""Characters of a token of English text and code, on average."""
 PAGES = 10
 SIZE = (120, 40)
 
@@ -72,7 +72,7 @@ QUESTIONS = ("How do I unpack a .tar.gz file?", "What is eating my disk?", "Tidy
 
 
 def long_answer(lines: int) -> str:
-    """Prose, a fence of so many lines, prose."""
+    """Prose, a fence with so many lines, and prose again."""
     code = (
         f"    total += weigh(items[{line}], by={line % 7})  # the {line}th of them, by its weight"
         for line in range(lines)
@@ -82,23 +82,23 @@ def long_answer(lines: int) -> str:
 
 def write_conversation(store: Store, messages: int) -> str:
     """Its id. Every eighth answer was drafted offline."""
-    conversation = store.create_conversation("A long one").id
+    conversation = store.conversations.create("A long one").id
     parent: str | None = None
     for number in range(messages // 2):
         question, text = QUESTIONS[number % len(QUESTIONS)], ANSWERS[number % len(ANSWERS)]
-        parent = store.add_message(conversation, "user", question, parent_id=parent, status="done").id
-        parent = store.add_message(conversation, "assistant", "", parent_id=parent, status="pending").id
+        parent = store.messages.add(conversation, "user", question, parent_id=parent, status="done").id
+        parent = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending").id
         tokens = len(text) // TOKEN_CHARACTERS
-        store.finish(parent, range(tokens), [number % 8 != 7] * tokens, text, "done", {})
+        store.messages.finish(parent, range(tokens), [number % 8 != 7] * tokens, text, "done", {})
     return conversation
 
 
-class Outbox:
-    """Nothing ever waits."""
+class EmptyOutbox:
+    """A queue in which nothing ever waits."""
 
     def __init__(self, store: Store) -> None:
-        self.enqueue, self.enqueue_verification = store.enqueue, store.enqueue_verification
-        self.queued, self.unqueue = store.queued, store.unqueue
+        self.enqueue, self.enqueue_verification = store.queue.add, store.queue.add_verification
+        self.queued, self.unqueue = store.queue.all, store.queue.remove
 
     async def due(self) -> AsyncIterator[Queued]:
         await asyncio.Event().wait()
@@ -110,10 +110,10 @@ class Outbox:
 
 
 class StreamingCore:
-    """Answers every question by the same text, a round of drafted and verified tokens at a time."""
+    """Answers every question with the same text, a round of drafted and verified tokens at a time."""
 
     def __init__(self, store: Store, text: str, tokens_per_second: float) -> None:
-        self.store, self.outbox = store, Outbox(store)
+        self.store, self.outbox = store, EmptyOutbox(store)
         self._text = text
         self._per_round = max(1, round(tokens_per_second * ROUND_SECONDS))
         self._seconds = self._per_round / tokens_per_second
@@ -126,15 +126,17 @@ class StreamingCore:
         yield self.status()
 
     def context(self, conversation_id: str) -> Context:
-        return Context(sum(len(message.tokens) for message in self.store.thread(conversation_id)), 8192)
+        return Context(sum(len(message.tokens) for message in self.store.branches.thread(conversation_id)), 8192)
 
     def stop(self) -> None:
-        """Nothing to stop: it ends when all is said."""
+        """Do nothing: the answer ends when all is said."""
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        answer = self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
+        answer = self.store.messages.ask(
+            conversation_id, prompt, parent_id=self.store.conversations.get(conversation_id).tip_id
+        )
         yield Started(conversation_id, answer.id)
-        await asyncio.to_thread(self.store.branch, answer.id)  # As the assistant reads it.
+        await asyncio.to_thread(self.store.branches.path, answer.id)  # As the assistant reads it.
         began, piece, tokens = time.monotonic(), self._per_round * TOKEN_CHARACTERS, 0
         for number, at in enumerate(range(0, len(self._text), piece), 1):
             text = self._text[at : at + piece]
@@ -142,10 +144,11 @@ class StreamingCore:
             await asyncio.sleep(max(0.0, began + number * self._seconds - time.monotonic()))
             tokens += self._per_round
             yield Verified(text, self._per_round, self._per_round - 1)
-            yield Paced(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
-            self.store.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
-            yield Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
-        self.store.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
+            report = RoundReport(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
+            self.store.messages.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
+            stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
+            yield RoundEnded(stats, report)
+        self.store.messages.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
         stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
         yield Done(False, "end", tuple(range(tokens)), (True,) * tokens, stats)
 
@@ -154,14 +157,14 @@ class StreamingCore:
 
 
 class Nowhere(HeadlessDriver):
-    """Takes what a terminal would get; for one that says it is headless, frames are not turned into bytes."""
+    """Takes what a terminal would get. A driver that says it is headless would get no bytes of frames."""
 
     @property
     def is_headless(self) -> bool:
         return False
 
 
-class Painting(Window):
+class Painting(TerminalApp):
     def _build_driver(self, headless: bool, inline: bool, mouse: bool, size: tuple[int, int] | None) -> Driver:
         self._driver = Nowhere(self, mouse=mouse, size=size)
         return self._driver
@@ -169,21 +172,21 @@ class Painting(Window):
 
 @dataclass
 class Part:
-    """One thing that the screen did."""
+    """One part of the run."""
 
     seconds: float = 0.0
     cpu_per_second: float = 0.0
     stall_ms: float = 0.0
-    """The longest that the loop was away beyond its own period."""
+    """The longest time that the loop was away beyond its own period."""
     stall_cpu_ms: float = 0.0
-    """The most that the loop's thread worked between two turns of the watcher."""
+    """The most work of the loop's thread between two turns of the watcher."""
     stalls_over_50_ms: int = 0
     stalls: list[float] = field(default_factory=list, repr=False)
-    """All above 10 ms, milliseconds, in their order."""
+    """All stalls above 10 ms, in milliseconds, in order."""
 
 
 class Watcher:
-    """A task that wants to run every `PERIOD_SECONDS`, and notes by how much it was late."""
+    """A task that wants to run every `PERIOD_SECONDS`, and notes how late it was."""
 
     def __init__(self) -> None:
         self._part = Part()
@@ -203,7 +206,7 @@ class Watcher:
 
     @contextmanager
     def part(self) -> Iterator[Part]:
-        """What happens inside is this part's."""
+        """Count what happens inside as this part's."""
         part = self._part = Part()
         began, worked = time.perf_counter(), time.process_time()
         yield part
@@ -221,7 +224,7 @@ async def until(condition: Any, seconds: float = 120.0) -> None:
 
 
 async def turn_pages(pilot: Pilot[None], transcript: Transcript, key: str, pages: int) -> list[float]:
-    """Milliseconds from each key to its first frame, each when the one before has come to rest."""
+    """Milliseconds from each key to its first frame. Each key comes when the one before has come to rest."""
     took = []
     for _ in range(pages):
         before, began = transcript.scroll_y, time.perf_counter()
@@ -233,7 +236,7 @@ async def turn_pages(pilot: Pilot[None], transcript: Transcript, key: str, pages
 
 
 async def measure(messages: int, text: str, speed: float, size: tuple[int, int]) -> dict[str, Any]:
-    """One row: a conversation of so many messages."""
+    """Measure one row: a conversation with so many messages."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "outrider.db")
         conversation = write_conversation(store, messages)

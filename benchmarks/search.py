@@ -2,12 +2,12 @@
 
     python -m benchmarks.search [--messages 100000] [--repeats 20] [--json OUT]
 
-A database in a temporary folder is filled with conversations of twenty messages: questions of the recipe, answers of
-four to twenty-four sentences of its held-out pages, and in both of them names that occur the more seldom the more of
-them there are, as in any large text. Then each of `QUERIES` is searched as the list of conversations does
-(`Store.find`, fifty conversations) and as `outrider history search` does (`Store.search`, fifty messages), and one
-sentence is typed letter by letter. `found` is the number of messages that match. The first search of all reads the
-index from the disk; it is a row of its own.
+A database in a temporary folder is filled with conversations of twenty messages: questions of the recipe, and answers
+of four to twenty-four sentences from its held-out pages. Both contain names, each the rarer the more of them there are,
+as in any large text. Then each of `QUERIES` is searched as the list of conversations does (`Store.find`, fifty
+conversations) and as `outrider history search` does (`Store.search`, fifty messages), and one sentence is typed letter
+by letter. `found` is the number of messages that match. The very first search reads the index from the disk, so it has
+a row of its own.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from app.cli.machine import machine
 from benchmarks.acceptance import PROMPTS, REPOSITORY
-from storage import Conversation, Message, Store, Whole
+from storage import Conversation, Message, Store, WholeConversation
 from storage.search import quoted
 
 QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
 TURNS = 10
-"""Of a conversation, a question and an answer each."""
+"""Turns of a conversation, each a question and an answer."""
 NAMES = 50_000
 QUERIES = {
     "one letter": ("d", "t"),
@@ -49,7 +48,7 @@ QUERIES = {
 SENTENCE = "how do I display the contents of a compressed file"
 LIMIT = 50
 WIDTH = 50
-"""Of what was searched for, in the table."""
+"""Width of the search words in the table."""
 
 
 def questions_of(folder: Path = QUESTIONS) -> list[str]:
@@ -65,7 +64,7 @@ def sentences_of(pages: Path = PROMPTS) -> list[str]:
     return sentences
 
 
-def conversations(messages: int, rng: random.Random) -> Iterator[Whole]:
+def conversations(messages: int, rng: random.Random) -> Iterator[WholeConversation]:
     """Conversations of `2 * TURNS` messages."""
     asked, said = questions_of(), sentences_of()
     syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
@@ -90,7 +89,7 @@ def conversations(messages: int, rng: random.Random) -> Iterator[Whole]:
             turns.append(Message(message_id, conversation_id, parent, role, text, "done", (), (), {}, created))
             parent = message_id
         title = " ".join(turns[0].text.split())[:60]
-        yield Whole(Conversation(conversation_id, title, parent, created, created), tuple(turns), ())
+        yield WholeConversation(Conversation(conversation_id, title, parent, created, created), tuple(turns), ())
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -101,7 +100,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 def matches(store: Store, words: str) -> int:
     """Messages that contain the words."""
-    with store._read() as database:
+    with store.database.read() as database:
         counted = database.execute("SELECT count(*) FROM messages_fts WHERE messages_fts MATCH ?", (quoted(words),))
         count: int = counted.fetchone()[0]
         return count
@@ -114,15 +113,16 @@ def row(name: str, words: str, call: str, found: int, times: Sequence[float]) ->
 
 def measure(store: Store, repeats: int) -> list[dict[str, object]]:
     typed = [SENTENCE[: end + 1] for end in range(len(SENTENCE))]
-    first = [seconds(lambda: store.find("com", LIMIT))]
+    first = [seconds(lambda: store.search.conversations("com", LIMIT))]
     rows = [row("first of all", "com", "find", matches(store, "com"), first)]
-    pasted = max((hit.message.text for hit in store.search("display", LIMIT)), key=len)
+    pasted = max((hit.message.text for hit in store.search.messages("display", LIMIT)), key=len)
     for name, queries in {**QUERIES, "a pasted answer": (pasted,)}.items():
         for words in queries:
-            for call in (store.find, store.search):
-                times = [seconds(lambda: call(words, LIMIT)) for _ in range(repeats)]  # noqa: B023
-                rows.append(row(name, words, call.__name__, matches(store, words), times))
-    times = [seconds(lambda: store.find(words, LIMIT)) for _ in range(max(1, repeats // 5)) for words in typed]  # noqa: B023
+            for call, search in (("find", store.search.conversations), ("search", store.search.messages)):
+                times = [seconds(lambda: search(words, LIMIT)) for _ in range(repeats)]  # noqa: B023
+                rows.append(row(name, words, call, matches(store, words), times))
+    find = store.search.conversations
+    times = [seconds(lambda: find(words, LIMIT)) for _ in range(max(1, repeats // 5)) for words in typed]  # noqa: B023
     return [*rows, row("letter by letter", SENTENCE, "find", matches(store, SENTENCE), times)]
 
 
@@ -134,10 +134,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outrider.db"
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             for whole in conversations(arguments.messages, random.Random(0)):
-                store.put(whole)
-        with closing(Store.open(path)) as store:
+                store.transfer.put(whole)
+        with Store.open(path) as store:
             rows = measure(store, arguments.repeats)
         size = path.stat().st_size
     for one in rows:

@@ -1,12 +1,12 @@
-"""Tokens per second of drafter-only text, with the second stage and without, and proof that the text is the same.
+"""Tokens per second of the drafter alone, with and without the second stage, and proof that the text is the same.
 
     python -m benchmarks.second_stage [--prompts FILE] [--limit N] [--temperature T] [--seed N] [--json OUT]
 
-Each prompt is answered by the drafter alone, without memory: with no second stage (`off`), with guesses from the
-conversation itself (`conversation`), from the answers to earlier prompts as well (`stored`), as an assistant has them
-that was asked these questions one after another, and from the drafter's datastore besides (`datastore`), which is what
-the app does. The four take turns at going first. The pass over the prompt,
-which all of them make alike, is not timed. Stops where two texts differ.
+The drafter answers each prompt alone, without memory, in four ways: without a second stage (`off`); with guesses from
+the conversation itself (`conversation`); also from the answers to earlier prompts (`stored`), like an assistant that
+was asked these questions one after another; and also from the drafter's datastore (`datastore`), which is what the app
+does. The four take turns at going first. The pass over the prompt, which is the same for all, is not timed. The run
+stops if two texts differ.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ STAGES = ("off", "conversation", "stored", "datastore")
 
 
 @dataclass
-class Tally:
-    """What was timed of one stage, per prompt."""
+class StageTally:
+    """What was timed of one stage, for each prompt."""
 
     tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     steps: int = 0
     accepted: int = 0
 
-    def row(self, stage: str, off: Tally) -> dict[str, object]:
-        """`off` is the tally without a second stage; the interval is a bootstrap over prompts."""
+    def row(self, stage: str, off: StageTally) -> dict[str, object]:
+        """The row of a stage. `off`: the tally without a second stage. The interval is a bootstrap over prompts."""
         tokens, seconds = np.array(self.tokens), np.array(self.seconds)
         picks = np.random.default_rng(0).integers(len(tokens), size=(2000, len(tokens)))
         others = tokens[picks].sum(1) / seconds[picks].sum(1)
@@ -63,7 +63,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Written:
-    """An answer by the drafter alone; what was timed begins after the first step."""
+    """An answer by the drafter alone. Timing begins after the first step."""
 
     tokens: list[int]
     timed: int
@@ -73,7 +73,7 @@ class Written:
 
 
 def write(context: DraftContext, stops: frozenset[int], temperature: float, seed: int, most: int) -> Written:
-    """The answer to what is committed in `context`."""
+    """Write the answer to what is committed in `context`."""
     steps = context.generate(temperature, seed)
     tokens = next(steps)
     first, count = len(tokens), 0
@@ -89,9 +89,9 @@ def write(context: DraftContext, stops: frozenset[int], temperature: float, seed
 
 def measure(
     drafter: Drafter, prompts: list[list[int]], temperature: float = 0.0, seed: int = 0, most: int = 160
-) -> dict[str, Tally]:
-    """All prompts with every stage. Raises `SystemExit` where the text depends on the stage."""
-    tallies = {stage: Tally() for stage in STAGES}
+) -> dict[str, StageTally]:
+    """Answer all prompts with every stage. Raises `SystemExit` if the text depends on the stage."""
+    tallies = {stage: StageTally() for stage in STAGES}
     stored, opening = NGramIndex(), drafter.text.answer_opening()
     texts = {"conversation": (), "stored": (stored,), "datastore": (stored, drafter.datastore())}
     experience = {stage: Experience() for stage in STAGES}

@@ -1,10 +1,10 @@
-"""The verifier of the network benchmark: one process that serves a target in the ways that are compared.
+"""The verifier of the network benchmark: one process that serves a target in all the ways that are compared.
 
     python -m benchmarks.served [--target M] [--drafter DIR] [--eagle DIR] [--forward MS] [--watch-stdin]
 
-One model, and below three paths the real service: `OWN` with the drafter's memory, and its own drafts in streams, as
-`outrider serve` has it; `EAGLE` with an EAGLE drafter's features in the place of memory, where there is one; and
-`REFERENCE` for the target's own answers. With `--forward` each forward of the first two takes at least so many
+There is one model, and below three paths the real service. `OWN` has the drafter's memory, and its own drafts in
+streams, as `outrider serve` has. `EAGLE` has an EAGLE drafter's features in place of memory, if there is one.
+`REFERENCE` is for the target's own answers. With `--forward`, each forward of the first two takes at least so many
 milliseconds, as if the target were larger: the engine's thread sleeps for the rest. One client at a time is expected.
 Stdout carries one line, the address.
 """
@@ -34,16 +34,18 @@ from benchmarks.eagle_edge import FeatureEngine
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.tree import DraftTree
-from remote.verifier.engine import Context, Engine
+from remote.verifier.engine import Engine, TargetContext
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
-from remote.verifier.serve import START_ERRORS, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.start_errors import START_ERRORS
+from remote.verifier.target import load_target
 
 OWN, EAGLE, REFERENCE = "/own", "/eagle", "/reference"
 
 
 class NotServed(Exception):
-    """The verifier did not start; the message says why."""
+    """The verifier did not start. The message says why."""
 
 
 class Served:
@@ -76,23 +78,23 @@ class Served:
         await self._process.wait()
 
 
-class Paced:
-    """Makes each forward of an engine take at least `seconds`. Sleeping leaves the processor to others."""
+class PacedForward:
+    """Makes each forward of an engine take at least `seconds`. While it sleeps, others can use the processor."""
 
     seconds = 0.0
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         due = time.monotonic() + self.seconds
         logits: Tensor = super()._forward(context, pending, tree)  # type: ignore[misc]
         time.sleep(max(0.0, due - time.monotonic()))
         return logits
 
 
-class PacedEngine(Paced, Engine):
+class PacedEngine(PacedForward, Engine):
     pass
 
 
-class PacedFeatureEngine(Paced, FeatureEngine):
+class PacedFeatureEngine(PacedForward, FeatureEngine):
     pass
 
 
@@ -104,7 +106,7 @@ def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) 
     if eagle is not None:
         engines[EAGLE] = PacedFeatureEngine(loaded.model, load_baseline(eagle, loaded.model))
     for engine in engines.values():
-        if isinstance(engine, Paced):
+        if isinstance(engine, PacedForward):
             engine.seconds = forward_seconds
     drafting = {OWN: OwnDrafter(Drafter.load(drafter), own)}
     services = {
@@ -114,7 +116,7 @@ def app(target: str, drafter: Path, eagle: Path | None, forward_seconds: float) 
 
 
 def serve(service: Starlette) -> None:
-    """On a free port of loopback, until the process is told to end."""
+    """Serve on a free port of loopback, until the process is told to end."""
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
@@ -135,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER, metavar="DIR")
     parser.add_argument("--eagle", type=Path, metavar="DIR", help="an EAGLE baseline's folder")
-    parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="that a forward takes at least")
+    parser.add_argument("--forward", type=float, default=0.0, metavar="MS", help="least time of a forward")
     parser.add_argument("--watch-stdin", action="store_true", help="end when stdin does")
     arguments = parser.parse_args(argv)
     if arguments.watch_stdin:

@@ -1,21 +1,22 @@
 """Tokens per second on one machine, without a network: drafting and verifying against plain decoding.
 
     python -m benchmarks.single_device [--prompts FILE] [--limit N] [--assistant DIR] [--baselines DIR]
-                                       [--json OUT]
+        [--json OUT]
 
-Greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by prompt:
+Decoding is greedy, and every way must give the same tokens, or the run ends with an error. In one run, prompt by
+prompt:
 
 - `plain`: our engine, one token a forward
 - `outrider`: the MoA drafter and the engine, memory included; each tree is as large as pays by what rounds have cost
 - `outrider, second stage`: the same with guesses from the conversation and the drafter's datastore
 - `outrider, as the app drafts`: the same within the app's own bounds, which are wider
-- `outrider, fixed pace`: as the first, but with the shape of tree that was fastest on the first prompts
+- `outrider, fixed pace`: like `outrider`, but with the shape of tree that was fastest on the first prompts
 - `generate`: transformers' own loop
 - `generate, prompt lookup`: transformers' own, 7 tokens a draft
 - `generate, assisted`: transformers' own with a small model, the independent one of the baselines unless --assistant
-  names another, as many tokens a draft as were fastest
+  names another, with as many tokens a draft as were fastest
 
-`speedup` is over `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
+`speedup` is relative to `plain`: the ratio of all seconds, with a 95 % interval by a bootstrap over prompts.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from app.prompts import read_prompts
 from benchmarks.acceptance import BASELINES, DRAFTER, PROMPTS, TARGET, rounds, telling
 from benchmarks.baseline_drafters import load_baseline
 from benchmarks.baseline_drafters.independent import Independent
+from benchmarks.exactness import DifferentTokens
 from drafter.calibration import Calibration
 from drafter.config import DrafterError
 from drafter.cost import CostMeter
@@ -49,32 +51,32 @@ from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 CHAINS = ((1, 4), (2, 4), (2, 8), (3, 8), (4, 8), (5, 8), (7, 7), (10, 10))
-"""(depth, nodes); more nodes than depth are for a guess."""
+"""(depth, nodes). If there are more nodes than levels, the others are for a guess."""
 TREES = ((4, 2, 8), (6, 3, 16), (8, 2, 16), (10, 3, 24), (8, 8, 60))
 """(depth, breadth, nodes)"""
 PACES = (*(Pace(depth, 1, nodes) for depth, nodes in CHAINS), *(Pace(*shape) for shape in TREES))
 BOUNDS = Pace(depth=24, breadth=2, nodes=32)
-"""Within which a tree is as large as pays."""
+"""The bounds within which a tree is as large as pays."""
 APP = Pace(Settings().depth, Settings().breadth, Settings().nodes)
-"""The app's bounds: those of its settings where nobody changed them."""
+"""The app's bounds: its default settings."""
 GUESSED = 16
-"""Depth that a chain of the second stage may reach."""
+"""Longest chain of the second stage."""
 ASSISTED = (2, 4, 7)
-"""Tokens that the small model of assisted generation drafts at most; it also stops where it is unsure."""
+"""Most tokens that the small model of assisted generation drafts. It also stops where it is unsure."""
 TRIED = 8
 """Prompts on which each pace is timed before the run."""
 MOST_TOKENS = 160
 
 Decode = Callable[[list[int]], list[int]]
-"""A prompt's tokens -> the answer's."""
+"""Tokens of a prompt -> tokens of the answer."""
 
 
 @dataclass
 class Timed:
-    """One way of decoding."""
+    """One way of decoding, with its times."""
 
     seconds: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -82,10 +84,6 @@ class Timed:
     @property
     def rate(self) -> float:
         return sum(self.tokens) / sum(self.seconds)
-
-
-class Different(Exception):
-    """Two ways of greedy decoding gave different tokens."""
 
 
 def plainly(engine: Engine, stops: frozenset[int]) -> Decode:
@@ -103,9 +101,10 @@ def with_drafts(
     *,
     measuring: bool = False,
 ) -> Decode:
-    """Our loop; `stored` None does without a second stage.
+    """Our loop. `stored` None: without a second stage.
 
-    With `measuring` the tree is by what rounds have cost so far, and `pace` its bound; else it is of that shape.
+    With `measuring`, the tree follows from what rounds have cost so far, within the bounds of `pace`. Without it, the
+    tree has the shape of `pace`.
     """
     experience, calibration, meter = Experience(), Calibration(), CostMeter()
 
@@ -137,7 +136,7 @@ def with_drafts(
 
 
 def fastest(engine: Engine, drafter: Drafter, prompts: Sequence[list[int]]) -> Pace:
-    """The pace that is fastest on these prompts."""
+    """The fastest pace on these prompts."""
     tried = run({str(i): with_drafts(engine, drafter, pace) for i, pace in enumerate(PACES)}, prompts)
     return PACES[max(range(len(PACES)), key=lambda i: tried[str(i)].rate)]
 
@@ -159,7 +158,7 @@ def by_transformers(model: PreTrainedModel, **options: Any) -> Decode:
 
 
 def assistant_of(model: PreTrainedModel, folder: Path | None, baselines: Path) -> PreTrainedModel | None:
-    """The small model in `folder`, else the independent baseline; None where neither is there."""
+    """The small model in `folder`, or else the independent baseline. None if neither is there."""
     if folder is not None:
         return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()  # type: ignore[no-any-return]
     try:
@@ -172,7 +171,7 @@ def assistant_of(model: PreTrainedModel, folder: Path | None, baselines: Path) -
 
 
 def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequence[list[int]]) -> tuple[int, Decode]:
-    """Assisted generation with the number of drafted tokens that is fastest on these prompts."""
+    """Assisted generation, with the number of drafted tokens that is fastest on these prompts."""
 
     def way(count: int) -> Decode:
         decode = by_transformers(model, assistant_model=assistant)
@@ -189,7 +188,7 @@ def assisted(model: PreTrainedModel, assistant: PreTrainedModel, prompts: Sequen
 
 
 def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Timed]:
-    """Time each way on each prompt, in turn. Raises `Different`."""
+    """Time each way on each prompt, in turn. Raises `DifferentTokens`."""
     timed = {name: Timed() for name in ways}
     for prompt in prompts:
         answers = {}
@@ -201,7 +200,7 @@ def run(ways: dict[str, Decode], prompts: Sequence[list[int]]) -> dict[str, Time
         first, *others = answers
         for name in others:
             if answers[name] != answers[first]:
-                raise Different(f"{name} and {first} answer differently to the prompt {prompt}")
+                raise DifferentTokens(f"{name} and {first} answer differently to the prompt {prompt}")
     return timed
 
 
@@ -225,7 +224,9 @@ def main() -> None:
     parser.add_argument("--target", default=str(TARGET))
     parser.add_argument("--drafter", type=Path, default=DRAFTER)
     parser.add_argument("--assistant", type=Path, metavar="DIR", help="a small causal LM with the target's tokenizer")
-    parser.add_argument("--baselines", type=Path, default=BASELINES, metavar="DIR", help="where the independent one is")
+    parser.add_argument(
+        "--baselines", type=Path, default=BASELINES, metavar="DIR", help="folder with the independent baseline"
+    )
     parser.add_argument("--limit", type=int, default=60, help="prompts, spread evenly over the file")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""How the modes of the network benchmark stand against each other, on one line and with one target."""
+"""Compares the modes of the network benchmark with each other, on one line and with one target."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 CHOICES = ("edge", "hosted", "plain")
-"""Between which `auto` has to find the fastest."""
+"""Modes among which `auto` has to find the fastest."""
 FIXED = ("chain-", "tree-")
 GOALS = {"auto": 0.97, "fixed": 1.0, "speed": 1.84, "tau": 1.53}
-"""The last two are what the MoA paper reports over EAGLE-2: goals for `moa-float`, which runs as `eagle-2` does."""
+"""The last two are what the MoA paper reports over EAGLE-2. They are goals for `moa-float`, which runs as `eagle-2`
+does."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Standing:
     profile: str
     paced_ms: float
     rows: Mapping[str, Mapping[str, Any]]
-    """By mode."""
+    """The rows by mode."""
 
     def rate(self, mode: str) -> float:
         """Tokens per second that the target has checked."""
@@ -38,7 +39,7 @@ class Standing:
         return self._fastest([mode for mode in self.rows if mode.startswith(FIXED)])
 
     def ratio(self, mode: str, to: str | None) -> float | None:
-        """Of their speeds in checked tokens; None where one was not measured."""
+        """Ratio of the speeds of two modes in checked tokens. None if one was not measured."""
         return self.rate(mode) / self.rate(to) if mode in self.rows and to in self.rows else None
 
     def tau_ratio(self, mode: str, to: str) -> float | None:
@@ -51,7 +52,7 @@ class Standing:
 
 
 def standings(rows: Sequence[Mapping[str, Any]]) -> list[Standing]:
-    """One for each pacing and profile, in the order of their first rows, pacing first."""
+    """One standing for each pacing and profile, in the order of their first rows, pacing first."""
     groups: dict[tuple[float, str], dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["paced_ms"], row["profile"]), {})[row["mode"]] = row
@@ -62,5 +63,5 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> list[Standing]:
 
 
 def forward(paced_ms: float) -> str:
-    """For people."""
+    """The pacing in words, for people."""
     return f"forward passes paced to {paced_ms:g} ms" if paced_ms else "the bundled target, unpaced"

@@ -1,11 +1,11 @@
-"""From the start of a process to its first painted frame, and to the first key that it takes, on a real pty.
+"""Seconds from the start of a process to its first painted frame, and to the first key that it takes, on a real pty.
 
     python -m benchmarks.startup [--repeats 10] [--install FOLDER | --oterm PATH --elia PATH --llm PATH] [--json OUT]
 
-Two other chat screens and two commands that only print a version run in turn with ours, on the same machine in the
-same minutes, each with a home of its own; the first round only warms the caches up. `--install` puts the others into
+Two other chat screens, and two commands that only print a version, run in turns with ours, on the same machine in the
+same minutes, each with a home of its own. The first round only warms up the caches. `--install` puts the others into
 virtual environments below a folder that can be thrown away. A frame is painted when the first visible word arrives on
-the alternate screen. From then on a key is typed every 20 ms until the screen shows it: a letter in the prompt, and in
+the alternate screen. From then on, a key is typed every 20 ms until the screen shows it: a letter in the prompt, or in
 oterm, which has no prompt before a chat is made, the key that opens its palette.
 """
 
@@ -28,18 +28,21 @@ from tests.support.terminal import Terminal, visible
 
 ROOT = Path(__file__).parents[1]
 LETTERS = "жзийлпфцчшщыэюя"
-"""No program's own screen holds one of them."""
+"""No program's own screen holds one of these letters."""
 ALTERNATE = b"\x1b[?1049h"
 EVERY_SECONDS = 0.02
 MOST_KEYS = 1000
-"""Typed before a screen is given up: 20 s."""
+"""Keys that are typed before a screen is given up: 20 s."""
 PACKAGES = {"oterm": "oterm", "elia": "elia-chat", "llm": "llm"}
 QUIT = "\x11"
 
 
 @dataclass(frozen=True)
 class Program:
-    """`keys`: what is typed, in turn. `shows`: what of it appears; None: the key itself."""
+    """A program under test.
+
+    `keys`: what is typed, in turn. `shows`: the part of it that appears; None: the key itself.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -47,12 +50,12 @@ class Program:
     keys: str = LETTERS
     shows: str | None = None
     quit: str = ""
-    """The key that ends it; without one it is killed."""
+    """The key that ends it. Without one it is killed."""
     environment: tuple[tuple[str, str], ...] = ()
 
 
 def programs(others: Mapping[str, Path], outrider: Sequence[str]) -> Iterator[Program]:
-    """What is measured: ours, and which of the others are there."""
+    """The programs under test: ours, and those of the others that are there."""
     ours = tuple(outrider)
     own = (("PYTHONPATH", str(ROOT)),)
     yield Program("outrider", ours, quit=QUIT, environment=own)
@@ -96,13 +99,13 @@ def measure(program: Program, home: Path) -> dict[str, float]:
 
 
 def painted(terminal: Terminal) -> bool:
-    """Whether a visible word has come since the program took the whole screen."""
+    """True if a visible word has come since the program took the whole screen."""
     _, took, after = terminal.raw.partition(ALTERNATE)
     return took != b"" and visible(after).strip() != ""
 
 
 def _seconds_until(terminal: Terminal, seen: Callable[[], bool]) -> float:
-    """To the chunk of output that made it true."""
+    """Seconds until the chunk of output that made it true."""
     while not seen():
         if not terminal.read(1.0) and terminal.process.poll() is not None:
             raise SystemExit(f"{terminal.process.args} ended: {terminal.text[-500:]}")
@@ -110,7 +113,7 @@ def _seconds_until(terminal: Terminal, seen: Callable[[], bool]) -> float:
 
 
 def _read_for(terminal: Terminal, seconds: float) -> None:
-    """Returns early with the first thing that comes: it may be what is waited for."""
+    """Read for some time. Returns early with the first output, because it may be what is waited for."""
     deadline = time.perf_counter() + seconds
     while (left := deadline - time.perf_counter()) > 0:
         if terminal.read(left):
@@ -118,7 +121,7 @@ def _read_for(terminal: Terminal, seconds: float) -> None:
 
 
 def install(folder: Path) -> dict[str, Path]:
-    """The others, each in its own environment."""
+    """Install the others, each in its own environment."""
     found = {}
     for name, package in PACKAGES.items():
         environment = folder / name
@@ -131,7 +134,7 @@ def install(folder: Path) -> dict[str, Path]:
 
 
 def version(program: Path, package: str) -> str:
-    """Of an installed package, as its own interpreter knows it."""
+    """Version of an installed package, as its own interpreter knows it."""
     ask = f"from importlib.metadata import version; print(version({package!r}))"
     out = subprocess.run([str(program.parent / "python"), "-c", ask], check=True, capture_output=True, text=True)
     return out.stdout.strip()

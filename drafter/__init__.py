@@ -1,6 +1,6 @@
-"""The light half: a small model on the device that guesses what the target will say. Never imports torch by itself.
+"""The device's half: a small model that guesses what the target will say. It imports torch only where asked to.
 
-The names are looked up when they are first used: whoever needs only one module does not wait for numpy.
+Names are looked up when they are first used, so a program that needs one module does not wait for numpy.
 """
 
 from __future__ import annotations

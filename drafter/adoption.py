@@ -1,8 +1,8 @@
-"""Whether to draft ahead, and whether to use what was: learnt from rounds, so that neither is slower than to wait.
+"""Decides when to draft ahead, and when to use such a draft. It learns from rounds, so that neither costs time.
 
-A prepared draft saves the time from the verdict to the next round, in which memory arrives and the next draft is made.
-It was made without that memory, so it may gain less. A round is worth the tokens it gains over the seconds it takes;
-both ways are compared by that. Seconds that the caller measured come in; knows no clock, no trees and no network.
+A prepared draft saves the time between a verdict and the next round, when memory arrives and the next draft is made. It
+was made without that memory, so it may gain fewer tokens. Both ways are compared by tokens gained per second. The
+caller measures all seconds. No clock, no trees, no network.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from __future__ import annotations
 SMOOTHING = 0.1
 """Weight of the newest seconds."""
 PAUSE = 3.0
-"""Seconds count as at most so many times what was expected: the machine or the line was elsewhere."""
+"""A time counts as at most this many times the expected one. Beyond that, the machine or the line was busy
+elsewhere."""
 KEPT = 0.997
-"""Share of its weight that an observation keeps at the next round: some 300 rounds count, and what was found not to
-pay is tried again after as many."""
+"""Share of its weight that an observation keeps at the next round. About 300 rounds count, and a way that did not pay
+is tried again after as many."""
 FIRST_SHARE = 0.85
-"""Of the tokens that a prepared draft expects, what comes of it at first, and of a fresh one in its place. With the
-bundled pair the two are within 3 % of each other."""
+"""First guess at the share of a prepared draft's expected tokens that a round gains, with that draft or with a fresh
+one. With the bundled pair the two differ by less than 3 %."""
 PRIOR = 200.0
-"""Tokens that the first share weighs as much as: gains vary so much that some 25 hits say little."""
+"""Weight of the first guess, in tokens. Gains vary so much that 25 hits say little."""
 FIRST_HITS, TRIES = 0.3, 5.0
-"""Share of verdicts that drafting ahead is ready for at first, which weighs as much as so many verdicts."""
+"""First guess at the share of verdicts that a prepared draft fits, and its weight in verdicts."""
 TRIAL = 16
-"""One in so many times the other way is taken, to learn of it."""
+"""One in this many decisions is reversed, to learn from the other way."""
 CALLS = 4
-"""Drafter calls that a round must leave room for."""
+"""A round must last at least this many drafter calls before drafting ahead is tried."""
 
 
-class Smooth:
-    """Seconds as they have been lately; None before any."""
+class SmoothSeconds:
+    """A running mean of seconds. None before the first."""
 
     def __init__(self) -> None:
         self.seconds: float | None = None
@@ -40,8 +41,8 @@ class Smooth:
             self.seconds += SMOOTHING * (min(seconds, PAUSE * self.seconds) - self.seconds)
 
 
-class Share:
-    """A part of a whole, as it has been lately, with a first guess that weighs as much as `prior` of the whole."""
+class FadingShare:
+    """A running share of a whole. A first guess weighs as much as `prior` of the whole."""
 
     def __init__(self, first: float, prior: float) -> None:
         self._first, self._prior = first, prior
@@ -52,7 +53,7 @@ class Share:
         self._whole += whole
 
     def fade(self) -> None:
-        """A round has passed."""
+        """Let older observations count less: a round has passed."""
         self._part *= KEPT
         self._whole *= KEPT
 
@@ -61,51 +62,61 @@ class Share:
 
 
 class Adoption:
-    """What drafting ahead has been worth over one line, to one verifier."""
+    """Measures what drafting ahead gains over one line, with one verifier."""
 
     def __init__(self) -> None:
-        self._flight = Smooth()
-        self._gaps = {False: Smooth(), True: Smooth()}
-        """From a verdict to the next round, on a fresh draft and on a prepared one."""
-        self._server = {False: Smooth(), True: Smooth()}
-        """The verifier's own time, without and with drafting ahead beside it."""
-        self._prepared, self._fresh = Share(FIRST_SHARE, PRIOR), Share(FIRST_SHARE, PRIOR)
-        self._hits = Share(FIRST_HITS, TRIES)
+        self._flight = SmoothSeconds()
+        self._gaps = {False: SmoothSeconds(), True: SmoothSeconds()}
+        """Seconds from a verdict to the next round, by whether its draft was prepared."""
+        self._server = {False: SmoothSeconds(), True: SmoothSeconds()}
+        """The verifier's own seconds, by whether the device drafted ahead at the same time."""
+        self._prepared, self._fresh = FadingShare(FIRST_SHARE, PRIOR), FadingShare(FIRST_SHARE, PRIOR)
+        self._hits = FadingShare(FIRST_HITS, TRIES)
         self._typical = 3.0
-        """Tokens beyond the bonus that a prepared draft expects."""
+        """Tokens that a prepared draft expects, without the bonus token."""
         self._asked = self._rounds = 0
 
     # ---- what rounds show --------------------------------------------------------------------------------------------
 
     def sent(self, seconds: float, *, adopted: bool) -> None:
-        """A round went up so long after the verdict before."""
+        """Take the seconds from a verdict to the round that followed it.
+
+        `adopted`: it was sent with a prepared draft.
+        """
         self._gaps[adopted].add(seconds)
 
     def returned(self, seconds: float, server: float, *, ahead: bool) -> None:
-        """Its verdict came so long after that; the verifier says it took so much of it. `ahead`: beside drafting."""
+        """Take the seconds from a round to its verdict, and the `server` seconds that the verifier says it took of
+        them.
+
+        `ahead`: the device drafted ahead meanwhile.
+        """
         self._flight.add(seconds)
         self._server[ahead].add(server)
 
     def tried(self, hit: bool) -> None:
-        """Something was prepared, and what came was among it, or not."""
+        """Take whether the committed tokens were among those that a draft was prepared for."""
         self._hits.add(hit, 1.0)
 
     def gained(self, expected: float, tokens: int, *, adopted: bool) -> None:
-        """Where a prepared draft expected so many tokens, a round gained these with it, or with a fresh one."""
+        """Take the tokens that a round gained, where the prepared draft had `expected` so many.
+
+        `adopted`: the round was sent with that draft, not with a fresh one.
+        """
         self._typical += SMOOTHING * (expected - 1.0 - self._typical)
         (self._prepared if adopted else self._fresh).add(tokens - 1.0, expected - 1.0)
 
     # ---- what follows from it ----------------------------------------------------------------------------------------
 
     def pays(self, expected: float) -> bool:
-        """Whether to use a prepared draft that expects so many tokens, rather than to wait and draft afresh."""
+        """True if it is better to use a prepared draft that expects this many tokens than to wait and draft afresh."""
         self._asked += 1
         return (self._saved(expected - 1.0) > 0.0) != (self._asked % TRIAL == 0)
 
     def worth(self, level: float, *, shared: bool) -> bool:
-        """Whether to draft ahead in the round that goes up now.
+        """True if the device should draft ahead in the round that is sent now.
 
-        `level`: seconds of a drafter call. `shared`: the verifier may be on this machine, and wants the same cores.
+        `level`: seconds of a drafter call. `shared`: the verifier may run on this machine and compete for its cores.
         """
         self._rounds += 1
         for share in (self._prepared, self._fresh, self._hits):
@@ -122,7 +133,7 @@ class Adoption:
         return (self._saved(self._typical) * self._hits() > lost) != trial
 
     def _saved(self, expected: float) -> float:
-        """Seconds that adopting such a draft saves, its loss in tokens counted in."""
+        """Seconds that using such a draft saves, including the tokens that it loses."""
         flight, fresh, adopted = self._flight.seconds, self._gaps[False].seconds, self._gaps[True].seconds
         if flight is None or fresh is None:
             return 0.0

@@ -1,8 +1,8 @@
-"""Drafting ahead, while a round is in flight: which tokens its verdict may bring, and what was drafted for them.
+"""Drafting ahead while a round is in flight: which tokens the verdict may bring, and the drafts prepared for them.
 
-An outcome is an accepted path of the draft in flight and a bonus token that the draft does not have there. Its chance
-is that of the path times that of the bonus, both by the drafter's own word as experience has calibrated it. Knows
-nothing of caches, models, time or the wire.
+An outcome is an accepted path of the draft in flight, and a bonus token that the draft does not have there. Its chance
+is the chance of the path times that of the bonus token, both from the drafter's calibrated probabilities. No caches,
+models, time or network.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from drafter.step import Rows
 from drafter.tree import ROOT, DraftTree
 
 MOST_OUTCOMES = 16
-"""Per round."""
+"""Most outcomes that are looked at in one round."""
 LEAST_CHANCE = 0.01
-"""Of an outcome that is worth a draft: below it a hit is rarer than a hundred drafts are cheap."""
+"""Outcomes below this chance are ignored: a hit would be rarer than a hundred drafts are cheap."""
 MOST_LEAVES = 8
-"""Run in one call, so that what follows them is known."""
+"""Most leaves that run in one call, to learn what follows them."""
 UNRUN = -2
-"""In place of a rank: the drafter has not run this node."""
+"""A mark in place of a rank: the drafter has not run this node."""
 
 
 class Halted(Exception):
-    """The verdict is there: what is being drafted ahead is given up."""
+    """The verdict has arrived, so drafting ahead stops."""
 
 
 @dataclass(frozen=True)
-class Drafted:
-    """Nodes whose rows are in the slabs after the last token, in the order they were run."""
+class DraftedNodes:
+    """Nodes whose rows are in the slabs after the last token, in the order in which they ran."""
 
     tokens: NDArray[np.int64]
     parents: NDArray[np.int64]
     sees: NDArray[np.bool_]
-    """(n, n): each node sees itself and those above it."""
+    """(n, n): each node sees itself and the nodes above it."""
 
     @classmethod
-    def of(cls, tree: DraftTree) -> Drafted:
-        """A whole tree, as if it was run in the order of its nodes."""
+    def of(cls, tree: DraftTree) -> DraftedNodes:
+        """A whole tree, as if it had run in the order of its nodes."""
         return cls(tree.tokens.astype(np.int64), tree.parents.astype(np.int64), tree.ancestors())
 
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def grown(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> Drafted:
-        """With more nodes; a parent may be among the new ones before its child."""
+    def grown(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> DraftedNodes:
+        """A copy with more nodes. A new node's parent may be another new node before it."""
         before, count = len(self), len(self) + len(tokens)
         sees = np.zeros((count + 1, count), bool)  # The last row stands for the root: index -1 sees no node.
         sees[:before, :before] = self.sees
         for node, parent in enumerate(parents.tolist(), before):
             sees[node] = sees[parent]
             sees[node, node] = True
-        return Drafted(np.append(self.tokens, tokens), np.append(self.parents, parents), sees[:-1])
+        return DraftedNodes(np.append(self.tokens, tokens), np.append(self.parents, parents), sees[:-1])
 
     def follow(self, tokens: Sequence[int]) -> NDArray[np.int64]:
-        """The nodes on the path that spells the longest beginning of `tokens`."""
+        """The path of nodes that spells the longest beginning of `tokens`."""
         path: list[int] = []
         for token in tokens:
             above = path[-1] if path else ROOT
@@ -72,29 +72,29 @@ class Drafted:
         return np.array(path, np.int64)
 
     def places(self, tree: DraftTree) -> NDArray[np.int64]:
-        """Where each node of a tree stands here, (n,), or `UNRUN`."""
+        """For each node of a tree, its place among these nodes, (n,), or `UNRUN`."""
         ranks = {key: rank for rank, key in enumerate(zip(self.parents.tolist(), self.tokens.tolist()))}
-        places = np.full(len(tree) + 1, ROOT)  # The last one stands for the root.
+        places = np.full(len(tree) + 1, ROOT)  # The last entry stands for the root.
         for node, (parent, token) in enumerate(zip(tree.parents.tolist(), tree.tokens.tolist())):
             places[node] = ranks.get((int(places[parent]), token), UNRUN)
         return places[:-1]
 
 
-NOTHING = Drafted(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), bool))
+NOTHING = DraftedNodes(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), bool))
 
 
 @dataclass(frozen=True, eq=False)
 class Flight:
-    """A draft whose verdict is to come."""
+    """A draft whose verdict has not come yet."""
 
     tree: DraftTree
     proposed: list[Proposals]
-    """What follows the root, and then each node that was run, in the order of the runs."""
+    """Proposals after the root, then after each node that ran, in the order of the runs."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Tokens that a verdict may add: of the accepted nodes, and the bonus."""
+    """Tokens that a verdict may add: those of the accepted nodes, then the bonus token."""
 
     tokens: tuple[int, ...]
     chance: float
@@ -103,18 +103,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A draft of what follows an outcome."""
+    """A draft of what follows one outcome."""
 
     flight: Flight
-    drafted: Drafted
+    drafted: DraftedNodes
     rows: list[Rows]
-    """Of each layer: those of the outcome's tokens, then those of `drafted`."""
+    """For each layer: the rows of the outcome's tokens, then those of `drafted`."""
     chain: Chain
     taken: tuple[int, float] | None
 
 
-def fresh_leaves(tree: DraftTree, drafted: Drafted, final: Collection[int] = ()) -> NDArray[np.int64]:
-    """Nodes that were not run although the answer may go on from them: the likeliest, at most `MOST_LEAVES`."""
+def fresh_leaves(tree: DraftTree, drafted: DraftedNodes, final: Collection[int] = ()) -> NDArray[np.int64]:
+    """The likeliest nodes that did not run although the answer may continue after them, at most `MOST_LEAVES`."""
     assert tree.acceptance is not None
     known = (drafted.places(tree) != UNRUN) | np.isin(tree.tokens, list(final)) | (tree.acceptance < LEAST_CHANCE)
     likeliest = np.argsort(np.where(known, np.inf, -tree.acceptance), kind="stable")
@@ -123,19 +123,19 @@ def fresh_leaves(tree: DraftTree, drafted: Drafted, final: Collection[int] = ())
 
 def outcomes(
     flight: Flight,
-    drafted: Drafted,
+    drafted: DraftedNodes,
     acceptance: Acceptance | None = None,
     final: Collection[int] = (),
     most: int = MOST_OUTCOMES,
 ) -> list[Outcome]:
-    """What the verdict on a draft in flight may bring, the likeliest first; none after a `final` token.
+    """What the verdict on a draft in flight may bring, the likeliest first. Nothing follows a `final` token.
 
-    Of the draft's nodes, only those that were run are known to go on in some way.
+    Only draft nodes that ran have known continuations.
     """
     tree = flight.tree
     assert tree.acceptance is not None
     places = np.append(drafted.places(tree), ROOT)
-    ends = np.flatnonzero(places != UNRUN)  # The last of them is the root.
+    ends = np.flatnonzero(places != UNRUN)  # The last one is the root.
     log_probs, ids = (np.concatenate(parts) for parts in zip(*flight.proposed, strict=True))
     log_probs, ids = log_probs[1 + places[ends]], ids[1 + places[ends]]
     depths = 1 + np.append(tree.depths(), 0).astype(np.int64)[ends, None]

@@ -1,13 +1,14 @@
-"""From what the drafter says to what the target does: acceptance, learnt online from verdicts.
+"""Turns the drafter's probabilities into the chances that the target accepts its tokens, learnt online from verdicts.
 
-A logistic regression in four numbers: the logit of a node's acceptance, once its parent is accepted, is linear in the
-logit of the drafter's own probability, in the log of its depth (deep nodes are drafted from staler memory), and in the
-log of its attempt (what is left after a refusal is harder to hit). Untrained it is the identity: the drafter's word.
+This is a logistic regression with four weights. The logit of a node's acceptance, once its parent is accepted, is
+linear in three features: the logit of the drafter's own probability, the log of the node's depth (deep nodes are
+drafted from older memory), and the log of its attempt (what is left after a refusal is harder to hit). Before any
+verdict it is the identity.
 
-Learning is Bayesian and online. The weights have a Gaussian prior around the identity; each verdict moves them to the
-best explanation of its outcomes under that prior, and sharpens it by the curvature there. Steps use the logistic
-loss's largest curvature (Boehning 1992), so that they never overshoot. Old experience fades, because topics change and
-drafters are trained further.
+Learning is Bayesian. The weights have a Gaussian prior around the identity. Each verdict moves them to the best
+explanation of its outcomes under that prior, and adds its curvature to the prior. Steps use the largest curvature of
+the logistic loss (Boehning 1992), so they never overshoot. Old experience fades, because topics change and drafters are
+trained further.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ IDENTITY: Floats = np.array([0.0, 1.0, 0.0, 0.0])
 PRIOR: Floats = 4.0 * np.eye(4)
 """Inverse covariance around the identity: a standard deviation of 0.5 for each weight."""
 MEMORY = 0.998
-"""Share of all experience that is kept from one verdict to the next: about 500 verdicts count."""
+"""Share of the experience that is kept from one verdict to the next: about 500 verdicts count."""
 LEAST_SLOPE = 0.05
-"""Of acceptance over the drafter's logit. Above 0, so that a likelier node never counts as less acceptable."""
+"""Lowest slope of acceptance over the drafter's logit. It is above 0, so a likelier node never counts as less
+acceptable."""
 STEPS = 8
 _UPPER = np.triu_indices(4)
 
 
 class Calibration:
-    """Acceptance as experience has it; the identity before there is any.
+    """Chances of acceptance, learnt from verdicts.
 
-    One object serves one way of drafting and sampling: chances at temperature 0 are not those at 1. A call never sees
-    half of what `learn` changes, so a thread may draft while another learns.
+    One object serves one way of drafting and sampling: the chances at temperature 0 are not those at 1. A call never
+    sees half of an update, so one thread may draft while another learns.
     """
 
     def __init__(self) -> None:
@@ -47,9 +49,9 @@ class Calibration:
     def __call__(
         self, log_probs: NDArray[np.floating], depth: int | NDArray[np.int64], attempt: int | NDArray[np.int64] = 1
     ) -> Floats:
-        """Log of the probability that such nodes are accepted, their parents being; see `drafter.search.Acceptance`.
+        """The log of the chance that such nodes are accepted, given their parents are; see `drafter.search.Acceptance`.
 
-        Never falls where `log_probs` rises; 0 at most.
+        At most 0. Never falls where `log_probs` rises.
         """
         weights, precision = self._learnt
         if precision is PRIOR:
@@ -58,7 +60,7 @@ class Calibration:
         return np.where(np.isneginf(log_probs), -np.inf, -np.logaddexp(0.0, -logits))
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Take a verdict on a tree that was drafted: the accepted nodes, from the root's child down, and the bonus."""
+        """Learn from the verdict on a drafted tree: the accepted nodes, from the root's child down, and the bonus."""
         features, outcomes = judged(tree, accepted, bonus)
         if not len(outcomes):
             return
@@ -68,7 +70,7 @@ class Calibration:
         for _ in range(STEPS):
             gradient = features.T @ (outcomes - _sigmoid(features @ weights)) - precision @ (weights - before)
             weights = weights + scale @ gradient
-            # The best of what the bound allows, which is not the best of all with its slope raised.
+            # This is the best choice within the bound. Raising the slope of the unbounded best would not be.
             weights = weights + scale[1] / scale[1, 1] * max(0.0, LEAST_SLOPE - weights[1])
         spread = _sigmoid(features @ weights)
         self._learnt = weights, precision + features.T @ (features * (spread * (1 - spread))[:, None])
@@ -76,13 +78,13 @@ class Calibration:
     # ---- as a few numbers --------------------------------------------------------------------------------------------
 
     def dump(self) -> list[float]:
-        """4 weights, then the 10 numbers of their inverse covariance."""
+        """The state as numbers: 4 weights, then the 10 numbers of their inverse covariance."""
         weights, precision = self._learnt
         return [*weights.tolist(), *precision[_UPPER].tolist()]
 
     @classmethod
     def load(cls, numbers: Sequence[float]) -> Calibration:
-        """The inverse of `dump`. Raises `ValueError` for numbers that are none of its."""
+        """The calibration that `dump` wrote. Raises `ValueError` for other numbers."""
         values = np.array(numbers, np.float64)
         if values.shape != (14,) or not np.isfinite(values).all() or values[1] <= 0:
             raise ValueError("not the numbers of a calibration")
@@ -98,10 +100,10 @@ class Calibration:
 
 
 def judged(tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> tuple[Floats, Floats]:
-    """What a verdict says about the tree's nodes: features (n, 4), and (n,) 1 for accepted, 0 for refused.
+    """What a verdict says about the nodes of a tree: features (n, 4), and (n,) 1 for accepted, 0 for refused.
 
-    Only children of nodes that were accepted are judged, in a sampled tree those that were tried; none after a stop
-    token. A tree of which the drafter has said nothing teaches nothing.
+    Only children of accepted nodes are judged, and in a sampled tree only those that were tried. Nothing is judged
+    after a stop token. A tree without log-probabilities teaches nothing.
     """
     children = tree.children()
     chosen = [*(int(tree.tokens[node]) for node in accepted), *([] if bonus is None else [bonus])]
@@ -125,7 +127,7 @@ def judged(tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> tuple
 def _features(
     log_probs: NDArray[np.floating], depth: int | NDArray[np.int64], attempt: int | NDArray[np.int64]
 ) -> Floats:
-    """(..., 4); log-probabilities beyond 1e-7 of either end count as that."""
+    """The features of nodes, (..., 4). Probabilities closer than 1e-7 to 0 or 1 count as that far away."""
     clipped = np.clip(np.asarray(log_probs, np.float64), -16.0, -1e-7)
     columns = np.broadcast_arrays(1.0, clipped - np.log(-np.expm1(clipped)), np.log(depth), np.log(attempt))
     return np.stack(columns, axis=-1)

@@ -1,4 +1,4 @@
-"""What a drafter artefact says about itself: shapes, the target it belongs to, and checksums of its files."""
+"""What a drafter's folder says about itself: shapes, the target it belongs to, and checksums of its files."""
 
 from __future__ import annotations
 
@@ -13,114 +13,118 @@ from drafter.memory import Bits
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"
-"""Beside a graph whose weights are too large for its own file."""
+"""The weights of a graph that are too large for its own file."""
 TOKENIZER = "tokenizer.json"
 TEMPLATE = "chat_template.jinja"
+INLINE = 1_500_000_000
+"""Bytes of weights that fit into the graph's own file, whose format ends at 2 GB. Larger weights lie beside it."""
 SPECIAL_TOKENS = "special_tokens_map.json"
-"""The texts that the template knows by name: `bos_token` and others."""
+"""The texts of the tokens that the template knows by name, such as `bos_token`."""
 ENCODER = "memory_encoder.safetensors"
 FLOAT = "model.safetensors"
 
 DATASTORE = "datastore.npz"
 
 Scheme = Literal["int8", "nbits8", "nbits4", "auto"]
-"""How the weights of the step graph are quantised: see `drafter/quantise.py`."""
+"""How the weights of the step graph are quantised; see `drafter/training/quantise.py`."""
 
 
 class DrafterError(Exception):
-    """A drafter that cannot be used; the message says why and what to do.
+    """A drafter that cannot be used. The message says why and what to do.
 
     DrafterError
-    ├── DrafterMissing     no such folder, or a file of it is not there
-    └── DrafterCorrupt     a file that cannot be read, or does not match its checksum
+    ├── DrafterMissing     the folder or one of its files is missing
+    └── DrafterCorrupt     a file cannot be read, or does not match its checksum
     """
 
 
 class DrafterMissing(DrafterError):
-    """No such folder, or a file of it is not there."""
+    """The folder or one of its files is missing."""
 
 
 class DrafterCorrupt(DrafterError):
-    """A file that cannot be read, or does not match its checksum."""
+    """A file cannot be read, or does not match its checksum."""
 
 
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`config.json` of an artefact folder."""
+    """The `config.json` of a drafter's folder."""
 
     target: str
-    """The target's name, for people."""
+    """Name of the target, for people."""
     vocabulary: int
-    """Of the target."""
+    """Size of the target's vocabulary."""
     hidden: int
-    """E, the target's hidden size."""
+    """E, the hidden size of the target."""
     target_layers: int
-    """L"""
+    """L, the number of the target's layers."""
     target_kv_heads: int
     target_head_size: int
     heads: int
-    """Query heads of the self- and of the cross-attention."""
+    """Query heads of the self-attention and of the cross-attention."""
     kv_heads: int
     """Key-value heads of both; memory row 0 has as many."""
     head_size: int
     ffn: int
     """Width of both MLPs."""
     encoder_ffn: int
-    """Width of the layer-self-attention's MLP."""
+    """Width of the MLP in the layer self-attention."""
     inference_layers: int
     """N: how many of the target's last layers run on the device (target layer inference)."""
     first_layers: int = 0
-    """F: how many of its first ones do, in front of the self-attention: what they need of the past is tokens alone."""
+    """F: how many of the target's first layers run on the device, before the self-attention. They need only tokens."""
     target_heads: int
     target_ffn: int
     target_qkv_bias: bool = False
     target_qk_norm: bool = False
-    """What the target's layers have beyond Llama's, and so those that are inferred or begin as its own."""
+    """The target's layers norm queries and keys, as Qwen3's do (`target_qkv_bias`: add biases, as Qwen2's do). The
+    layers that run on the device, or begin as the target's, do so too."""
     rope_theta: float
     norm_eps: float
     blocks: int = 1
     """Self-attention layers before the cross-attention."""
     layer_self_attention: bool = True
-    """LSA; off: the plain mean of the target's layers."""
+    """Layer self-attention (LSA). Off: the plain mean over the target's layers."""
     cross_attention: bool = True
-    """Off: memory is made, but not looked at. For ablation."""
+    """Off: memory is made but not used. For ablations."""
     exit_norm: bool = False
-    """The cross-attention's result is brought to where the target's hidden states lie."""
+    """The result of the cross-attention is scaled to the range of the target's hidden states."""
     from_target: bool = False
-    """Self- and cross-attention are shaped like the target's layers and begin as some of them; what the encoder makes
-    is added to the keys and values of the one that the cross-attention replaces."""
+    """Self-attention and cross-attention have the shape of the target's layers and begin as copies of some. What the
+    encoder makes is added to the keys and values of the layer that the cross-attention replaces."""
     top: int = 32
     """K: how many of the likeliest tokens a step returns."""
     scheme: Scheme = "int8"
     """How the step graph was quantised."""
     draft_vocabulary: tuple[int, ...] = ()
-    """Target ids that the head can draft; empty: all of them."""
+    """Target ids that the head can draft; empty: all."""
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
-    """Of training, with those of the drafter that it began with; 0: not known."""
+    """Training steps, with those of the drafter that it began with; 0: not known."""
     seconds: float = 0.0
-    """That these took."""
+    """Seconds of training."""
     tokenizer: str = ""
     """Digest of the tokenizer file, hex."""
     memory_bits: Bits = 8
-    """Of a number of memory, as the verifier sends it."""
+    """Bits of each number of memory, as the verifier sends it."""
     memory: str = ""
-    """Digest of target, LSA and cross-attention projections, hex: stored memory is valid while it stays."""
+    """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
+    same."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
 
     @property
     def entry_layer(self) -> int:
-        """The first of the inferred layers; how many layers the target has where none is."""
+        """The first of the target's last layers that run on the device; the number of its layers if none does."""
         return self.target_layers - self.inference_layers
 
     @property
     def replaced(self) -> int:
-        """The target's layer whose place the cross-attention takes: the one before the inferred ones."""
+        """The target's layer that the cross-attention replaces: the one before the last N."""
         return self.entry_layer - 1
 
     @property
     def memory_layers(self) -> tuple[tuple[int, int], ...]:
-        """(heads, size) of each memory row: the cross-attention's, then the last N target layers'."""
+        """(heads, size) of each memory row: the cross-attention's, then those of the target's last N layers."""
         return ((self.kv_heads, self.head_size),) + (
             (self.target_kv_heads, self.target_head_size),
         ) * self.inference_layers
@@ -132,9 +136,9 @@ def sha256(path: Path) -> str:
 
 
 def read_config(folder: Path, *, verify: tuple[str, ...] = ()) -> DrafterConfig:
-    """The config of an artefact folder; the files named in `verify` are checked against their checksums.
+    """The config of a drafter's folder. Files named in `verify` are checked against their checksums.
 
-    With the graph, its weights are checked where they lie beside it.
+    If the graph is named, weights beside it are checked too.
 
     Raises `DrafterMissing` or `DrafterCorrupt`.
     """
@@ -163,7 +167,7 @@ def _read_config(folder: Path, verify: tuple[str, ...]) -> DrafterConfig:
 
 
 def write_config(folder: Path, config: DrafterConfig) -> DrafterConfig:
-    """Write the config with the checksums of the files that lie beside it; returns what was written."""
+    """Write the config with the checksums of the files beside it, and return what was written."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != CONFIG)
     config = msgspec.structs.replace(config, files={name: sha256(folder / name) for name in names})
     (folder / CONFIG).write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=1))

@@ -1,8 +1,8 @@
-"""What a round takes, learnt from rounds: by it a draft tree is exactly as large as pays.
+"""What a round takes, learnt from rounds, so that a draft tree is exactly as large as pays.
 
-A round takes the time of its draft, one drafter call a level; the verifier's own, which grows with the nodes that went
-up; and all the rest, the line's above all, which does not. Seconds that the caller measured come in; knows no clock, no
-trees and no network.
+A round takes three times: its draft, with one drafter call a level; the verifier's own time, which grows with the nodes
+that were sent; and the rest, mostly the line, which does not. The caller measures all seconds. No clock, no trees, no
+network.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from numpy.typing import NDArray
 SMOOTHING = 0.1
 """Weight of the newest call's seconds."""
 WAITING = 0.25
-"""Weight of the newest wait: lines change faster than machines do."""
+"""Weight of the newest wait. Lines change faster than machines do."""
 KEPT = 0.97
-"""Share of its weight that a round keeps at the next one: some 30 rounds count."""
+"""Share of its weight that a round keeps at the next one: about 30 rounds count."""
 PAUSE = 3.0
-"""A draft or a verdict that took this many times what was expected counts as no more: the machine was elsewhere."""
+"""A draft or a verdict counts as at most this many times the expected time. Beyond that the machine was busy
+elsewhere."""
 LONGEST_WAIT = 5.0
-"""Seconds that a wait counts as at most."""
+"""A wait counts as at most this many seconds."""
 FIRST_NODE = 0.05
-"""What a node adds, as a share of a level, while all rounds were of one size."""
+"""First guess at the time of a node, as a share of a level, while all rounds have had the same size."""
 FIRST_WEIGHT = 64.0
-"""Of that guess: as much as a round has whose size is 8 nodes off the mean."""
+"""Weight of that guess: as much as one round whose size is 8 nodes away from the mean."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,17 @@ class Cost:
     """What a round takes, in seconds."""
 
     round: float
-    """With nothing drafted and nothing but the root to verify: the line, the forward, the memory."""
+    """A round with no draft and only the root to verify: the line, the forward, the memory."""
     level: float
-    """A drafter call, that of the root too."""
+    """One drafter call, including the one for the root."""
     node: float
-    """What a node adds to the verdict's time."""
+    """What each node adds to the time of the verdict."""
 
     def rates(self, chances: NDArray[np.float64], levels: int) -> NDArray[np.float64]:
-        """Tokens a second with none, one, two, ... of the nodes (n,), which are accepted with these chances: (n + 1,).
+        """Tokens a second with the first 0, 1, 2, ... of the nodes: (n + 1,).
 
-        `levels` is how many calls they took to draft. The bonus token counts.
+        `chances`: the probability that each node is accepted, (n,). `levels`: drafter calls that they took. The bonus
+        token counts.
         """
         gained = 1.0 + np.append(0.0, np.cumsum(chances))
         rates: NDArray[np.float64] = gained / (self.round + levels * self.level + np.arange(len(gained)) * self.node)
@@ -50,18 +52,18 @@ class Cost:
 
 
 class CostMeter:
-    """Learns what rounds take, from rounds of one verifier over one line."""
+    """Learns what rounds take, from the rounds with one verifier over one line."""
 
     def __init__(self, first: Cost | None = None) -> None:
         self.first = first
-        """What `cost` says until a draft and its verdict are known."""
+        """The cost until a draft and its verdict have been timed."""
         self._level = 0.0
         self._wait: float | None = None
-        # Weighted sums over rounds: of 1, n, n^2, s and n*s for n nodes and s seconds.
+        # Weighted sums over rounds of 1, n, n^2, s and n*s, for n nodes and s seconds.
         self._sums = np.zeros(5)
 
     def drafted(self, levels: int, seconds: float) -> None:
-        """A draft took so many calls and so long."""
+        """Take the number of calls and the seconds of a draft."""
         if levels < 1:
             return
         taken = seconds / levels
@@ -69,31 +71,32 @@ class CostMeter:
         self._level += (SMOOTHING if self._level else 1.0) * (taken - self._level)
 
     def judged(self, nodes: int, seconds: float) -> None:
-        """The verifier took so long for a draft of so many nodes; a prompt's tokens, run with it, count as nodes."""
+        """Take the verifier's seconds for a draft of this many nodes. Prompt tokens that ran with it count as nodes."""
         if self._sums[0] and self._level:
             base, node = self._verifier()
             seconds = min(seconds, PAUSE * (base + nodes * node))
         self._sums = KEPT * self._sums + (1.0, nodes, nodes**2, seconds, nodes * seconds)
 
     def waited(self, seconds: float) -> None:
-        """From one draft to the next it took so long beside the verifier's own time."""
+        """Take the seconds from one draft to the next, without the verifier's own time."""
         seconds = min(seconds, LONGEST_WAIT)
         self._wait = seconds if self._wait is None else self._wait + WAITING * (seconds - self._wait)
 
     @property
     def cost(self) -> Cost | None:
-        """As rounds have been lately."""
+        """What a round takes at present. None before anything is known."""
         if not self._sums[0] or not self._level:
             return replace(self.first, level=self._level) if self.first is not None and self._level else self.first
         base, node = self._verifier()
         if self._wait is not None:
             base += self._wait
-        elif self.first is not None:  # It is for the whole round, but too much is better than no line at all.
+        # The first guess covers the whole round. Too much is better than ignoring the line.
+        elif self.first is not None:
             base += self.first.round
         return Cost(base, self._level, node)
 
     def _verifier(self) -> tuple[float, float]:
-        """Its seconds for the root, and for each node."""
+        """The verifier's seconds for the root, and for each node."""
         count, nodes, squares, seconds, products = self._sums.tolist()
         mean = nodes / count
         together = products - mean * seconds + FIRST_WEIGHT * FIRST_NODE * self._level

@@ -1,7 +1,7 @@
-"""A drafter's datastore: answers that its target gave in training, in which the second stage looks for what comes next.
+"""A drafter's datastore: answers that its target gave in training. The second stage searches them for what comes next.
 
-A compressed array of token ids beside the weights, `BREAK` after each answer. "Datastore" is what retrieval-based
-speculative decoding calls it (REST, arXiv 2311.08252). Numpy only.
+It is a compressed array of token ids beside the weights, with `BREAK` after each answer. The term comes from
+retrieval-based speculative decoding (REST, arXiv 2311.08252). Numpy only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def save_datastore(path: Path, texts: Iterable[Sequence[int]]) -> None:
 
 
 def load_datastore(path: Path, vocabulary: int) -> NGramIndex:
-    """The texts as an index. Raises `DrafterCorrupt` for a file that is none, or with ids outside the vocabulary."""
+    """The texts of a datastore as an index.
+
+    Raises `DrafterCorrupt` for another file, and for ids outside the vocabulary.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             tokens = file["tokens"]

@@ -1,6 +1,6 @@
 """How to install what only some parts of Outrider need.
 
-Outrider is in no package index yet, so a package of that name there would be somebody else's.
+Outrider is in no package index yet, so a package of that name there would belong to somebody else.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ Extra = Literal["server", "train"]
 
 
 def how_to_install(extra: Extra) -> str:
-    """What to run for an extra of `pyproject.toml`, within a sentence."""
+    """The command that installs an extra of `pyproject.toml`, as part of a sentence."""
     return f"run pip install '.[{extra}]' in Outrider's source folder"

@@ -1,9 +1,9 @@
-"""Memory: the target's cached activations, as both sides of the wire write and read them.
+"""Memory: activations of the target, as both sides of the wire pack and unpack them.
 
-One token's memory is a pair of keys and values for each row of the format. Row 0 is the drafter's cross-attention;
-rows 1.. are the target's last layers where the drafter infers them. Each is int8 or int4 with a float16 scale per token
-and head: 1.03 or 0.53 bytes a number at a head size of 64, against 2 for float16. Rounding lowers acceptance a little,
-never correctness. Which of the two it is shows in its size. Numpy only; knows nothing of models or HTTP.
+The memory of one token is a pair of keys and values for each row of the format. Row 0 is the drafter's cross-attention.
+The other rows are the target's last layers, if the drafter runs them. Numbers are int8 or int4 with a float16 scale per
+token and head: 1.03 or 0.53 bytes each at a head size of 64, against 2 for float16. The size of the data tells which of
+the two it is. Rounding lowers acceptance a little, never correctness. Numpy only.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ LARGEST_SCALE = np.finfo(np.float16).max
 
 
 class MalformedMemory(ValueError):
-    """Bytes or arrays that are no memory of the expected format; the message says what is wrong."""
+    """Bytes or arrays that are not memory of the expected format. The message says what is wrong."""
 
 
 class MemoryRow(NamedTuple):
-    """One row of the format for `n` consecutive tokens: keys and values, quantised. int4 is int8 from -7 to 7 here."""
+    """One row of the format for `n` consecutive tokens: quantised keys and values. int4 is held as int8 from -7 to
+    7."""
 
     keys: NDArray[np.int8]
     """(n, heads, size)"""
@@ -38,29 +39,29 @@ class MemoryRow(NamedTuple):
 
 
 def quantise(numbers: NDArray[np.floating], bits: Bits = 8) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Symmetric integers of each (size,) vector with its own scale: (..., size) -> ((..., size) int8, (...) float16).
+    """Quantise each (size,) vector symmetrically with its own scale: (..., size) -> ((..., size) int8, (...) float16).
 
-    The error of a number is at most half a scale, up to 65504 times the largest integer of so many bits. Raises
-    `MalformedMemory` where one is not finite.
+    The error of a number is at most half a scale, for numbers up to 65504 times the largest integer of so many bits.
+    Raises `MalformedMemory` if a number is not finite.
     """
     floats = np.asarray(numbers, np.float32)
     if not np.isfinite(floats).all():
         raise MalformedMemory("the target's activations hold infinities or NaN; load it in a wider floating-point type")
     exact = np.abs(floats).max(axis=-1, initial=0.0) / np.float32(LARGEST[bits])
     scales = np.clip(exact, SMALLEST_SCALE, LARGEST_SCALE).astype(np.float16)
-    # A scale rounded down would cut off the largest number.
+    # A scale that is rounded down would cut off the largest number.
     scales = np.where(scales < exact, np.nextafter(scales, LARGEST_SCALE), scales)
     rounded = np.rint(floats / scales.astype(np.float32)[..., None])
     return np.clip(rounded, -LARGEST[bits], LARGEST[bits]).astype(np.int8), scales
 
 
 def dequantise(numbers: NDArray[np.int8], scales: NDArray[np.float16]) -> NDArray[np.float32]:
-    """The inverse, up to rounding: (..., size) int8 and (...) float16 -> (..., size) float32."""
+    """Undo `quantise`, up to rounding: (..., size) int8 and (...) float16 -> (..., size) float32."""
     return numbers.astype(np.float32) * scales.astype(np.float32)[..., None]
 
 
 def quantise_row(keys: NDArray[np.floating], values: NDArray[np.floating], bits: Bits = 8) -> MemoryRow:
-    """One row of memory from float keys and values, each (n, heads, size)."""
+    """One row of memory, quantised from float keys and values, each (n, heads, size)."""
     return MemoryRow(*quantise(keys, bits), *quantise(values, bits))
 
 
@@ -70,7 +71,10 @@ def memory_bytes(count: int, layers: Sequence[tuple[int, int]], bits: Bits = 8) 
 
 
 def memory_bits(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> Bits:
-    """How `count` tokens' memory is packed, by its size. Raises `MalformedMemory` where that fits neither way."""
+    """Find out from its size how the memory of `count` tokens is packed.
+
+    Raises `MalformedMemory` if no packing fits.
+    """
     widths: tuple[Bits, Bits] = (8, 4)
     for bits in widths:
         if count >= 0 and len(data) == memory_bytes(count, layers, bits):
@@ -81,10 +85,10 @@ def memory_bits(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> B
 def pack_memory(
     rows: Sequence[MemoryRow | tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]], bits: Bits = 8
 ) -> bytes:
-    """Rows, in the format's order, as little-endian raw bytes.
+    """Pack rows, in the format's order, as little-endian raw bytes.
 
-    In 4 bits a vector's numbers lie two in a byte, the first in its lower half; where their count is odd, the last
-    byte's upper half is 0. Where sizes are 1, 4 bits take as much as 8, and 8 it is.
+    With 4 bits, two numbers of a vector share a byte, the first in the lower half. If their count is odd, the upper
+    half of the last byte is 0. Where all sizes are 1, 4 bits save nothing, so 8 are used.
     """
     bits = 8 if all(row[0].shape[-1] == 1 for row in rows) else bits
     parts = []
@@ -97,9 +101,9 @@ def pack_memory(
 
 
 def unpack_memory(data: bytes, count: int, layers: Sequence[tuple[int, int]]) -> list[MemoryRow]:
-    """The inverse of `pack_memory`, for bytes that came from elsewhere. The arrays are not to be written to.
+    """Undo `pack_memory`, for bytes that came from elsewhere. The arrays are read-only.
 
-    Raises `MalformedMemory` for a wrong size, or scales that are negative or not finite.
+    Raises `MalformedMemory` for a wrong size, and for scales that are negative or not finite.
     """
     bits = memory_bits(data, count, layers)
     rows, offset = [], 0
@@ -126,12 +130,12 @@ def _packed_size(size: int, bits: Bits) -> int:
 
 
 def _nibbles(numbers: NDArray[np.int8]) -> NDArray[np.int8]:
-    """(..., size) from -8 to 7 -> (..., (size + 1) // 2)."""
+    """Pack numbers from -8 to 7, two in a byte: (..., size) -> (..., (size + 1) // 2)."""
     even = np.concatenate((numbers, np.zeros((*numbers.shape[:-1], numbers.shape[-1] % 2), np.int8)), axis=-1)
     return (even[..., ::2] & 0x0F) | (even[..., 1::2] << 4)
 
 
 def _integers(packed: NDArray[np.int8], size: int) -> NDArray[np.int8]:
-    """The inverse."""
+    """Undo `_nibbles`."""
     both = np.stack((packed << 4 >> 4, packed >> 4), axis=-1)
     return both.reshape(*packed.shape[:-1], -1)[..., :size]

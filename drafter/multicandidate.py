@@ -1,16 +1,16 @@
 """Draft trees by multi-candidate sampling (arXiv 2401.06706): children are drawn without replacement.
 
-The verifier's recursive rejection gives the target's own distribution back if each child really was drawn from the
-distribution that is sent with it, whatever was drawn before it elsewhere. Two things follow.
+The verifier's recursive rejection keeps the target's own distribution only if each child was really drawn from the
+distribution that is sent with it. Two rules follow.
 
-The drafter's top list is warped, cut and rounded to whole weights *first* and drawn from afterwards, so the few pairs
-(id, weight) that go up are the exact distribution and not an excerpt of it.
+First, the drafter's top list is warped, cut and rounded to whole weights *before* anything is drawn. So the few pairs
+(id, weight) that are sent are the exact distribution, not an excerpt of it.
 
-And nothing may decide on the value of a child whether that child gets into the tree. So a place in the tree is chosen
-before its token is known: the score of a node's i-th child depends on the distribution that is left when i - 1
-siblings are drawn, never on the token that comes next. Scores fall from sibling to sibling and from parent to child,
-so whether a place makes it into the tree, or into the frontier, depends on places with better scores only, and their
-tokens. That holds for the search in `drafter/search.py`, which is used as it is.
+Second, the value of a child must not decide whether it gets into the tree. So a place in the tree is chosen before its
+token is known: the score of a node's i-th child depends on what is left of the distribution after i - 1 siblings, never
+on the token that comes next. Scores fall from sibling to sibling and from parent to child. So whether a place gets into
+the tree or the frontier depends only on places with better scores and their tokens. The search in `drafter/search.py`
+keeps to this rule.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from drafter.search import Acceptance, Children, Expand, Pace, Proposals, best_f
 from drafter.tree import MAX_WEIGHT, ROOT, Candidates, DraftTree
 
 LEAST_TEMPERATURE = 1e-300
-"""What a smaller temperature above 0 counts as: a log-probability divided by it is still finite."""
+"""Smaller temperatures above 0 count as this: a log-probability divided by it is still finite."""
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class DraftSampling:
-    """How the drafter chooses: the target's own settings, applied to the drafter's top list. Temperature > 0."""
+    """How the drafter samples: the target's own settings, applied to the drafter's top list.
+
+    The temperature is above 0.
+    """
 
     temperature: float
     top_k: int = 0
@@ -41,8 +44,9 @@ class DraftSampling:
     seed: int = 0
 
     def weights(self, log_probs: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Top lists (M, K), best first -> (M, K) whole weights of 0 to `MAX_WEIGHT`; 0: out. The best never is."""
-        # Differences first: divided by a tiny temperature, the log-probabilities themselves would be infinite.
+        """Whole weights of top lists: (M, K) best first -> (M, K) from 0 to `MAX_WEIGHT`. 0: left out; the best token
+        never is."""
+        # Differences are taken first: the log-probabilities divided by a tiny temperature would be infinite.
         below = log_probs.astype(np.float64) - log_probs[:, :1]
         shares = np.exp(below / max(self.temperature, LEAST_TEMPERATURE))
         if self.top_k:
@@ -54,11 +58,11 @@ class DraftSampling:
         return weights
 
     def generator(self, position: int) -> np.random.Generator:
-        """The randomness of the draft that begins at `position`.
+        """The random numbers of the draft that begins at `position`.
 
-        It is independent of the target's coin, which `drafter.coin` keys by the same numbers: a draft drawn with the
-        coin that is to judge it would be accepted or refused with its value, and the output would not follow the
-        target. Another personalisation of the hash makes the two unrelated.
+        They are independent of the target's coin, which `drafter.coin` derives from the same numbers. A draft drawn
+        with the coin that judges it would be accepted or refused by its value, and the output would not follow the
+        target. Another personalisation of the hash keeps the two unrelated.
         """
         key = struct.pack("<QQ", self.seed & _MASK, position & _MASK)
         digest = hashlib.blake2b(key, digest_size=16, person=b"outrider draft").digest()
@@ -73,13 +77,15 @@ def grow_sampled(
     position: int,
     acceptance: Acceptance | None = None,
 ) -> DraftTree:
-    """The sampled tree under a root whose proposals are `first`, each (1, K); `position` is that of its children.
+    """A sampled tree under a root whose proposals are `first`, each (1, K). `position` is that of the root's children.
 
-    Siblings stand in the order of their drawing, in which the target tries them. `pace.cost` does not count here: with
-    it a node could be left out for what was drawn below it, hence for its own value, and the rule would not be exact.
+    Siblings stand in the order of their drawing, in which the target tries them. `pace.cost` is ignored: with it, a
+    node could be left out because of what was drawn below it, so because of its own value, and the rule would not be
+    exact.
     """
     generator = sampling.generator(position)
-    lists: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # Of the root, then of each node in order of its run.
+    # Of the root, then of each node in the order of the runs.
+    lists: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
     def drawn(proposals: Proposals, depth: int) -> Children:
         weights, tokens = sampling.weights(proposals[0]), proposals[1]
@@ -101,9 +107,9 @@ def grow_sampled(
 
 
 def draw_order(weights: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """(M, K) weights -> (M, K) indices in the order of drawing one after the other; those of weight 0 come last.
+    """The order of drawing without replacement: (M, K) weights -> (M, K) indices. Those of weight 0 come last.
 
-    An exponential race: exponential times divided by weights finish in just that order.
+    This is an exponential race: exponential times divided by the weights finish in exactly that order.
     """
     times = generator.standard_exponential(weights.shape)
     np.divide(times, weights, out=times, where=weights > 0)
@@ -112,11 +118,11 @@ def draw_order(weights: NDArray[np.int64], generator: np.random.Generator) -> ND
 
 
 def confidence(weights: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The expected probability of each draw, before it: lists (M, K) and the weights drawn of them (M, B) -> (M, B).
+    """The expected probability of each draw, before it is known: lists (M, K) and their drawn weights (M, B) -> (M, B).
 
-    That is the sum of squared probabilities in what the draws before have left, and 0 where nothing is left. Whole
-    numbers keep it exact. A target that is sure of one token, the drafter being right about which in proportion to its
-    probabilities, accepts a draw with just this probability; one that hesitates accepts it more often.
+    It is the sum of squared probabilities in what the earlier draws have left, and 0 if nothing is left. Whole numbers
+    keep it exact. Suppose that the target is sure of one token, and that the drafter's probabilities say which one.
+    Then the target accepts a draw with exactly this probability; a target that is less sure accepts it more often.
     """
     rest = weights.sum(axis=1, keepdims=True) - np.cumsum(drawn, axis=1) + drawn
     squares = (weights**2).sum(axis=1, keepdims=True) - np.cumsum(drawn**2, axis=1) + drawn**2
@@ -128,9 +134,9 @@ def confidence(weights: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[
 def sibling_chances(
     weights: NDArray[np.int64], drawn: NDArray[np.int64], depth: int, acceptance: Acceptance | None
 ) -> NDArray[np.float64]:
-    """How probable it is that each draw is the child that the target accepts: (M, B), falling, 0 where nothing is left.
+    """The chance that each draw is the child that the target accepts: (M, B), falling, 0 where nothing is left.
 
-    The target comes to the i-th child only if it has refused those before it.
+    The target tries the i-th child only if it has refused those before it.
     """
     chances = confidence(weights, drawn)
     if acceptance is not None:

@@ -1,9 +1,9 @@
-"""Where the last words stood before: an index over the n-grams of a token sequence that grows and rewinds with it.
+"""An index of n-grams over a token sequence that grows and shrinks: it finds where the last words stood before.
 
-What followed then is a guess at what follows now: the n-gram stage of staged speculative decoding (arXiv 2308.04623),
-prompt lookup where the sequence is the conversation itself, retrieval (REST, arXiv 2311.08252) where it holds others.
-Occurrences of an n-gram are chained from the newest to the oldest, as LZ77 compressors chain them (RFC 1951, section
-4), so that a token is added or taken back in constant time. Token ids only; knows nothing of models.
+What followed there is a guess at what follows now. This is the n-gram stage of staged speculative decoding (arXiv
+2308.04623); prompt lookup, if the sequence is the conversation itself; retrieval (REST, arXiv 2311.08252), if it holds
+other texts. Occurrences of an n-gram are chained from the newest to the oldest, as in LZ77 compressors (RFC 1951,
+section 4), so a token is added or removed in constant time. Token ids only.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 SHORTEST = 2
-"""Tokens that an occurrence must share with the end of the text."""
+"""Tokens at the end of the text that an occurrence must share."""
 LONGEST = 16
-"""Tokens beyond which a longer match says nothing more."""
+"""A longer match says nothing more than one of this many tokens."""
 OCCURRENCES = 16
-"""The newest ones are looked at, and no more: a frequent n-gram must not cost more than a rare one."""
+"""Only this many of the newest occurrences are looked at, so a frequent n-gram does not cost more than a rare one."""
 BREAK = -1
-"""Between two texts of one index: no match and no continuation reaches across it."""
+"""Separates two texts in one index: no match and no continuation crosses it."""
 
 
 class Match(NamedTuple):
-    """An occurrence of the end of a text, and what followed it there."""
+    """An earlier occurrence of the end of a text, and what followed it there."""
 
     length: int
     """Tokens that it shares with the end of the text, at most `LONGEST`."""
     position: int
-    """Where in the index's tokens it goes on."""
+    """Where the continuation begins in the tokens of the index."""
     source: NGramIndex
 
     def following(self, at: int) -> int:
-        """The token `at` places on. `BREAK` is the end of its text, and what lies beyond is another one.
+        """The token `at` places later, or `BREAK` at the end of its text; what lies beyond belongs to another text.
 
-        A text that is not broken off yet is taken to repeat what followed, as often as it takes.
+        A text without an end is taken to repeat what followed, as often as needed.
         """
         tokens = self.source.tokens
         if self.position + at < len(tokens):
@@ -54,11 +54,11 @@ class NGramIndex:
         self._newest: dict[tuple[int, ...], int] = {}
         """N-gram -> where its newest occurrence ends."""
         self._older = array("i")
-        """Per end of an n-gram: where its occurrence before that one ends; 0: there is none."""
+        """For each end of an n-gram: where its previous occurrence ends; 0: there is none."""
 
     @classmethod
     def of(cls, tokens: NDArray[np.int32]) -> NGramIndex:
-        """The index of many tokens (n,) at once: what `extend` makes of them, in a third of the time."""
+        """The index of many tokens (n,) at once: the same as `extend` makes, in a third of the time."""
         index = cls()
         index.tokens = array("i", tokens.astype(np.int32).tobytes())
         if not len(tokens):
@@ -68,7 +68,7 @@ class NGramIndex:
         )
         order = (
             np.lexsort(grams.T) if len(grams) else np.zeros(0, np.int64)
-        )  # Equal ones stay in the order of the text.
+        )  # Equal n-grams stay in the order of the text.
         ends, repeated = order + SHORTEST, (grams[order[1:]] == grams[order[:-1]]).all(axis=1)
         older = np.zeros(len(tokens), np.int32)
         older[ends[1:][repeated] - 1] = ends[:-1][repeated]
@@ -78,7 +78,7 @@ class NGramIndex:
         return index
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Append tokens; `BREAK` ends a text."""
+        """Append tokens. `BREAK` ends a text."""
         for token in tokens:
             self.tokens.append(token)
             ngram = tuple(self.tokens[-SHORTEST:])
@@ -97,9 +97,9 @@ class NGramIndex:
             self.tokens.pop()
 
     def matches(self, text: Sequence[int]) -> list[Match]:
-        """The newest occurrences of the end of `text` that anything follows, newest first.
+        """The newest occurrences of the end of `text` that are followed by something, newest first.
 
-        `text` may be this index's own tokens: their end is no occurrence, because nothing follows it.
+        `text` may be this index's own tokens: their end does not count, because nothing follows it.
         """
         found: list[Match] = []
         end = self._newest.get(tuple(text[-SHORTEST:]), 0)
@@ -112,7 +112,7 @@ class NGramIndex:
         return found
 
     def _shared(self, text: Sequence[int], end: int) -> int:
-        """Tokens that `text` and what ends at `end` share, from the last one back."""
+        """How many tokens `text` and the sequence up to `end` share, counted back from the last one."""
         most = min(LONGEST, len(text), end)
         length = SHORTEST
         while length < most and text[-1 - length] == self.tokens[end - 1 - length]:

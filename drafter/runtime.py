@@ -1,4 +1,4 @@
-"""A drafter opened from its folder: the step graph, its tokenizer, and what memory it understands."""
+"""A drafter opened from its folder: the step graph, the tokenizer, and the memory that it understands."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Runtime = Literal["onnx", "torch"]
 
 
 class Drafter:
-    """The light half, ready to draft; one is shared by all conversations, each with a `DraftContext` of its own."""
+    """A drafter that is ready to draft. All conversations share it; each has a `DraftContext` of its own."""
 
     def __init__(self, config: DrafterConfig, text: ChatText, step: DraftStep, folder: Path | None = None) -> None:
         """`folder`: where its datastore lies, if it has one."""
         self.config = config
         self.text = text
         self.memory_digest = bytes.fromhex(config.memory)
-        """Memory of another digest means nothing to this drafter."""
+        """The drafter understands only memory of this digest."""
         self.memory_layers = config.memory_layers
         """(heads, size) of each memory row."""
         self._step = step
@@ -40,11 +40,11 @@ class Drafter:
         device: str | None = None,
         bits: Literal[8, 4] | None = 8,
     ) -> Drafter:
-        """Open an artefact folder, checked against its checksums.
+        """Open a drafter's folder, checked against its checksums.
 
-        `runtime` onnx: the int8 graph, on the CPU. torch: the float weights, on a `device` of PyTorch (None: a GPU
-        where there is one), their linear layers quantised to `bits` (None: not at all).
-        Raises `DrafterMissing`, `DrafterCorrupt`, or a plain `DrafterError` where PyTorch or its device is not there.
+        `runtime` onnx: the int8 graph, on the CPU. `runtime` torch: the float weights, on a `device` of PyTorch (None:
+        a GPU if there is one), with linear layers quantised to `bits` (None: floats). Raises `DrafterMissing`,
+        `DrafterCorrupt`, and `DrafterError` if PyTorch or its device is not available.
         """
         if runtime == "torch":
             return cls(read_config(folder), ChatText.load(folder), _torch_step(folder, device, bits), folder)
@@ -55,16 +55,16 @@ class Drafter:
 
     @property
     def runtime(self) -> str:
-        """What runs it, for people: the library, the device and the kind of numbers."""
+        """What runs it, for people: library, device, kind of numbers."""
         return self._step.runtime
 
     @property
     def independent_rows(self) -> bool:
-        """Whether the second stage can be used for drafter-only text: see `DraftStep.independent_rows`."""
+        """True if the second stage can be used when the drafter writes alone; see `DraftStep.independent_rows`."""
         return self._step.independent_rows
 
     def datastore(self) -> NGramIndex:
-        """Texts that it came with, for its second stage: built anew at each call, empty where it came with none.
+        """The texts of the drafter's datastore, for its second stage. Built anew at each call; empty if there is none.
 
         Raises `DrafterMissing` or `DrafterCorrupt`.
         """
@@ -80,7 +80,8 @@ class Drafter:
 
 def _torch_step(folder: Path, device: str | None, bits: Literal[8, 4] | None) -> DraftStep:
     try:
-        from drafter.torch_step import TorchStep  # Seconds, and PyTorch, which the other runtime needs not.
+        # Takes seconds and needs PyTorch, which the other runtime does not.
+        from drafter.model.torch_step import TorchStep
 
         return TorchStep.load(folder, device, bits)
     except ModuleNotFoundError as error:

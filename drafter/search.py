@@ -1,17 +1,17 @@
-"""Draft trees by expand and rerank, as EAGLE-2 does (arXiv 2406.16858), in array operations only.
+"""Draft trees by expand and rerank, as in EAGLE-2 (arXiv 2406.16858), in array operations only.
 
-Level by level, one drafter call for the whole frontier: every node of the frontier proposes children, all of them are
-kept as candidates, and the best become the next frontier. In the end the candidates with the highest scores form the
-tree. Such a choice always holds its own ancestors, because a child's score is never above its parent's.
-Deterministic: ties go to the earlier candidate. Knows nothing of caches or models.
+The search runs level by level, with one drafter call for a whole frontier. Each node of the frontier proposes children.
+All children become candidates, and the best of them become the next frontier. In the end, the candidates with the
+highest scores form the tree. It always holds its own ancestors, because a child's score is never above its parent's.
+Ties go to the earlier candidate, so the result is deterministic. No caches, no models.
 
-A score is the log of how probable it is that the target accepts the node. `grow` takes the drafter's cumulative
-log-probability for it, calibrated where experience is at hand; other modules rank children in other ways.
+A score is the log of the chance that the target accepts a node. `grow` takes the drafter's cumulative log-probability
+for it, calibrated if there is experience. Other modules rank children in other ways.
 
-A chain that the second stage guessed runs beside the first level, all of it in that one call, and its nodes and their
-children become candidates like any others. So a long copy reaches its depth at once, and where the search comes along
-it needs no call of its own. The candidates only become more: by the drafter's own probabilities the tree is never
-worth less than without a guess.
+A chain that the second stage guessed runs together with the first level, in the same call. Its nodes and their children
+become candidates like any others. So a long copy reaches its full depth at once, and the search needs no call of its
+own for nodes on the chain. A guess only adds candidates: by the drafter's own probabilities, the tree is never worth
+less than without it.
 """
 
 from __future__ import annotations
@@ -27,62 +27,65 @@ from drafter.cost import Cost
 from drafter.tree import ROOT, DraftTree
 
 Proposals = tuple[NDArray[np.float32], NDArray[np.int64]]
-"""For M nodes the likeliest next tokens, best first: log-probabilities (M, K) and token ids (M, K)."""
+"""The likeliest next tokens of M nodes, best first: log-probabilities (M, K) and token ids (M, K)."""
 
 Expand = Callable[[NDArray[np.int64], NDArray[np.int64]], Proposals]
-"""Runs M new nodes: their tokens (M,), and as parents (M,) the rank in which the parent was run, or `ROOT`."""
+"""Runs M new nodes: their tokens (M,), and for each (M,) the place of its parent in the order of the runs, or
+`ROOT`."""
 
 OFF = -2
-"""In place of a position in the guessed chain: this node is not on it."""
+"""A mark in place of a position: this node is not on the guessed chain."""
 
 Acceptance = Callable[[NDArray[np.floating], int | NDArray[np.int64], int | NDArray[np.int64]], NDArray[np.float64]]
-"""(log-probabilities, depth, attempt) -> log of how probable it is that nodes are accepted, their parents being.
+"""(log-probabilities, depth, attempt) -> log of the chance that nodes are accepted, given their parents are.
 
-`depth` is 1 for children of the root. `attempt`: the how-manieth of its siblings a node is that the target tries one
-after the other, earlier ones being refused; always 1 where it does not try them so. Both broadcast."""
+`depth` is 1 for children of the root. `attempt` counts the siblings that the target tries one after the other, if it
+does; otherwise it is 1. Both broadcast.
+"""
 
 
 class Children(NamedTuple):
-    """What M nodes propose, best first."""
+    """The children that M nodes propose, best first."""
 
     scores: NDArray[np.floating]
-    """(M, B), falling and at most 0: log of how probable the child is once its parent is accepted; -inf: no child."""
+    """(M, B), falling and at most 0: log of the chance of a child once its parent is accepted; -inf: no child."""
     tokens: NDArray[np.int64]
     """(M, B)"""
     log_probs: NDArray[np.float32] | None
-    """(M, B): the drafter's own, where they mean something."""
+    """(M, B): the drafter's own, if they have a meaning here."""
 
 
 Rank = Callable[[Proposals, int], Children]
-"""Makes children, at the given depth, of the proposals of M nodes. Called once a level, root first."""
+"""Makes children from the proposals of M nodes at a depth. Called once a level, the root first."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The shape of the next tree. A breadth of 1 makes a chain."""
+    """The shape of the next tree. A breadth of 1 gives a chain."""
 
     depth: int = 8
-    """Levels, and drafter calls: the first call runs the root."""
+    """Levels, so also drafter calls. The first call runs the root."""
     breadth: int = 8
-    """Nodes run in one call, and children that each of them proposes; a guessed chain comes on top."""
+    """Nodes that run in one call, and children that each of them proposes. A guessed chain comes on top."""
     nodes: int = 60
-    """Size of the tree that goes up."""
+    """Nodes of the tree that is sent."""
     deepest: int = 0
-    """How deep a chain that the second stage guesses may go, beyond `depth` or not. 0: nothing is guessed."""
+    """Longest chain that the second stage may guess; it may be longer than `depth`. 0: no guess."""
     cost: Cost | None = None
-    """With it depth and nodes are bounds, within which the tree is the one that is expected to gain most a second."""
+    """With a cost, depth and nodes are only bounds: the tree within them is the one with the most expected tokens a
+    second."""
 
     @property
     def empty(self) -> bool:
         return min(self.depth, self.breadth, self.nodes) < 1
 
 
-class Found(NamedTuple):
-    """The tree of the best candidates, and where each node stands in the order of the drafter's runs."""
+class FoundTree(NamedTuple):
+    """The tree of the best candidates, and the place of each node in the order of the drafter's runs."""
 
     tree: DraftTree
     runs: NDArray[np.int64]
-    """(n,): `ROOT` for nodes that were not run."""
+    """(n,): `ROOT` for nodes that did not run."""
 
 
 def grow(
@@ -90,7 +93,7 @@ def grow(
 ) -> DraftTree:
     """The tree of the likeliest candidates under a root whose proposals are `first`, each (1, K).
 
-    `acceptance` turns log-probabilities into chances; without it a log-probability counts as what it says.
+    `acceptance` turns log-probabilities into chances. Without it they are taken as they are.
     """
 
     def likeliest(proposals: Proposals, depth: int) -> Children:
@@ -98,24 +101,24 @@ def grow(
         if acceptance is None:
             return Children(log_probs, tokens, log_probs)
         scores = acceptance(log_probs, depth, 1)
-        # At most one of them can be accepted.
+        # At most one of the siblings can be accepted.
         excess = np.maximum(np.logaddexp.reduce(scores, axis=1, keepdims=True), 0.0)
         return Children(scores - excess, tokens, log_probs)
 
     return DraftTree.empty() if pace.empty else best_first(first, expand, pace, likeliest, guess).tree
 
 
-def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: Sequence[int] = ()) -> Found:
+def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: Sequence[int] = ()) -> FoundTree:
     """The tree of the candidates with the best scores. With a guess, `rank` must not count its calls.
 
-    Stops early where no node of a level is among the best `pace.nodes` candidates so far: none of its descendants
-    could be, so the tree is the same as without the stop. With a cost it also stops where a further level could not
-    gain as many tokens a second as the tree so far does, and leaves out nodes that are not worth their verifying.
+    It stops early when no node of a level is among the best `pace.nodes` candidates so far: none of its descendants
+    could be, so the tree does not change. With a cost, it also stops when one more level could not gain as many tokens
+    a second as the tree so far, and leaves out nodes that are not worth their verification.
     """
     runner = _Runner(expand, np.array(guess, np.int64) if len(guess) and guess[0] in first[1] else _NO_TOKENS)
     pool = _Pool()
     pool.add(ROOT, rank(first, 1))
-    runs = _NO_TOKENS  # Of each candidate: in which order it was run.
+    runs = _NO_TOKENS  # For each candidate: its place in the order of the runs.
     run, level = 0, 0
     for depth in range(1, pace.depth + 1):
         best = pool.best(pace.nodes)
@@ -148,13 +151,14 @@ def best_first(first: Proposals, expand: Expand, pace: Pace, rank: Rank, guess: 
         None if pool.log_probs is None else pool.log_probs[chosen],
         np.exp(pool.scores[chosen]),
     )
-    return Found(tree, runs[chosen])
+    return FoundTree(tree, runs[chosen])
 
 
 def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, cost: Cost) -> NDArray[np.bool_]:
-    """Which nodes of a frontier to run, (M,). The `known` ones are free; `rate`: tokens a second without any of them.
+    """Which nodes of a frontier to run, (M,). The `known` ones are free. `rate`: tokens a second without any of them.
 
-    What is not worth its own verifying has no children that are; of each other node one child may come.
+    A node that is not worth its own verification has no children that are. Of each other node, one child may be
+    accepted.
     """
     new = ~known & (chances > rate * cost.node)
     if chances[new].sum() <= rate * (cost.level + new.sum() * cost.node):
@@ -163,14 +167,14 @@ def _worth(chances: NDArray[np.float64], known: NDArray[np.bool_], rate: float, 
 
 
 def _ranks(pool: _Pool, frontier: NDArray[np.int64], runs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """In which order the parents of these candidates were run."""
+    """For each of these candidates, the place of its parent in the order of the runs."""
     above = pool.parents[frontier]
     ranks: NDArray[np.int64] = np.where(above == ROOT, ROOT, runs[above])
     return ranks
 
 
 class _Pool:
-    """Candidates: tokens, parents, the drafter's log-probabilities if any, and scores, those of whole paths."""
+    """The candidates: tokens, parents, the drafter's log-probabilities if any, and scores of whole paths."""
 
     def __init__(self) -> None:
         self.tokens, self.parents = _NO_TOKENS, _NO_TOKENS
@@ -178,7 +182,7 @@ class _Pool:
         self.scores = np.zeros(0)
 
     def add(self, parents: int | NDArray[np.int64], children: Children) -> None:
-        """Children of M parents, (M, B)."""
+        """Add the children of M parents, (M, B)."""
         above = np.broadcast_to(parents, len(children.tokens))
         known = np.append(self.scores, 0.0)[above]  # Index -1 is the root.
         self.tokens = np.concatenate((self.tokens, children.tokens.ravel()))
@@ -190,7 +194,7 @@ class _Pool:
             self.log_probs = np.concatenate((self.log_probs, children.log_probs.ravel()))
 
     def best(self, count: int) -> NDArray[np.int64]:
-        """The candidates with the highest scores, in falling order, without those that are none."""
+        """The real candidates with the highest scores, in falling order."""
         best = np.argsort(-self.scores, kind="stable")[:count]
         return best[np.isfinite(self.scores[best])]
 
@@ -201,37 +205,41 @@ class _Pool:
 
 
 class _Runner:
-    """Runs frontiers, and with the first of them the guessed chain; a node on the chain is never run twice."""
+    """Runs frontiers, and the guessed chain with the first of them. A node on the chain never runs twice."""
 
     def __init__(self, expand: Expand, guess: NDArray[np.int64]) -> None:
         self.guess = guess
         self.chain: Proposals | None = None
-        """What follows each token of the guess; None before it has run."""
+        """What follows each token of the guess. None before it has run."""
         self._expand = expand
-        self._ends = np.append(guess, -1)  # No token follows the chain's last one.
+        self._ends = np.append(guess, -1)  # No token follows the last one of the chain.
         self._ranks = _NO_TOKENS
-        """In which order `expand` ran each node that was asked for."""
+        """For each node that was asked for: its place in the order in which `expand` ran."""
         self._run = 0
         self._on = _NO_TOKENS
-        """Where in the chain each of them stands, or `OFF`."""
+        """For each of them: its position in the chain, or `OFF`."""
         self.levels = 1
-        """Drafter calls so far, that of the root too."""
+        """Drafter calls so far, including the one for the root."""
 
     @property
     def waiting(self) -> bool:
-        """There is a guess, and it has not run yet."""
+        """True if there is a guess that has not run yet."""
         return bool(self.guess.size) and self.chain is None
 
     def known(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these nodes, whose parents have these ranks, are on the chain, and so have run."""
+        """Which of these nodes are on the chain, and so have run.
+
+        `parents`: the parents' places in the order of the runs.
+        """
         if self.chain is None:
             return np.zeros(len(tokens), bool)
         known: NDArray[np.bool_] = self._places(tokens, parents) != OFF
         return known
 
     def _places(self, tokens: NDArray[np.int64], parents: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where in the chain each of these nodes stands, or `OFF`."""
-        above = np.append(self._on, ROOT)[parents]  # Index -1 is the root, and its place is before the chain's first.
+        """The position of each of these nodes in the chain, or `OFF`."""
+        # Index -1 is the root, whose position is before the first of the chain.
+        above = np.append(self._on, ROOT)[parents]
         places: NDArray[np.int64] = np.where((above != OFF) & (tokens == self._ends[above + 1]), above + 1, OFF)
         return places
 
@@ -263,7 +271,7 @@ class _Runner:
 def _graft(pool: _Pool, first: Proposals, guess: NDArray[np.int64], chain: Proposals, deepest: int, rank: Rank) -> None:
     """Add the nodes of a guessed chain, and their children, to the candidates that the search has found.
 
-    The drafter must have proposed each of the chain's tokens: the others have no known probability.
+    The drafter must have proposed each token of the chain, because the others have no known probability.
     """
     at, above = ROOT, first
     for depth, token in enumerate(guess.tolist(), 1):

@@ -1,9 +1,9 @@
 """The second stage: n-gram guesses that the drafter checks in one pass, as the target checks the drafter's.
 
-Source: staged speculative decoding (arXiv 2308.04623). A guess costs rows of a step that runs anyway, so it is made
-only as long as it pays: how often a match of each length has been right, and what a further row of a step costs, are
-both learnt on the way. What is not worth guessing is still compared with what comes, so that the second stage finds
-out when it would be. One conversation each; knows nothing of models, caches or trees. Not thread-safe.
+Source: staged speculative decoding (arXiv 2308.04623). A guess adds rows to a step that runs anyway, so it is made only
+as long as it pays. Two things are learnt for that: how often a match of each length has been right, and what one more
+row of a step costs. Guesses that are not worth their rows are still compared with what comes, so the second stage
+notices when they would be. One object for each conversation. No models, caches or trees. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import NamedTuple
 from drafter.ngram import BREAK, LONGEST, Match, NGramIndex
 
 MOST = 16
-"""Tokens guessed at once."""
+"""Most tokens in one guess."""
 PRIOR = 2.0
-"""Comparisons that the first estimate weighs as much as."""
+"""Weight of the first estimate, in comparisons."""
 KEPT = 0.99
-"""Share of its weight that a comparison keeps at the next one: some 100 comparisons count."""
+"""Share of its weight that a comparison keeps at the next one: about 100 comparisons count."""
 FIRST_ROW_COST = 0.15
-"""What a row adds to a step, as a share of a step with one row, until it has been timed."""
+"""Cost of one more row, as a share of a step with one row, before it has been timed."""
 SMOOTHING = 0.1
 """Weight of the newest timing."""
 
 
 class Chain(NamedTuple):
-    """The likeliest continuation of a text, guessed or not."""
+    """The likeliest continuation of a text. Not all of it may have been guessed."""
 
     tokens: list[int]
     support: list[tuple[int, int, int]]
-    """Of each token: length of the match, votes for it, and occurrences."""
+    """For each token: length of the match, votes for the token, and occurrences."""
     guessed: int
-    """How many of the tokens were given away as a guess."""
+    """How many of the tokens were given as a guess."""
 
 
 NO_CHAIN = Chain([], [], 0)
@@ -44,27 +44,30 @@ class Experience:
 
     def __init__(self) -> None:
         self.row_cost = FIRST_ROW_COST
-        """What a row adds to a step, as a share of a step with one row."""
+        """Cost of one more row, as a share of a step with one row."""
         self._step_seconds = 0.0
         self._hits = [0.0] * (LONGEST + 1)
         self._promised = [0.0] * (LONGEST + 1)
 
     def chance(self, length: int, votes: int = 1, occurrences: int = 1) -> float:
-        """The probability that a match of `length` tokens goes on as `votes` of its occurrences do.
+        """The chance that a match of `length` tokens continues as `votes` of its occurrences do.
 
-        What it promises, times what promises of this length have been worth.
+        It is the first estimate, times a factor learnt for this length.
         """
         kept = (self._hits[min(length, LONGEST)] + PRIOR) / (self._promised[min(length, LONGEST)] + PRIOR)
         return min(_promise(length, votes, occurrences) * kept, 1.0)
 
     def learn(self, length: int, votes: int, occurrences: int, hit: bool) -> None:
-        """What such a match promised came, or did not."""
+        """Learn whether the continuation of such a match came true."""
         at = min(length, LONGEST)
         self._hits[at] = KEPT * self._hits[at] + hit
         self._promised[at] = KEPT * self._promised[at] + _promise(length, votes, occurrences)
 
     def timed(self, rows: int, seconds: float) -> None:
-        """A step of so many rows took so long. A pause of the whole machine counts as little as a slow step."""
+        """Take the seconds of a step with this many rows.
+
+        A pause of the whole machine has as little weight as a slow step.
+        """
         if rows == 1:
             seconds = min(seconds, 2 * self._step_seconds) if self._step_seconds else seconds
             self._step_seconds += (SMOOTHING if self._step_seconds else 1.0) * (seconds - self._step_seconds)
@@ -74,16 +77,16 @@ class Experience:
 
 
 class SecondStage:
-    """Guesses at how one conversation goes on: from what was said in it, and from `stored` texts."""
+    """Guesses how one conversation continues, from what was said in it and from `stored` texts."""
 
     def __init__(self, stored: Sequence[NGramIndex] = (), experience: Experience | None = None) -> None:
         self.stored = stored
-        """Other texts, only read here; several conversations may share them."""
+        """Other texts, which are only read. Several conversations may share them."""
         self.experience = experience or Experience()
         self.accepted = 0
-        """Tokens that were guessed here and came."""
+        """Tokens that were guessed here and came true."""
         self.chain = NO_CHAIN
-        """What the draft in use expects, until the next commit. Who takes up an older draft puts its chain here."""
+        """What the draft in use expects, until the next commit. To use an older draft, put its chain here."""
         self._said = NGramIndex()
 
     # ---- what has been said ------------------------------------------------------------------------------------------
@@ -105,7 +108,7 @@ class SecondStage:
 
     @contextmanager
     def supposing(self, tokens: Sequence[int]) -> Iterator[None]:
-        """As if `tokens` came next: guesses follow them. Nothing is learnt, and in the end all is as it was."""
+        """Act in the block as if `tokens` came next. Nothing is learnt, and afterwards everything is as it was."""
         length, chain = len(self._said.tokens), self.chain
         self._said.extend(tokens)
         try:
@@ -117,10 +120,10 @@ class SecondStage:
     # ---- guessing ----------------------------------------------------------------------------------------------------
 
     def guess(self, most: int = MOST) -> list[int]:
-        """A chain of at most `most` tokens that may come next, as long as it is worth its rows; often empty.
+        """At most `most` tokens that may come next, as long as they are worth their rows. Often empty.
 
-        A row is worth adding while it raises tokens per second: while the chance that its token comes, over the row's
-        cost, is above the tokens per cost so far.
+        A row is worth adding while it raises the tokens per second: while the chance of its token, divided by the cost
+        of the row, is above the tokens per cost so far.
         """
         row_cost, guessed = self.experience.row_cost, 0
         gained = cost = reached = 1.0
@@ -135,14 +138,14 @@ class SecondStage:
         return self.chain.tokens[:guessed]
 
     def keep(self, count: int) -> None:
-        """Of the last guess only the first `count` tokens are put to the test."""
+        """Only the first `count` tokens of the last guess are put to the test."""
         self.chain = self.chain._replace(guessed=min(self.chain.guessed, count))
 
     def _likeliest(self) -> Iterator[tuple[int, tuple[int, int, int]]]:
-        """The longest match's continuation, token by token, and which of all occurrences go on alike, as `_support`.
+        """The continuation of the longest match, token by token, each with its support as `Chain` has it.
 
-        As in a back-off model (the n-gram stage of arXiv 2308.04623 is one), the shorter contexts have a say: where a
-        pair of tokens has gone on in many ways, a single longer match promises little.
+        As in a back-off model (such as the n-gram stage of arXiv 2308.04623), shorter contexts also count: where a pair
+        of tokens has continued in many ways, a single longer match promises little.
         """
         said = self._said.tokens
         matches = [match for index in (self._said, *self.stored) for match in index.matches(said)]
@@ -160,9 +163,9 @@ class SecondStage:
 
 
 def _promise(length: int, votes: int, occurrences: int) -> float:
-    """A first estimate of the chance; fits what was seen where the bundled drafter wrote some 600 answers.
+    """A first estimate of the chance. It fits what was seen when the bundled drafter wrote about 600 answers.
 
-    Matches that occurred often and always went on alike are nearly sure; one that occurred once is worth the more the
-    longer it is, and a split vote at most its share.
+    Matches that occurred often and always continued in the same way are nearly sure. A match that occurred once is
+    worth more the longer it is. A split vote is worth at most its share.
     """
     return float((votes / occurrences) ** max(1.0, 4 / length) * (1 - 1.5 / (length * occurrences)))

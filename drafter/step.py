@@ -1,8 +1,8 @@
-"""One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its caches.
+"""One step of the drafter: the quantised graph on ONNX Runtime's CPU kernels, and the slabs that hold its cache rows.
 
-A step takes M tokens and whatever rows they may see, and gives the likeliest next tokens of each and their own new
-cache rows: nothing old is ever copied out. Knows nothing of trees, conversations or text. `DraftStep` is what every
-runtime offers; the other one is `drafter/torch_step.py`.
+A step takes M tokens and the rows that they may see. It gives the likeliest next tokens of each, and their own new
+cache rows; old rows are never copied out. `DraftStep` is what every runtime offers. The other runtime is
+`drafter/model/torch_step.py`. No trees, no conversations, no text.
 """
 
 from __future__ import annotations
@@ -25,61 +25,61 @@ KeysValues = tuple[Floats, Floats]
 """Keys, already rotated, and values: (heads, rows, size) each."""
 
 Rows = tuple[Any, Any]
-"""The same in a runtime's own arrays, as its slabs give them: numpy's, or tensors that stay on the GPU. What comes from
-elsewhere is numpy's, which every step and slab takes."""
+"""Keys and values in a runtime's own arrays: numpy arrays, or tensors that stay on the GPU. Every step and slab also
+takes numpy arrays."""
 
 NEVER = np.float32(-1e9)
-"""Additive mask of a row that a token may not see."""
+"""Additive mask of a row that a token must not see."""
 
 MOST_THREADS = 4
 
 
 class Step(NamedTuple):
-    """What M tokens give."""
+    """The result for M tokens."""
 
     log_probs: Floats
     """(M, K), falling"""
     ids: NDArray[np.int64]
     """(M, K)"""
     rows: list[Rows]
-    """M new rows of each layer, as `cache_shapes` has them."""
+    """The M new rows of each layer, in the shapes of `cache_shapes`."""
 
 
 class RowStore(Protocol):
-    """Keys and values of consecutive rows of one layer, which grow as they are written."""
+    """Keys and values of consecutive rows of one layer. It grows as rows are written."""
 
     def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
         """Put `rows` at the slots from `at` on, or at the slots listed in it."""
 
     def rows(self, slots: int | NDArray[np.int64]) -> Rows:
-        """The first `slots` rows, to be used before the next write, or a copy of those listed."""
+        """The first `slots` rows, valid until the next write, or a copy of the listed ones."""
         ...
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes allocated, or those that would be after a write up to `rows`."""
+        """Bytes that are allocated, or that would be after a write up to `rows`."""
         ...
 
 
 class DraftStep(Protocol):
-    """What drafting needs of a runtime; safe to share between threads."""
+    """What drafting needs of a runtime. Threads may share it."""
 
     @property
     def runtime(self) -> str:
-        """The library, the device and the kind of numbers, for people."""
+        """Library, device and kind of numbers, for people."""
         ...
 
     @property
     def cache_shapes(self) -> list[tuple[int, int]]:
-        """(heads, size) of each layer's rows, see the function of this name."""
+        """(heads, size) of each layer's rows; see the function of this name."""
         ...
 
     @property
     def independent_rows(self) -> bool:
-        """Whether a token's result is the same, bit for bit, whatever tokens run beside it."""
+        """True if a token's result is the same, bit for bit, whatever tokens run with it."""
         ...
 
     def slab(self, heads: int, size: int) -> RowStore:
-        """An empty store of rows, where the runtime reads them best."""
+        """An empty store of rows, in the form that the runtime reads best."""
         ...
 
     def __call__(
@@ -92,30 +92,30 @@ class DraftStep(Protocol):
     ) -> Step:
         """Run M tokens.
 
-        `tokens`, `positions` (M,); `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones; `past`
-        the P cached rows of each layer; `memory` T rows.
+        `tokens`, `positions` (M,). `mask` (M, P+M) of 0 and `NEVER`, over the cached rows, then the new ones. `past`:
+        the P cached rows of each layer. `memory`: T rows.
         """
         ...
 
 
 class StepGraph:
-    """The step graph of an artefact, as a function: a `DraftStep`."""
+    """The step graph of a drafter as a function. It is a `DraftStep`."""
 
     runtime = "ONNX Runtime on cpu"
 
     def __init__(self, path: Path, config: DrafterConfig) -> None:
-        """Raises `DrafterCorrupt` for a file that is no step graph of this config."""
-        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` need not pay.
+        """Raises `DrafterCorrupt` for a file that is not the step graph of this config."""
+        from drafter.ort import onnxruntime  # 150 ms, which `outrider --help` does not need.
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = draft_threads()
         options.inter_op_num_threads = 1
-        # Threads that spin between steps slow a busy laptop three- to tenfold.
+        # Threads that spin between steps make a busy laptop three to ten times slower.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # The runtime's errors have no common class below this one.
+        except Exception as error:  # The runtime's errors have no narrower common class.
             raise DrafterCorrupt(f"{path} cannot be loaded ({error}). Reinstall the drafter.") from None
         self.cache_shapes = cache_shapes(config)
         self._inputs, self._outputs = graph_names(config)
@@ -128,7 +128,7 @@ class StepGraph:
 
     @classmethod
     def load(cls, folder: Path, config: DrafterConfig) -> StepGraph:
-        """The graph of an artefact folder. Raises `DrafterCorrupt`."""
+        """Open the graph of a drafter's folder. Raises `DrafterCorrupt`."""
         return cls(folder / GRAPH, config)
 
     def slab(self, heads: int, size: int) -> Slab:
@@ -149,13 +149,13 @@ class StepGraph:
 
     @cached_property
     def independent_rows(self) -> bool:
-        """Whether a token's result is the same, bit for bit, whatever tokens run beside it.
+        """True if a token's result is the same, bit for bit, whatever tokens run with it.
 
-        It is not where all rows of a step are quantised with one scale, nor where this machine's kernels add up in an
-        order that depends on the number of rows. So it is tried, once, on five steps of random rows.
+        It is not if all rows of a step are quantised with one scale, or if this machine's kernels add up in an order
+        that depends on the number of rows. So it is tried, once, on five steps of random rows.
         """
         random = np.random.default_rng(0)
-        cached, rows = 300, 17  # More than one block of the kernels' sums; as many rows as the second stage runs.
+        cached, rows = 300, 17  # More than one block of the kernels' sums, and as many rows as the second stage runs.
 
         def pair(shape: tuple[int, int], count: int) -> KeysValues:
             keys, values = random.normal(size=(2, shape[0], count, shape[1])).astype(np.float32)
@@ -189,13 +189,13 @@ class StepGraph:
 
 
 def cache_shapes(config: DrafterConfig) -> list[tuple[int, int]]:
-    """(heads, size) of each layer's rows: the target's first ones, the self-attentions, the target's last ones."""
+    """(heads, size) of each layer's rows: the target's first layers, the self-attentions, the target's last layers."""
     own, target = (config.kv_heads, config.head_size), (config.target_kv_heads, config.target_head_size)
     return [target] * config.first_layers + [own] * config.blocks + [target] * config.inference_layers
 
 
 def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
-    """Names of the step graph's inputs and outputs, in order."""
+    """The names of the step graph's inputs and outputs, in order."""
     layers = {"first": config.first_layers, "self": config.blocks, "last": config.inference_layers}
     cached = [f"{layer}_{side}_{i}" for layer in layers for i in range(layers[layer]) for side in ("keys", "values")]
     inputs = ["tokens", "positions", "mask", "memory_keys", "memory_values", *cached]
@@ -203,7 +203,7 @@ def graph_names(config: DrafterConfig) -> tuple[list[str], list[str]]:
 
 
 class Slab:
-    """Keys and values of consecutive rows, in arrays that double when they are full."""
+    """Keys and values of consecutive rows, in arrays that double in size when they are full."""
 
     def __init__(self, heads: int, size: int, capacity: int = 256) -> None:
         self.keys: Floats = np.zeros((heads, capacity, size), np.float32)
@@ -220,12 +220,12 @@ class Slab:
             self.keys[:, at], self.values[:, at] = rows
 
     def rows(self, slots: int | NDArray[np.int64]) -> KeysValues:
-        """Contiguous copies of the first `slots` rows, or of those listed."""
+        """Contiguous copies of the first `slots` rows, or of the listed ones."""
         chosen = slice(slots) if isinstance(slots, int) else slots
         return np.ascontiguousarray(self.keys[:, chosen]), np.ascontiguousarray(self.values[:, chosen])
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes allocated, or those that would be after a write up to `rows`."""
+        """Bytes that are allocated, or that would be after a write up to `rows`."""
         held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
         return held if rows <= capacity else held // capacity * 2 * rows
 
@@ -238,12 +238,12 @@ class Slab:
 
 
 def draft_threads() -> int:
-    """Threads that a draft step on the CPU runs on: one core stays free for all else."""
+    """Threads for a draft step on the CPU. One core stays free for everything else."""
     return min(MOST_THREADS, max(1, _physical_cores() - 1))
 
 
 def _physical_cores() -> int:
-    """Cores this process may run on, each counted once however many threads it has."""
+    """Cores that this process may use. Each counts once, however many threads it has."""
     if hasattr(os, "sched_getaffinity"):
         allowed = os.sched_getaffinity(0)
         siblings = [Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") for cpu in allowed]

@@ -1,4 +1,4 @@
-"""Switches off what libraries would send about their use, before they are imported.
+"""Switches off the usage reports of libraries, before these are imported.
 
 ONNX Runtime's wheels report by default since 1.29: a device id, the processor, the name and hashes of the graph. It
 reads its switch when it is imported, and what it has queued by then stays queued. So every program that may import one
@@ -15,9 +15,9 @@ OFF = {
     "DISABLE_SAFETENSORS_CONVERSION": "1",  # transformers would ask a public service to convert a model's weights.
     "DO_NOT_TRACK": "1",
 }
-"""Environment variables that libraries read. Child processes inherit them."""
+"""Environment variables that the libraries read. Child processes inherit them."""
 
 
 def switch_off() -> None:
-    """Whatever the environment says: nothing is sent unasked, and nobody has to know these names."""
+    """Set the variables, whatever the environment says. Nothing is sent unasked, and nobody has to know these names."""
     os.environ.update(OFF)

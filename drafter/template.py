@@ -1,8 +1,8 @@
-"""Chat templates as transformers renders them, in Jinja's sandbox and without transformers.
+"""Renders chat templates as transformers does, in Jinja's sandbox and without transformers.
 
-The dialect is Jinja with `break` and `continue`, the functions `raise_exception` and `strftime_now`, a `tojson` that
-escapes nothing for HTML, and the block `generation`. Its variables are the messages, whether an answer begins, `tools`
-and `documents` (none), and the texts of the tokenizer's special tokens, such as `bos_token`.
+The dialect is Jinja with `break` and `continue`, the functions `raise_exception` and `strftime_now`, a `tojson` without
+HTML escapes, and the block `generation`. Its variables are `messages`, `add_generation_prompt`, `tools` and `documents`
+(both None), and the texts of the tokenizer's special tokens, such as `bos_token`.
 """
 
 from __future__ import annotations
@@ -23,42 +23,43 @@ from jinja2.utils import Namespace
 from drafter.config import TEMPLATE, DrafterCorrupt, DrafterError
 
 _CUT = "\ufdd1CUT"
-"""Behind the last word of an answer that is to go on, while it is rendered. The first is a Unicode noncharacter."""
+"""Marks the end of an unfinished answer while it is rendered. The first character is a Unicode noncharacter."""
 
 
 ADVICE = "Reinstall the drafter, or save the model's tokenizer again."
 
 
 class TemplateFailed(DrafterError):
-    """The chat template cannot render this conversation; the message says why."""
+    """The chat template cannot render this conversation. The message says why."""
 
 
 class ChatTemplate:
-    """A compiled template. `special_tokens`: name -> text, as `special_tokens_map.json` has them.
+    """A compiled template. `special_tokens`: name -> text, as in `special_tokens_map.json`.
 
-    Raises `DrafterCorrupt` where it cannot be read.
+    Raises `DrafterCorrupt` if it cannot be read.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
         self._special_tokens = dict(special_tokens)
         try:
             self._template = _environment().from_string(source)
-        except Exception as error:  # Jinja compiles it to Python, whose own errors come through, too.
+        except Exception as error:  # Jinja compiles it to Python, whose own errors come through too.
             raise DrafterCorrupt(f"{TEMPLATE} cannot be read ({_said(error)}). {ADVICE}") from None
 
     def render(self, messages: Sequence[tuple[str, str]], *, begun: bool = False) -> str:
         """The text of a conversation, (role, content) in order, up to where the assistant's answer begins.
 
-        With `begun` the last message is that answer's beginning, and the text ends with it. Raises `TemplateFailed`.
+        With `begun`, the last message is the beginning of that answer, and the text ends with it. Raises
+        `TemplateFailed`.
         """
         spoken = [{"role": role, "content": content} for role, content in messages]
         if begun:
-            # A space behind it tells whether the template strips answers.
+            # The space after it shows whether the template strips answers.
             spoken[-1]["content"] += f"{_CUT} "
         variables = {"messages": spoken, "tools": None, "documents": None, "add_generation_prompt": not begun}
         try:
             text = self._template.render({**self._special_tokens, **variables})
-        except Exception as error:  # A template is a program, and may fail as any program does.
+        except Exception as error:  # A template is a program, and may fail in any way.
             raise TemplateFailed(f"The chat template cannot render this conversation: {_said(error)}.") from None
         return _up_to_the_cut(text, messages[-1][1]) if begun else text
 
@@ -71,7 +72,7 @@ def _up_to_the_cut(text: str, answer: str) -> str:
 
 
 class _Generation(Extension):
-    """The block `generation`: what the assistant says. Only training looks at it; elsewhere it is its content."""
+    """The block `generation`, which marks the assistant's text for training. Here it is only its content."""
 
     tags = {"generation"}
 
@@ -85,7 +86,7 @@ class _Generation(Extension):
 
 
 class _Dict:
-    """`dict(...)` of the dialect: the type itself would lead a template out of the sandbox."""
+    """`dict(...)` for templates. The type itself would lead out of the sandbox."""
 
     def __call__(self, *arguments: Any, **named: Any) -> dict[Any, Any]:
         return dict(*arguments, **named)
@@ -95,9 +96,9 @@ class _Dict:
 
 
 class _Namespace(Namespace):
-    """`namespace(...)` without names that begin with an underscore, which Python keeps for itself."""
+    """`namespace(...)` for templates, without names that begin with an underscore, which Python keeps for itself."""
 
-    def __init__(*arguments: Any, **named: Any) -> None:  # A template may give an argument `self`.
+    def __init__(*arguments: Any, **named: Any) -> None:  # A template may pass an argument called `self`.
         self, *rest = arguments
         given = dict(*rest, **named)
         for name in given:
@@ -134,7 +135,7 @@ def _refuse(message: str) -> None:
 
 
 def _strftime_now(format: str) -> str:
-    """The time on this device. Most templates that ask for it take the day."""
+    """The time on this device. Most templates that ask for it want the day."""
     return datetime.now().strftime(format)
 
 

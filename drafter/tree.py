@@ -1,7 +1,7 @@
-"""The draft tree: candidate continuations that both sides of the wire speak about.
+"""The draft tree: candidate continuations, as both sides of the wire see them.
 
-Token ids and integers only; knows nothing of text, models or the wire. A node's parent has a smaller index, and
-`-1` is the root: the last committed token. So a plain loop over the nodes visits parents before children.
+A node's parent has a smaller index, and `-1` is the root: the last committed token. So a plain loop over the nodes
+visits parents before children. Token ids and integers only; no text, no models.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import numpy as np
 
 ROOT = -1
 MAX_WEIGHT = (1 << 16) - 1
-"""Of a candidate."""
+"""Largest weight of a candidate."""
 
 
 class MalformedTree(ValueError):
-    """The tokens and parents do not form a tree; the message says where."""
+    """The tokens and parents do not form a tree. The message says where."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The distribution that one node's children were drawn from: `tokens[i]` has `weights[i] / sum(weights)`.
+    """The distribution that the children of one node were drawn from: `tokens[i]` has `weights[i] / sum(weights)`.
 
-    `tokens` (K,) int32, all different; `weights` (K,) int64 of 1 to `MAX_WEIGHT`. Whole numbers, so that device and
-    verifier hold the very same distribution. Raises `MalformedTree`.
+    `tokens` (K,) int32, all different; `weights` (K,) int64 from 1 to `MAX_WEIGHT`. Weights are whole numbers, so that
+    device and verifier hold exactly the same distribution. Raises `MalformedTree`.
     """
 
     tokens: np.ndarray
@@ -47,7 +47,7 @@ class Candidates:
         return len(self.tokens)
 
     def places(self, tokens: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Where in the list each of `tokens` stands. Raises `MalformedTree` for one that is not listed."""
+        """The place of each of `tokens` in the list. Raises `MalformedTree` for one that is not listed."""
         found = np.asarray(tokens)[:, None] == self.tokens
         if not found.any(axis=1).all():
             raise MalformedTree("a child is not among the candidates it was drawn from")
@@ -59,12 +59,11 @@ class Candidates:
 class DraftTree:
     """Candidate tokens and, for each, the index of its parent.
 
-    `tokens` (n,) int32, `parents` (n,) int32 with `-1 <= parents[i] < i`. Siblings carry different tokens.
-    `log_probs` (n,) float32, where known: the drafter's log-probability of each node given its parent.
-    `acceptance` (n,) float64, where known: how probable the drafter thinks it that the node is accepted.
-    `candidates`, of a sampled tree: for each node with children, and for `ROOT`, what they were drawn from without
-    replacement, in the order of their indices. None: the tree is deterministic.
-    Raises `MalformedTree`.
+    `tokens` (n,) int32, `parents` (n,) int32 with `-1 <= parents[i] < i`. Siblings carry different tokens. `log_probs`
+    (n,) float32, if known: the drafter's log-probability of each node given its parent. `acceptance` (n,) float64, if
+    known: the drafter's chance that each node is accepted. `candidates`, in a sampled tree: for each node with
+    children, and for `ROOT`, the distribution that they were drawn from without replacement, in the order of their
+    indices; None: the tree is deterministic. Raises `MalformedTree`.
     """
 
     tokens: np.ndarray
@@ -105,28 +104,28 @@ class DraftTree:
 
     @classmethod
     def empty(cls) -> DraftTree:
-        """No candidates: a round with it yields one token, as plain decoding does."""
+        """A tree without candidates. A round with it yields one token, as plain decoding does."""
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), acceptance=np.zeros(0))
 
     @classmethod
     def chain(cls, tokens: Sequence[int] | np.ndarray) -> DraftTree:
-        """One candidate after another."""
+        """A tree with one candidate after another."""
         return cls(np.asarray(tokens, np.int32), np.arange(-1, len(tokens) - 1, dtype=np.int32))
 
     @property
     def expected_tau(self) -> float | None:
-        """Tokens that a round with this tree is expected to gain, bonus included; None where nobody estimated it."""
+        """Tokens that a round with this tree should gain, bonus included. None if there is no estimate."""
         return None if self.acceptance is None else 1.0 + float(np.sum(self.acceptance))
 
     def depths(self) -> np.ndarray:
-        """(n,) int32: 1 for children of the root."""
+        """The depth of each node, (n,) int32; 1 for children of the root."""
         depths = np.zeros(len(self) + 1, np.int32)  # The last entry stands for the root, so parent -1 reads 0.
         for node, parent in enumerate(self.parents):
             depths[node] = depths[parent] + 1
         return depths[:-1]
 
     def ancestors(self) -> np.ndarray:
-        """(n, n) bool, the attention mask: `[i, j]` is true where `j` is `i` or lies between `i` and the root."""
+        """The attention mask, (n, n) bool: `[i, j]` is true if `j` is `i` or one of its ancestors."""
         mask = np.eye(len(self), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent != ROOT:
@@ -134,7 +133,7 @@ class DraftTree:
         return mask
 
     def children(self) -> dict[int, dict[int, int]]:
-        """For each node that has children, and for `ROOT`: token -> child's index, in the order of the indices."""
+        """For each node with children, and for `ROOT`: token -> index of the child, in the order of the indices."""
         table: dict[int, dict[int, int]] = {}
         for node, (parent, token) in enumerate(zip(self.parents.tolist(), self.tokens.tolist())):
             table.setdefault(parent, {})[token] = node
@@ -149,9 +148,10 @@ class DraftTree:
         return nodes[::-1]
 
     def likeliest_path(self) -> list[int]:
-        """The greedy walk: at each level the child with the highest log-probability, else the first one.
+        """The greedy walk: at each level the child with the highest log-probability, or the first one if these are
+        unknown.
 
-        The first child of a sampled tree is the one that is tried first.
+        In a sampled tree, the first child is the one that is tried first.
         """
         table, nodes, at = self.children(), [], ROOT
         while at in table:

@@ -1,4 +1,4 @@
-"""Every recipe starts here, before any library that would report its use is imported."""
+"""Every recipe starts here. Usage reports are switched off before any library is imported that would send them."""
 
 from drafter.telemetry import switch_off
 

@@ -1,12 +1,13 @@
-"""The wire between a device and its verifier. The names here are the device's half and need no torch."""
+"""The wire between a device and its verifier. The names here are the device's half and do not need torch."""
 
-from remote.chat_stream import ChatStream
 from remote.client import VerifierClient
-from remote.completions import CompletionsClient
 from remote.detect import Kind, detect
 from remote.errors import Broken, Busy, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent
 from remote.link import Link
-from remote.session import HostedStream, MemoryStream, RemoteSession, RoundReply
+from remote.openai.client import CompletionsClient
+from remote.openai.stream import ChatStream
+from remote.replies import HostedStream, MemoryStream, RoundReply
+from remote.session import RemoteSession
 from remote.transport import TransportOptions
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The device's end of the wire: what a verifier is, whether it is well, and sessions with it."""
+"""The device's end of the wire: the card of a verifier, its health, and sessions with it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from types import TracebackType
 
 import httpx
 
-from remote.bounds import Bounds
+from remote.clock import CLOCK, Clock
 from remote.errors import Incompatible, RemoteError, quoted
 from remote.handshake import Handshake
 from remote.protocol import VERSION, Card, ProtocolError, Struct, decode
+from remote.reply_limits import ReplyLimits
 from remote.session import RemoteSession
-from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions
 from remote.wire import Traffic, Wire
 
-ANY = Bounds()
-"""Of a session whose caller has not seen the card."""
+ANY = ReplyLimits()
+"""For sessions whose caller has not seen the card."""
 
 
 class VerifierClient:
     """One verifier, over a pool of kept-alive connections.
 
-    `url`: http or https, with a path in front where a proxy puts one. `token`: sent as a bearer token, to this address
-    only (redirects are not followed). `transport`: the seam for tests; None is the network, through the proxies that
-    the environment names (loopback excepted). Raises `Misconfigured`.
+    `url`: http or https, with a path if a proxy puts one in front. `token`: sent as a bearer token, to this address
+    only (redirects are not followed). `transport`: for tests; None is the network, through the proxies that the
+    environment names, except for loopback. Raises `Misconfigured`.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class VerifierClient:
     ) -> None:
         self._wire = Wire(url, token, transport=transport, options=options, clock=clock)
         self.rtt_seconds: float | None = None
-        """From the last card's request to its answer; None before the first. Connecting is not part of it."""
+        """Seconds from the request of the last card to its answer, without connecting. None before the first."""
 
     @property
     def local(self) -> bool:
-        """It is reached over this device's own loopback, and so may share its cores."""
+        """True if it is reached over this device's own loopback, so that it may share the device's cores."""
         return self._wire.local
 
     @property
@@ -57,7 +57,10 @@ class VerifierClient:
 
     @property
     def ahead_seconds(self) -> float | None:
-        """How far the server's clock was ahead of this device's at its last answer; None where it tells no time."""
+        """How far the server's clock was ahead of this device's at its last answer, in seconds.
+
+        None if it tells no time.
+        """
         return self._wire.ahead_seconds
 
     async def __aenter__(self) -> VerifierClient:
@@ -69,7 +72,7 @@ class VerifierClient:
         await self.close()
 
     async def card(self, timeout: float, *, tokenizer: bytes | None = None) -> Card:
-        """Who the verifier is. `tokenizer`: the digest of the device's own, which the verifier's must equal.
+        """Ask the verifier for its card. `tokenizer`: the digest of the device's own tokenizer, which must be the same.
 
         Raises `LinkDown`, `Refused`, `Incompatible`.
         """
@@ -94,23 +97,23 @@ class VerifierClient:
         return card
 
     async def healthy(self, timeout: float) -> bool:
-        """Whether the verifier answers and is well: the cheapest probe of a line. Raises nothing of `RemoteError`."""
+        """True if the verifier answers and is well. This is the cheapest probe of a line. Raises no `RemoteError`."""
         try:
             async with self._wire.within(timeout):
                 return await self._wire.healthy(silence=timeout)
         except RemoteError:
             return False
 
-    def session(self, bounds: Bounds = ANY) -> RemoteSession:
-        """A new conversation; the verifier hears of it with its first round. `bounds`: what its replies may hold."""
-        return RemoteSession(self._wire, bounds)
+    def session(self, limits: ReplyLimits = ANY) -> RemoteSession:
+        """A new conversation. The verifier learns of it with its first round. `limits`: what its replies may hold."""
+        return RemoteSession(self._wire, limits)
 
     async def close(self) -> None:
-        """Close all connections, and with them any memory still on its way."""
+        """Close all connections, also those on which memory is still arriving."""
         await self._wire.aclose()
 
 
 class _Version(Struct, frozen=True):
-    """The one field of a card that every version can read."""
+    """The one field of a card that every version of the protocol can read."""
 
     version: int

@@ -1,15 +1,25 @@
-"""What a server's answers tell of its clock."""
+"""The clock for deadlines, pauses and measurements. Tests replace it, so they do not have to wait."""
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
+import asyncio
+import time
+from contextlib import AbstractAsyncContextManager
 
 
-def ahead_seconds(date: str | None, now: float) -> float | None:
-    """How far a `Date` header is ahead of `now`, in seconds, to the second; None where it tells no time."""
-    if date is None:
-        return None
-    try:
-        return parsedate_to_datetime(date).timestamp() - now
-    except (ValueError, OverflowError):
-        return None
+class Clock:
+    """The machine's own clock. A test uses one that runs faster."""
+
+    def now(self) -> float:
+        """Seconds since some moment. It never goes back."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def within(self, seconds: float) -> AbstractAsyncContextManager[object]:
+        """Raises `TimeoutError` if the block takes longer."""
+        return asyncio.timeout(seconds)
+
+
+CLOCK = Clock()

@@ -1,4 +1,4 @@
-"""Who is at an address: a verifier, or a server that speaks OpenAI's dialect, or neither."""
+"""Finds out who is at an address: a verifier, an OpenAI-compatible server, or neither."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 from typing import Literal
 
 from remote.client import VerifierClient
-from remote.completions import CompletionsClient
 from remote.errors import Refused, RemoteError, Stranger
-from remote.openai import OWNER, Model
+from remote.openai.client import CompletionsClient
+from remote.openai.schema import OWNER, Model
 from remote.protocol import Card
 
 Kind = Literal["auto", "verifier", "openai"]
-"""auto: found out by asking."""
+"""auto: find out by asking."""
 
 SHORTEST = 0.05
-"""Seconds that the second question has at least."""
+"""Least seconds for the second question."""
 
 
 async def detect(
@@ -27,13 +27,12 @@ async def detect(
     kind: Kind = "auto",
     model: str | None = None,
 ) -> Card | tuple[Model, ...]:
-    """The card of a verifier, or the models of an OpenAI-compatible server; both clients are of one address.
+    """The card of a verifier, or the models of an OpenAI-compatible server. Both clients have the same address.
 
     `endpoint` None: there can only be a verifier. `kind`: what is known to be there, which saves a question. `model`:
-    what the person wants to ask such a server for, which may have no list of models.
-
-    An address that ends in `/v1` is the latter's, also where a verifier answers under it. `timeout`: seconds for all
-    of it. `tokenizer`: as for `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
+    the model that the person wants, for servers without a list of models. An address that ends in `/v1` is an
+    OpenAI-compatible server's, even if a verifier answers under it. `timeout`: seconds for everything. `tokenizer`: as
+    in `VerifierClient.card`. Raises `LinkDown`, `Refused`, `Incompatible`.
     """
     if endpoint is None or kind == "verifier":
         return await verifier.card(timeout, tokenizer=tokenizer)
@@ -58,5 +57,5 @@ async def detect(
             f"as a verifier: {stranger}"
         ) from None
     if isinstance(stranger, Stranger) and any(model.owned_by == OWNER for model in models):
-        raise stranger  # A verifier, whose card somebody else answered for: a login page that is gone by now.
+        raise stranger  # It is a verifier, but somebody else answered for its card: a login page that is gone by now.
     return models

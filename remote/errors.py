@@ -1,14 +1,14 @@
 """Everything that can go wrong between a device and its verifier.
 
 RemoteError
-├── LinkDown            no usable answer: the device carries on alone and probes until the line is back
+├── LinkDown            no usable answer: the device continues alone and probes until the line is back
 │   ├── Broken          the connection broke under the request; the same request may be sent again at once
 │   ├── Unsent          no connection could be made, so nothing of the request has left
-│   └── Stranger        somebody else than was asked for answered: a login page, another service
+│   └── Stranger        the answer is from somebody else: a login page, another service
 ├── Refused             the verifier answered, and said no
-│   └── Busy            it said so before it began: the same request may be sent again in a while
+│   └── Busy            it said no before it began; the same request may be sent again in a while
 ├── Incompatible        whoever answered cannot verify for this device, now or later
-└── Misconfigured       an address or a token that cannot be used; nothing was sent
+└── Misconfigured       an address or a token cannot be used; nothing was sent
 
 Each message is one printable sentence that names what failed and what to do next.
 """
@@ -21,7 +21,7 @@ MAX_QUOTE = 300
 
 
 def quoted(text: str) -> str:
-    """Text from elsewhere, made fit for a message: printable characters only, and not too many."""
+    """Make text from elsewhere fit for a message: printable characters only, and not too many."""
     printable = "".join(character if character.isprintable() else " " for character in text)
     return printable if len(printable) <= MAX_QUOTE else printable[: MAX_QUOTE - 1] + "…"
 
@@ -31,7 +31,7 @@ class RemoteError(Exception):
 
 
 class LinkDown(RemoteError):
-    """No usable answer: no connection, no reply in time, a broken stream, or a page of somebody else's."""
+    """No usable answer: no connection, no reply in time, a broken stream, or somebody else's page."""
 
 
 class Broken(LinkDown):
@@ -39,13 +39,13 @@ class Broken(LinkDown):
 
 
 class Unsent(LinkDown):
-    """No connection could be made, so nothing of the request has left this device: it may be sent again."""
+    """No connection could be made. Nothing of the request has left this device, so it may be sent again."""
 
 
 class Stranger(LinkDown):
-    """An answer, but by somebody else than was asked for: a login page, or another service at this address.
+    """An answer from somebody else: a login page, or another service at this address.
 
-    `status`: of its HTTP answer; 0 where that says nothing.
+    `status`: the HTTP status of the answer; 0 if it says nothing.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -54,7 +54,7 @@ class Stranger(LinkDown):
 
 
 class Refused(RemoteError):
-    """A typed refusal by whoever was asked. `retry`: the same request may succeed later."""
+    """A typed refusal. `retry`: the same request may succeed later."""
 
     def __init__(self, error: Error) -> None:
         super().__init__(quoted(error.message))
@@ -63,7 +63,7 @@ class Refused(RemoteError):
 
 
 class Busy(Refused):
-    """A refusal before anything was begun. `after`: seconds until it is worth asking again; None: it does not say."""
+    """A refusal before anything was begun. `after`: seconds until it is worth asking again; None: unknown."""
 
     def __init__(self, error: Error, after: float | None = None) -> None:
         super().__init__(error)

@@ -1,4 +1,4 @@
-"""How a connection came about: what it took, who is at the other end, and which certificate they showed."""
+"""How a connection was made: the time that it took, who is at the other end, and the certificate that they showed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from remote.transport import probe
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a server showed. The times are seconds since the epoch."""
+    """The certificate of a server. Times are seconds since the epoch."""
 
     subject: str
     """The names that it is for."""
@@ -25,28 +26,28 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Handshake:
-    """One new connection. Seconds; `tls_seconds` None: without TLS."""
+    """One new connection, in seconds. `tls_seconds` None: without TLS."""
 
     connect_seconds: float
     tls_seconds: float | None
     address: str
-    """Who is at the other end of the wire, as numbers: the server, or the proxy on the way to it."""
+    """Numeric address of the other end of the wire: the server, or the proxy on the way to it."""
     version: str = ""
-    """Of TLS."""
+    """Version of TLS."""
     certificate: Certificate | None = None
-    """None: without TLS, or where the device's own store judged it and tells nothing (macOS, Windows)."""
+    """None: without TLS, or judged by the system's own store, which tells nothing (macOS, Windows)."""
 
 
-class Watch:
-    """Follows one request as httpx traces it."""
+class RequestTrace:
+    """Follows one request through httpx's trace events."""
 
     def __init__(self, *, probed: bool = False) -> None:
-        """`probed`: a new connection is to be watched for life by the system, however long it is silent."""
+        """`probed`: let the system watch a new connection for life, however long it is silent."""
         self._probed = probed
         self.left = False
         """Something of the request has been written."""
         self.sent = time.perf_counter()
-        """When its first byte was written: connecting and TLS take round trips that no later request pays again."""
+        """When the first byte was written. Connecting and TLS take round trips that no later request needs."""
         self._begun: dict[str, float] = {}
         self._took: dict[str, float] = {}
 
@@ -64,11 +65,11 @@ class Watch:
 
     @property
     def greeted(self) -> bool:
-        """The connection of this request is a new one, and its TLS has been agreed on."""
+        """True if the connection is new and its TLS handshake is done."""
         return "start_tls" in self._took
 
     def handshake(self, response: httpx.Response) -> Handshake | None:
-        """How the connection of this request was made; None where it was there already."""
+        """How the connection of this request was made. None if it existed already."""
         if "connect_tcp" not in self._took:
             return None
         stream: Any = response.extensions.get("network_stream")
@@ -81,6 +82,16 @@ class Watch:
             "" if tls is None else str(tls.version()),
             None if tls is None else _certificate(tls.getpeercert() or {}),
         )
+
+
+def ahead_seconds(date: str | None, now: float) -> float | None:
+    """How far a `Date` header is ahead of `now`, in whole seconds. None if it tells no time."""
+    if date is None:
+        return None
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except (ValueError, OverflowError):
+        return None
 
 
 def _address(peer: Any) -> str:
@@ -97,6 +108,6 @@ def _certificate(shown: dict[str, Any]) -> Certificate | None:
 
 
 def _name(parts: Any) -> str:
-    """The common name, else the organisation."""
+    """The common name, or else the organisation."""
     found = dict(pair for part in parts for pair in part)
     return str(found.get("commonName") or found.get("organizationName") or "")

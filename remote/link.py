@@ -1,6 +1,6 @@
-"""What is measured of the network: round trips, bandwidth, failures; and what follows for deadlines and probes.
+"""Round trips, bandwidth and failures of a line, and what follows for deadlines and probes.
 
-Pure arithmetic over numbers that the caller measured: no clock and no sockets, so it tests without waiting.
+Pure arithmetic over numbers that the caller measured. No clock and no sockets, so tests do not wait.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ State = Literal["online", "degraded", "offline"]
 RECENT = 8
 """Exchanges that `Link.state` looks back on."""
 SLOW_SECONDS = 1.0
-"""A smoothed round trip above this is `degraded`."""
+"""A line with longer smoothed round trips is `degraded`."""
 MARGIN_SECONDS = 0.5
-"""Least slack of a deadline over the mean: a lost segment costs a retransmission time-out of 0.2 s or more (Linux)."""
+"""Least slack of a deadline over the mean. A lost segment costs a retransmission time-out of 0.2 s or more (Linux)."""
 FIRST_DEADLINE_SECONDS = 5.0
-"""While no round trip is known: covers a name lookup, TCP and TLS over a poor line."""
+"""Deadline before the first round trip. It covers a name lookup, TCP and TLS over a poor line."""
 MAX_DEADLINE_SECONDS = 60.0
-"""Of the line's part, as in RFC 6298."""
+"""Longest deadline for the line's part, as in RFC 6298."""
 MAX_SERVER_SECONDS = 300.0
-"""Of the verifier's part: a slow one that reads a very long prompt."""
+"""Longest deadline for the verifier's part: a slow one that reads a very long prompt."""
 SERVER_SLACK = 2.0
-"""A verifier may take this many times its estimate, since other sessions share it."""
+"""A verifier may take this many times its estimate, because other sessions share it."""
 PROBE_SECONDS = (0.25, 15.0)
 EAGER_SECONDS = 1.0
 """Longest wait between probes while somebody waits for the line."""
 LARGE = 4096
-"""Bytes that a request or a stream has more than others at least, for its time to tell of the bandwidth."""
+"""A request or a stream must be larger than usual by this many bytes for its time to measure the bandwidth."""
 RATES = 8
-"""Transfers that a bandwidth is estimated from."""
+"""Transfers from which a bandwidth is estimated."""
 FIRST_BYTES_PER_SECOND = 48_000.0
-"""Half of the slowest uplink of 3G; for deadlines only, until one was measured."""
+"""Assumed uplink before one was measured, for deadlines only: half of the slowest uplink of 3G."""
 
 
 class Link:
-    """A running picture of one device's line to its verifier.
+    """A running estimate of one device's line to its verifier.
 
-    Round trips are smoothed as TCP does it (RFC 6298): gain 1/8 for the mean, 1/4 for the mean deviation, deadline at
-    four deviations over the mean, doubled with each failure in a row. The first eight count alike: there are few where
-    streams are long, and the very first one may have met a verifier that was just starting.
+    Round trips are smoothed as in TCP (RFC 6298): gain 1/8 for the mean and 1/4 for the mean deviation; the deadline is
+    four deviations over the mean, and doubles with each failure in a row. The first eight round trips weigh the same,
+    because long streams have few of them and the very first one may have met a verifier that was just starting.
 
-    A bandwidth is the median rate of the last few large transfers: a busy verifier makes one look slower than the line
-    is, and packets that were held up and come together make it look faster.
+    A bandwidth is the median rate of the last few large transfers. A busy verifier makes a transfer look slower than
+    the line, and packets that were held up and arrive together make it look faster.
 
-    `read_seconds`: what a person has said that an answer may take, in place of what was measured; `connect_seconds`:
-    likewise of connecting.
+    `read_seconds`: how long an answer may take, as set by a person; None: what the measurements suggest.
+    `connect_seconds`: the same for connecting.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Link:
         self.bytes_down = 0
 
     def observe(self, round_seconds: float, server_seconds: float, bytes_up: int, bytes_down: int) -> None:
-        """An exchange that worked: how long it took, how much of that was the verifier's own time, and its traffic."""
+        """Take an exchange that worked: its time, the verifier's own part of that, and its bytes."""
         rtt = max(0.0, round_seconds - server_seconds)
         large = self._mean is not None and bytes_up - self._request >= LARGE
         if large and self._mean is not None:
-            # What a long prompt took more than a short request is its way up, and says nothing of the round trip.
+            # The extra time of a long prompt is its way up. It says nothing about the round trip.
             if (longer := rtt - self._mean) > 0:
                 self._up.append((bytes_up - self._request) / longer)
         elif self._mean is None:
@@ -95,42 +95,37 @@ class Link:
         self.bytes_down += bytes_down
 
     def greeted(self, seconds: float) -> None:
-        """A small exchange that asked for no work took so long: what a round trip is until one was measured."""
+        """Take the time of a small exchange without work. It counts as the round trip until one is measured."""
         self._greeting = seconds
 
     def received(self, size: int, seconds: float) -> None:
-        """A stream of so many bytes came, in so many seconds from its first to its last."""
+        """Take the size of a stream, and the seconds from its first byte to its last."""
         if size >= LARGE and seconds > 0:
             self._down.append(size / seconds)
 
     def failed(self) -> None:
-        """An exchange that did not: broken, refused by the network, or late."""
+        """Take an exchange that failed: broken, refused by the network, or late."""
         self._recent.append(False)
         self._failures += 1
 
     @property
     def rtt_seconds(self) -> float | None:
-        """The smoothed round trip without the verifier's time; None before the first exchange."""
+        """The smoothed round trip without the verifier's time. None before the first exchange."""
         return self._greeting if self._mean is None else self._mean
 
     @property
-    def jitter_seconds(self) -> float:
-        """The smoothed mean deviation of round trips."""
-        return self._deviation
-
-    @property
     def up_bytes_per_second(self) -> float | None:
-        """Of the line to the verifier; None before a long prompt."""
+        """Bandwidth to the verifier. None before a long prompt."""
         return median(self._up) if self._up else None
 
     @property
     def down_bytes_per_second(self) -> float | None:
-        """Of the line from the verifier, or of the verifier where that is slower; None before a larger transfer."""
+        """Bandwidth from the verifier, or its own speed if that is lower. None before a larger transfer."""
         return median(self._down) if self._down else None
 
     @property
     def state(self) -> State:
-        """`offline`: the last exchange failed. `degraded`: it worked, but lately one failed or round trips are long.
+        """`offline`: the last exchange failed. `degraded`: it worked, but one failed lately or round trips are long.
 
         A line that nobody has tried yet is `online`.
         """
@@ -142,7 +137,7 @@ class Link:
     def deadline(self, server_estimate: float, size: int = 0) -> float:
         """Seconds to wait for an answer that should cost the verifier `server_estimate` seconds.
 
-        `size`: bytes that the request has beyond those of a usual one.
+        `size`: bytes of the request beyond those of a usual one.
         """
         sending = size / (self.up_bytes_per_second or FIRST_BYTES_PER_SECOND)
         if self._read_seconds is not None:
@@ -154,24 +149,24 @@ class Link:
         return min(backed_off, MAX_DEADLINE_SECONDS) + min(SERVER_SLACK * server_estimate, MAX_SERVER_SECONDS)
 
     def probe_deadline(self) -> float:
-        """Seconds that a probe may take: connecting and one exchange over the line as it was, and a little more.
+        """Seconds that a probe may take: connecting, and a little more than one exchange over the line as it was.
 
-        No longer, because a packet that was sent into an outage is sent again late, and a new probe's at once.
+        It is short, because a packet that was sent into an outage is sent again late, but a new probe's at once.
         """
         line = FIRST_DEADLINE_SECONDS if self._mean is None else 3 * self._mean + MARGIN_SECONDS + EAGER_SECONDS
         return line + self._connect_seconds
 
     def pause(self, failures: int) -> float:
-        """Seconds before somebody is asked again who was there and answered nothing so many times in a row."""
+        """Seconds before asking again after this many failures in a row of somebody who was there."""
         if not failures:
             return 0.0
         ceiling = min(PROBE_SECONDS[1], PROBE_SECONDS[0] * 2.0 ** min(failures, 10))
         return self._rng.uniform(ceiling / 2, ceiling)
 
     def next_probe_delay(self, *, eager: bool = False) -> float:
-        """Seconds until the next probe of a dead line: doubling from 0.25 to 15, jittered by a half.
+        """Seconds until the next probe of a dead line: doubling from 0.25 to 15, with random jitter of a half.
 
-        `eager`: to 1 only. Jitter keeps the devices of one office from knocking all at once when their line is back.
+        `eager`: at most 1. Jitter keeps the devices of one office from probing all at once when their line is back.
         """
         least, most = PROBE_SECONDS[0], EAGER_SECONDS if eager else PROBE_SECONDS[1]
         ceiling = min(most, 2 * least * 2.0 ** min(self._probes, 10))

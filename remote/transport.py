@@ -1,4 +1,4 @@
-"""How a server is reached: whose certificates are trusted, which one is shown, through which proxy, how patiently."""
+"""How a server is reached: trusted certificates, the client's certificate, the proxy, and time limits."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ STORES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/ssl/ca-bundle.pem",
 )
-"""Where systems keep the authorities that they trust and OpenSSL may not look: the places that `truststore` tries."""
+"""Places where systems keep trusted authorities and OpenSSL may not look. `truststore` tries the same."""
 PROBE_AFTER_SECONDS, PROBE_EVERY_SECONDS, PROBES = 15, 5, 3
-"""When a silent connection is probed, how often, and how many unanswered probes break it."""
+"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes that break it."""
 
 
 @dataclass(frozen=True)
 class TransportOptions:
-    """What may differ from one server to another; the defaults suit most. Files are read when they are first needed."""
+    """Settings that may differ between servers. The defaults suit most. Files are read when they are first needed."""
 
     ca: Path | None = None
-    """PEM file of the only authorities that are trusted; None: those that this device trusts."""
+    """PEM file of the only authorities that are trusted. None: those that this device trusts."""
     certificate: Path | None = None
     """PEM file of the client certificate, with its chain."""
     key: Path | None = None
-    """Its private key, without a passphrase; None: it is in the same file."""
+    """Private key of the certificate, without a passphrase. None: it is in the same file."""
     proxy: str | None = None
-    """Address of an HTTP proxy, also for this device's own loopback; None: as the environment says."""
+    """Address of an HTTP proxy, also for this device's own loopback. None: as the environment says."""
     connect_seconds: float | None = None
-    """Longest time to connect, TLS included; None: as long as an answer may take."""
+    """Longest time to connect, TLS included. None: as long as an answer may take."""
     read_seconds: float | None = None
-    """Silence after which an answer is given up; None: what the round trips so far make likely."""
+    """Silence after which an answer is given up. None: what the measured round trips suggest."""
     first_words_seconds: float | None = None
-    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
+    """Longest wait for the first words of an OpenAI-compatible server. None: as the settings say."""
 
     @cached_property
     def trust(self) -> ssl.SSLContext:
@@ -61,9 +61,9 @@ class TransportOptions:
 
 
 def probe(connection: socket.socket) -> None:
-    """Have the system notice a dead line under a silent connection: a server may think for minutes.
+    """Let the system notice a dead line under a silent connection, because a server may think for minutes.
 
-    Half a minute after the last sign of life the connection breaks.
+    The connection breaks half a minute after the last sign of life.
     """
     options: list[tuple[int, str, int]] = [
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
@@ -79,7 +79,7 @@ def probe(connection: socket.socket) -> None:
 
 
 def system_trust() -> ssl.SSLContext:
-    """A context that trusts whom this device trusts, or where it has no store, whom Mozilla does.
+    """A context that trusts the authorities of this device, or Mozilla's if the device has no store.
 
     `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the store.
     """
@@ -87,7 +87,7 @@ def system_trust() -> ssl.SSLContext:
     if file or folder:
         return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), file, folder)
     if sys.platform in ("darwin", "win32") or _has_store():
-        import truststore  # 8 ms, and its context 1 ms; certifi's takes 16 ms.
+        import truststore  # 8 ms, and its context 1 ms. certifi's context takes 16 ms.
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     import certifi
@@ -123,7 +123,7 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         except OSError as error:
             raise Misconfigured(f"the {what} {path} cannot be read: {error.strerror}") from None
     try:
-        # Without a callback OpenSSL would ask for a passphrase in the middle of the screen.
+        # Without a callback, OpenSSL would ask for a passphrase in the middle of the screen.
         context.load_cert_chain(certificate, key, password=_no_passphrase)
     except _Encrypted:
         raise Misconfigured(
@@ -139,7 +139,7 @@ def _show(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
 
 
 class _Encrypted(Exception):
-    """A key that has a passphrase."""
+    """The key has a passphrase."""
 
 
 def _no_passphrase() -> str:

@@ -1,8 +1,8 @@
-"""One HTTP exchange with a server: every way it can fail becomes a `RemoteError` with a sentence for a person.
+"""One HTTP exchange with a server. Every failure becomes a `RemoteError` with a sentence for a person.
 
-Knows status codes, content types, time and size limits; nothing of rounds or trees. A verifier's usable answer has
-status 200 or 409 and the protocol's content type, or status 204 and no body. A typed error is `Refused`. All else, such
-as the login page of a captive portal or a proxy's "bad gateway", comes from somebody else: `LinkDown`.
+A usable answer of a verifier has status 200 or 409 and the protocol's content type, or status 204 and no body. A typed
+error is `Refused`. Everything else, such as the login page of a captive portal or a proxy's "bad gateway", comes from
+somebody else: `LinkDown`. No rounds, no trees.
 """
 
 from __future__ import annotations
@@ -16,38 +16,55 @@ from dataclasses import dataclass
 import httpx
 import msgspec
 
-from remote.clock import ahead_seconds
+from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Incompatible, LinkDown, Misconfigured, Refused, RemoteError, Stranger, Unsent, quoted
-from remote.failures import translated
-from remote.handshake import Handshake, Watch
+from remote.handshake import Handshake, RequestTrace, ahead_seconds
 from remote.protocol import CONTENT_TYPE, VERSION, Error, ProtocolError, decode
-from remote.timing import CLOCK, Clock
 from remote.transport import DEFAULT, TransportOptions, system_trust
+from remote.transport_errors import translate_errors
 
 MAX_BODY_BYTES = 1 << 20
-"""Of an answer that is read whole: a card with its chat template is a few KiB."""
+"""Longest answer that is read whole. A card with its chat template is a few KiB."""
 KEEP_ALIVE_SECONDS = 60.0
-"""Saves a TCP and TLS handshake, two to three round trips, when the person has thought for a while."""
+"""How long an idle connection is kept. It saves a TCP and TLS handshake, two to three round trips, after a person has
+thought for a while."""
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""As they stand in an address."""
+"""Loopback, as it stands in an address."""
 
 
 @dataclass
 class Traffic:
-    """Bytes of HTTP/1.1 requests and responses, headers included; chunk marks, TLS and TCP are not."""
+    """Bytes of HTTP/1.1 requests and responses, headers included, without chunk marks, TLS and TCP."""
 
     up: int = 0
     down: int = 0
     streamed: int = 0
     """Bytes of the last response's body, without those that came first."""
     streaming_seconds: float = 0.0
-    """From the arrival of the first to that of the last."""
+    """Seconds from the arrival of the first bytes to that of the last."""
 
 
-class Answer:
-    """A server's answer whose body is still on its way. Read it to the end or close it.
+class Metered:
+    """Something that a server sends, whose bytes are counted while it is read."""
 
-    `sent`: when its request's first byte was written, on the clock of `time.perf_counter`.
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes of all its requests."""
+        return self._traffic.up
+
+    @property
+    def bytes_down(self) -> int:
+        """Bytes of all its responses so far."""
+        return self._traffic.down
+
+
+class Response:
+    """A server's response whose body is still on its way. Read it to the end or close it.
+
+    `sent`: when the first byte of its request was written, on the clock of `time.perf_counter`.
     """
 
     def __init__(
@@ -60,7 +77,7 @@ class Answer:
         self.status = response.status_code
         self.sent = sent
         self.arrived = time.perf_counter()
-        """When its head was there."""
+        """When its head had arrived."""
 
     @property
     def content_type(self) -> str:
@@ -69,13 +86,13 @@ class Answer:
 
     @property
     def encoding(self) -> str:
-        """How the body is compressed; empty where it is not, as it should be: nothing here unpacks one."""
+        """How the body is compressed. Empty if it is not, as it should be, because nothing here can unpack it."""
         value: str = self._response.headers.get("content-encoding", "")
         return quoted(value.strip().lower()) if value.strip().lower() != "identity" else ""
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds after which the server wants to be asked again; None where it names none."""
+        """Seconds after which the server wants to be asked again. None if it does not say."""
         value: str = self._response.headers.get("retry-after", "").strip()
         return float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
 
@@ -86,7 +103,7 @@ class Answer:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises `LinkDown`."""
         traffic, first = self._traffic, 0.0
-        with translated(self._host, self._options):
+        with translate_errors(self._host, self._options):
             async for chunk in self._response.aiter_raw():
                 traffic.down += len(chunk)
                 if not first:
@@ -97,7 +114,7 @@ class Answer:
                 yield chunk
 
     async def read(self, most: int = MAX_BODY_BYTES) -> bytes:
-        """The whole body. Raises `LinkDown`, `Incompatible` where it is longer than `most` bytes."""
+        """The whole body. Raises `LinkDown`, and `Incompatible` if it is longer than `most` bytes."""
         body = bytearray()
         try:
             async for chunk in self.chunks():
@@ -113,11 +130,11 @@ class Answer:
 
 
 class Wire:
-    """A pool of connections to one server. See `VerifierClient` for the arguments.
+    """A pool of connections to one server. For the arguments, see `VerifierClient`.
 
-    `accept`: the content types of its answers; `peer`: what it is called in a sentence, with its article. `probed`: the
-    system watches silent connections for life. `keep_alive`: seconds after which an idle connection is not used again.
-    `clock`: what deadlines go by.
+    `accept`: content types of its answers. `peer`: its name in a sentence, with the article. `probed`: the system
+    watches silent connections for life. `keep_alive`: seconds after which an idle connection is not used again.
+    `clock`: for deadlines.
     """
 
     def __init__(
@@ -136,11 +153,12 @@ class Wire:
         address = _address(url)
         self.host = address.netloc.decode("ascii")
         self.local = self.host.removesuffix(f":{address.port}") in LOOPBACK
-        """On this device."""
+        """The server is on this device."""
         self.handshake: Handshake | None = None
-        """How the last connection was made."""
+        """How the last connection was made. None before the first."""
         self.ahead_seconds: float | None = None
-        """How far the server's clock was ahead of this device's when it last answered; None where it tells no time."""
+        """How far the server's clock was ahead of this device's at its last answer, in seconds. None if it tells no
+        time."""
         self.clock = clock
         self._peer = peer
         self._probed = probed
@@ -170,7 +188,7 @@ class Wire:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Raises `LinkDown` where the block takes longer, however its time is spread over requests and retries."""
+        """Raise `LinkDown` if the block takes longer, however its time is spread over requests and retries."""
         try:
             async with self.clock.within(seconds):
                 yield
@@ -186,11 +204,11 @@ class Wire:
         silence: float,
         body: bytes | None = None,
         session: str | None = None,
-    ) -> Answer:
-        """One request and its usable answer; any other answer is raised.
+    ) -> Response:
+        """Send one request and return its usable answer. Any other answer is raised.
 
-        `silence`: seconds without a byte after which connecting, sending or reading gives up.
-        Raises `LinkDown`, `Refused`, `Incompatible`.
+        `silence`: seconds without a byte after which connecting, sending or reading gives up. Raises `LinkDown`,
+        `Refused`, `Incompatible`.
         """
         answer = await self.exchange(method, path, traffic, silence=silence, body=body, session=session)
         if answer.status == 204 or (answer.status in (200, 409) and answer.content_type == CONTENT_TYPE):
@@ -201,7 +219,7 @@ class Wire:
             await answer.aclose()
 
     async def healthy(self, silence: float) -> bool:
-        """Whether a verifier, and no login page in its place, says that it is well. Raises `LinkDown`."""
+        """True if a verifier, and no login page in its place, says that it is well. Raises `LinkDown`."""
         answer = await self.exchange("GET", "/healthz", Traffic(), silence=silence)
         try:
             return answer.status == 200 and "html" not in answer.content_type
@@ -222,15 +240,16 @@ class Wire:
         session: str | None = None,
         content_type: str = CONTENT_TYPE,
         connect: float | None = None,
-    ) -> Answer:
-        """One request and its answer, whatever it is. `connect`: seconds to connect, where the remote says nothing.
+    ) -> Response:
+        """Send one request and return its answer, whatever it is.
 
-        Raises `LinkDown`; `Unsent` where nothing of the request has left.
+        `connect`: seconds to connect, if the remote does not set them. Raises `LinkDown`, and `Unsent` if nothing of
+        the request has left.
         """
         headers = {} if session is None else {"x-session-id": session}
         if body is not None:
             headers["content-type"] = content_type
-        watch = Watch(probed=self._probed)
+        watch = RequestTrace(probed=self._probed)
         request = self._http.build_request(
             method,
             path,
@@ -240,10 +259,10 @@ class Wire:
             extensions={"trace": watch},
         )
         traffic.up += _size(f"{method} {request.url.raw_path.decode()} HTTP/1.1", request.headers) + len(body or b"")
-        if self._http.is_closed:  # Whoever owns the connection gave it up, maybe while this round was on its way.
+        if self._http.is_closed:  # Its owner gave the connection up, maybe while this round was on its way.
             raise Unsent(f"the connection to {self.host} was given up; it is made again as soon as it answers")
         try:
-            with translated(self.host, self._options, watch):
+            with translate_errors(self.host, self._options, watch):
                 response = await self._http.send(request, stream=True)
         except LinkDown as error:
             if watch.left or isinstance(error, Broken):
@@ -252,20 +271,20 @@ class Wire:
         self.handshake = watch.handshake(response) or self.handshake
         self.ahead_seconds = ahead_seconds(response.headers.get("date"), time.time())
         traffic.down += _size(f"HTTP/1.1 {response.status_code} {response.reason_phrase}", response.headers)
-        return Answer(response, self.host, watch.sent, traffic, self._options)
+        return Response(response, self.host, watch.sent, traffic, self._options)
 
-    async def _refusal(self, answer: Answer) -> RemoteError:
-        """What to raise for an answer that is not usable."""
+    async def _refusal(self, answer: Response) -> RemoteError:
+        """The error to raise for an answer that is not usable."""
         if answer.status >= 400 and (error := _typed_error(answer.content_type, await answer.read())):
             return Refused(msgspec.structs.replace(error, message=self.hiding(error.message)))
         return self.stranger(answer)
 
     def hiding(self, text: str) -> str:
-        """What a server said, without the token: some quote the one that they refuse."""
+        """Hide the token in what a server said, because some servers quote the token that they refuse."""
         return text if self._token is None else text.replace(self._token, "[hidden]")
 
-    def stranger(self, answer: Answer) -> RemoteError:
-        """What to raise for an answer that the peer itself would not give."""
+    def stranger(self, answer: Response) -> RemoteError:
+        """The error to raise for an answer that the peer itself would not give."""
         portal = "a Wi-Fi login page may be in the way, or the address is wrong; open a browser to see"
         if 300 <= answer.status < 400:
             return Stranger(f"{self.host} redirects to {self.hiding(answer.location) or 'nowhere'}: {portal}")
@@ -290,7 +309,7 @@ def _address(url: str) -> httpx.URL:
     try:
         address = httpx.URL(url.strip())
         host = address.raw_host.decode("ascii")
-        host.encode("idna")  # As the resolver will, which refuses empty and overlong labels only then.
+        host.encode("idna")  # The resolver does this too, and only it refuses empty and overlong labels.
     except (httpx.InvalidURL, UnicodeError) as error:
         raise Misconfigured(f"{quoted(url)!r} is no address ({quoted(str(error))}); {advice}") from None
     if address.scheme not in ("http", "https") or not host or not 0 < (address.port or 80) < 1 << 16:
@@ -304,7 +323,7 @@ def _address(url: str) -> httpx.URL:
 
 
 def _proxy_trust(options: TransportOptions) -> ssl.SSLContext | None:
-    """For the connection to a proxy that speaks TLS itself; a remote's own authority says nothing of it."""
+    """Trust for the connection to a proxy that speaks TLS itself. A remote's own authority does not count there."""
     return system_trust() if options.proxy is not None and options.proxy.startswith("https:") else None
 
 
@@ -316,7 +335,7 @@ def _checked(token: str) -> str:
 
 
 def _typed_error(content_type: str, body: bytes) -> Error | None:
-    """The protocol's own refusal, in msgpack or, where a gateway rewrote it, in JSON; None for any other body."""
+    """The protocol's own refusal, in msgpack, or in JSON if a gateway rewrote it. None for any other body."""
     try:
         if content_type == CONTENT_TYPE:
             return decode(body, Error)

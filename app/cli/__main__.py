@@ -1,7 +1,7 @@
-"""The commands. Each imports what it needs when it runs, so that `outrider --version` need not wait for any of it.
+"""The commands. Each imports what it needs when it runs, so that help, version and completion stay quick.
 
 stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 usage, 3 could not connect,
-130 interrupted. `app/start.py` has a shorter way to the version and to the chat.
+130 interrupted. `app/start.py` has a short way to the version and to the chat.
 """
 
 from __future__ import annotations
@@ -13,34 +13,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli import completion as completing
 from app.cli.archive import export, import_
-from app.cli.completion import completion, conversations
+from app.cli.completion import answer_shells, completion, conversations
 from app.cli.drafter import drafter_commands
 from app.cli.keys import keys
 from app.cli.log import log
-from app.cli.options import FAILED, USAGE, Remote, Token, complain
-from app.cli.options import fail as _fail
-from app.cli.options import run as _run
-from app.cli.options import settings_with as _settings
+from app.cli.options import Remote, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
-from app.exits import guarded
+from app.cli.settings import settings_with
+from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
 
 MOST_PIPED_BYTES = 4 << 20
-"""About a million tokens. A pipe need not end, and what was read would all be split into tokens before any limit."""
+"""Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
 
 cli = typer.Typer(
-    help="A terminal assistant whose small drafter rides ahead of the model that verifies it.",
+    help="A terminal assistant: a small model on this device drafts, a larger one elsewhere verifies.",
     no_args_is_help=False,
-    add_completion=False,  # `outrider completion` prints it, and edits nobody's files.
+    add_completion=False,  # `outrider completion` prints the script, and edits no files.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 history_commands = typer.Typer(
-    help="List conversations, the one last written to first: id, date, title; or search in everything that was said.",
+    help="List conversations, newest message first: id, date, title; or search in all messages.",
     rich_markup_mode=None,
 )
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
@@ -50,17 +47,17 @@ cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
-    typer.Option("--mode", help="auto: verified while the line holds, drafted where it is faster."),
+    typer.Option("--mode", help="auto: verified while the server answers, drafted where it is faster."),
 ]
 
 Version = Annotated[bool, typer.Option("--version", is_eager=True, help="Print which version this is.")]
-Last = Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last conversation.")]
+Last = Annotated[bool, typer.Option("--continue", "-c", help="Continue the last conversation.")]
 Conversation = Annotated[
     str | None,
     typer.Option(
         "--conversation",
         metavar="ID",
-        help="Go on with that one, as `outrider history` lists it.",
+        help="Continue this conversation; `outrider history` lists the ids.",
         autocompletion=conversations,
     ),
 ]
@@ -86,16 +83,16 @@ def chat(
     mode: Mode = None,
 ) -> None:
     """The chat screen."""
-    from app.cli.chat import chat as run
+    from app.cli.chat import chat as open_chat
 
-    raise typer.Exit(run(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
+    raise typer.Exit(open_chat(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
 
 
 @cli.command()
 def ask(
     question: Annotated[
         str | None,
-        typer.Argument(metavar="QUESTION", help="stdin, where there is any, is appended to it. -: stdin alone."),
+        typer.Argument(metavar="QUESTION", help="Piped input is appended to it. -: only the input."),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
@@ -115,18 +112,19 @@ def ask(
         int | None,
         typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512, or the server's own limit."),
     ] = None,
-    no_draft: Annotated[bool, typer.Option("--no-draft", help="The target alone, token by token.")] = False,
+    no_draft: Annotated[bool, typer.Option("--no-draft", help="Only the target, token by token.")] = False,
     prompts: Annotated[
-        Path | None, typer.Option("--prompts", metavar="FILE", help="Answer each line; JSON lines out.")
+        Path | None, typer.Option("--prompts", metavar="FILE", help="Answer each line of the file; prints JSON lines.")
     ] = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Keep it for the verifier instead; it is sent with the settings of then.")
+        bool,
+        typer.Option("--queue", help="Queue it for the verifier; it is sent later, with the settings of that time."),
     ] = False,
 ) -> None:
     """One answer on stdout."""
     from app.prompts import read_prompts
 
-    settings, folders = _settings(
+    settings, folders = settings_with(
         remote=remote,
         token=token,
         mode=mode,
@@ -136,30 +134,30 @@ def ask(
         tree=tree,
     )
     if no_draft and settings.mode == "offline":
-        _fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
+        fail("--no-draft is the target alone, and --mode offline the drafter alone: choose one.", USAGE)
     if prompts is not None and (last or conversation is not None):
-        _fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
+        fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
-        _fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
+        fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     if prompts is not None:
         if question is not None:
-            _fail("Give a question or --prompts, not both.", USAGE)
+            fail("Give a question or --prompts, not both.", USAGE)
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
-        raise typer.Exit(_run(ask_all(conversations, settings, folders, draft=not no_draft)))
+        raise typer.Exit(run(ask_all(conversations, settings, folders, draft=not no_draft)))
     typed = "" if question in (None, "-") else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
-        _fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
+        fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
     if queue:
-        from app.cli.queued import keep
+        from app.cli.queue import enqueue
 
-        raise typer.Exit(keep(question, folders, conversation, last=last))
+        raise typer.Exit(enqueue(question, folders, conversation, last=last))
     from app.cli.ask import ask as answer
 
     work = answer(question, settings, folders, as_json=json, draft=not no_draft, conversation=conversation, last=last)
-    raise typer.Exit(_run(work))
+    raise typer.Exit(run(work))
 
 
 cli.command()(verify)
@@ -180,7 +178,9 @@ def serve(
     ] = None,
     host: Annotated[
         str,
-        typer.Option("--host", metavar="ADDRESS", help="Address to listen on. Others than this device need a token."),
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Address to listen on. Any but this device's own needs a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8000,
     quantize: Annotated[Literal["int8", "int4"] | None, typer.Option("--quantize", help="Smaller weights.")] = None,
@@ -193,7 +193,7 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of that certificate.")] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Without a token: a name it answers to beside localhost."),
+        typer.Option("--allow-host", metavar="NAME", help="Without a token: a further host name to answer to."),
     ] = None,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
@@ -206,28 +206,28 @@ def serve(
         int, typer.Option("--max-tokens", metavar="N", min=1, help="Longest conversation, answer included.")
     ] = 32_768,
     max_waiting: Annotated[
-        int, typer.Option("--max-waiting", metavar="N", min=1, help="Most requests that wait; others are told 503.")
+        int, typer.Option("--max-waiting", metavar="N", min=1, help="Most requests that wait; further ones get 503.")
     ] = 256,
     max_connections: Annotated[
         int, typer.Option("--max-connections", metavar="N", min=1, help="Most open connections.")
     ] = 512,
-    watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin does.")] = False,
+    watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin ends.")] = False,
 ) -> None:
-    """Run the verifier. Says on stderr what it loads, and on stdout its address when it is ready."""
-    settings, _ = _settings()
+    """Run the verifier. It prints on stderr what it loads, and on stdout its address when it is ready."""
+    settings, _ = settings_with()
     if (tls_cert is None) != (tls_key is None):
-        _fail("--tls-cert and --tls-key belong together.", USAGE)
-    complain("loading PyTorch ...")  # Seconds, in which nothing else could be said.
+        fail("--tls-cert and --tls-key belong together.", USAGE)
+    complain("loading PyTorch ...")  # Takes seconds without any other output.
     try:
         from remote.verifier.security import read_token
-        from remote.verifier.serve import START_ERRORS
-        from remote.verifier.serve import serve as run
+        from remote.verifier.serve import serve as listen
+        from remote.verifier.start_errors import START_ERRORS
     except ImportError as error:
-        _fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
+        fail(f"The verifier needs PyTorch and more ({error.name} is missing): {how_to_install('server')}", FAILED)
     if model is None and drafter is None:
         drafter = Path(settings.drafter)
     try:
-        run(
+        listen(
             settings.target if model is None else model,
             drafter=drafter,
             host=host,
@@ -245,7 +245,7 @@ def serve(
             max_cached_bytes=None if cache_mb is None else cache_mb << 20,
         )
     except START_ERRORS as error:
-        _fail(str(error), FAILED)
+        fail(str(error), FAILED)
 
 
 @cli.command()
@@ -254,67 +254,61 @@ def doctor(
     token: Token = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every part, and say how to mend what is broken. Exit 1 where something is."""
+    """Check every part, and say how to repair what is broken. Exit 1 where something is broken."""
     from app.cli.doctor import examine
 
-    raise typer.Exit(_run(examine({"remote": remote, "token": token}, as_json=json)))
+    raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))
 
 
 @history_commands.callback(invoke_without_command=True)
 def history(context: typer.Context) -> None:
-    """List conversations, the one last written to first: id, date, title."""
+    """List conversations, newest message first: id, date, title."""
     if context.invoked_subcommand is None:
         from app.sanitise import sanitise
         from storage import Store
 
-        _, folders = _settings()
-        store = Store.open(folders.database)
-        try:
-            for conversation in store.recent_conversations(most=sys.maxsize):
+        _, folders = settings_with()
+        with Store.open(folders.database) as store:
+            for conversation in store.conversations.recent(most=sys.maxsize):
                 print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
-        finally:
-            store.close()
 
 
 @history_commands.command("search")
-def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All of them must occur.")]) -> None:
+def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")]) -> None:
     """Find messages: conversation id, date, who, text around the words."""
     from app.sanitise import sanitise
     from storage import Store
 
-    _, folders = _settings()
-    store = Store.open(folders.database)
-    try:
-        hits = store.search(" ".join(words))
+    _, folders = settings_with()
+    with Store.open(folders.database) as store:
+        hits = store.search.messages(" ".join(words))
         if not hits:
             complain("Nothing was found.")
         for hit in hits:
             message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
             print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
-    finally:
-        store.close()
 
 
 def main() -> None:
-    """The command line, with every argument that it takes."""
+    """Run the command line."""
     switch_off()
-    completing.answer_shells()
-    guarded(lambda: cli(prog_name="outrider"))  # However it was started: shells ask it by that name, too.
+    answer_shells()
+    guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
 
 
 def _local(moment: str) -> str:
-    """A stored time as the clock on the wall shows it here."""
+    """A stored time in the time zone of this device."""
     return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _piped(*, wanted: bool) -> str:
-    """What was piped into the command; what is typed at a terminal only where it is `wanted`."""
+    """Text from stdin. From a terminal it is read only where it is `wanted`."""
     if sys.stdin is None or (sys.stdin.isatty() and not wanted):
         return ""
     piped = sys.stdin.buffer.read(MOST_PIPED_BYTES + 1)
     if len(piped) > MOST_PIPED_BYTES:
         most = f"more than {MOST_PIPED_BYTES >> 20} MB were piped in"
-        _fail(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.", USAGE)
+        fail(f"{most}, which is more than any model reads; choose a part, with grep, head or tail.", USAGE)
     return piped.decode("utf-8", "replace").strip()
 
 

@@ -1,14 +1,26 @@
-"""`outrider export` and `outrider import`: conversations out of the database and into it."""
+"""`outrider export` and `outrider import`: conversations out of the database and into it.
+
+Data goes to stdout, talk to stderr. Output and exit codes are an interface.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli import completion as completing
-from app.cli.options import USAGE, fail, settings_with
+from app.cli import completion
+from app.cli.options import fail
+from app.cli.settings import settings_with
+from app.exits import FAILED, OK, USAGE, complain
+
+if TYPE_CHECKING:
+    from app.archive.importer import ImportReport, ImportResult
+    from app.config import Folders, Settings
 
 Format = Literal["md", "json", "html"]
 ENDINGS: dict[str, Format] = {
@@ -30,17 +42,17 @@ def export(
         typer.Argument(
             metavar="ID",
             help="As `outrider history` lists it. Default: the last.",
-            autocompletion=completing.conversations,
+            autocompletion=completion.conversations,
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation.")] = False,
     format: ChosenFormat = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="In a folder: under a new name. Default: stdout."),
+        typer.Option("-o", "--output", metavar="FILE", help="A folder gets a file with a new name. Default: stdout."),
     ] = None,
     branches: Annotated[
-        bool, typer.Option("--branches", help="All branches, not the shown one only; json always has all.")
+        bool, typer.Option("--branches", help="All branches, not only the shown one; json always has all.")
     ] = False,
 ) -> None:
     """Write conversations as Markdown, JSON or HTML."""
@@ -49,36 +61,23 @@ def export(
         fail("Name conversations or give --all, not both.", USAGE)
     format = _format_for(out, format)
     settings, folders = settings_with()
-    from app.cli.archive_files import export_to
-
-    raise typer.Exit(
-        export_to(
-            out,
-            conversations or [],
-            settings,
-            folders,
-            format=format,
-            everything=everything,
-            branches=branches,
-        )
-    )
+    code = _export(out, conversations or [], settings, folders, format=format, everything=everything, branches=branches)
+    raise typer.Exit(code)
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What it is, is told by what is in it.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Its kind is found out from its content.")],
     again: Annotated[
-        bool, typer.Option("--again", help="Import copies of conversations that are there already, too.")
+        bool, typer.Option("--again", help="Import copies of conversations that are here already, too.")
     ] = False,
 ) -> None:
     """Read conversations: Outrider's JSON or database, a ChatGPT export, the files of llm and oterm."""
     _, folders = settings_with()
-    from app.cli.archive_files import import_from
-
-    raise typer.Exit(import_from(files, folders, again=again))
+    raise typer.Exit(_import(files, folders, again=again))
 
 
 def _format_for(path: Path | None, chosen: Format | None) -> Format:
-    """What is written to `path`. A name must not promise another format than the one that is in the file."""
+    """The format to write to `path`. A file's name must not promise another format than the file holds."""
     ending = "" if path is None or path.is_dir() else path.suffix.lower()
     if ending in ("", "."):  # Python 3.14 has "." for a name that ends in a dot.
         return chosen or "md"
@@ -89,3 +88,105 @@ def _format_for(path: Path | None, chosen: Format | None) -> Format:
     if chosen is not None and known not in (None, chosen):
         fail(f"--format {chosen} does not go into {path}: leave out --format, or choose another name.", USAGE)
     return chosen or known or "md"
+
+
+def _export(
+    path: Path | None,
+    ids: Sequence[str],
+    settings: Settings,
+    folders: Folders,
+    *,
+    format: Format,
+    everything: bool,
+    branches: bool,
+) -> int:
+    """Export to a file, a folder or stdout (None); without ids, the conversation that was last written to.
+
+    Returns the exit code. Raises `ArchiveError`, `StorageError`.
+    """
+    from app.archive.exporter import every_conversation, export_conversations, write_to
+    from storage import Store
+
+    with Store.open(folders.database) as store:
+        chosen = list(dict.fromkeys(ids))
+        if everything:
+            chosen = every_conversation(store)
+        elif not chosen:
+            chosen = [newest.id for newest in store.conversations.recent(1)]
+            if not chosen:
+                complain("there is no conversation to export")
+                return FAILED
+        if path is None:
+            sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # Whatever the terminal's is.
+            write_to(sys.stdout, store, chosen, format, settings=settings, branches=branches)
+        else:
+            written = export_conversations(store, chosen, format, path, settings=settings, branches=branches)
+            complain(f"{_count(len(chosen), 'conversation')} in {written}")
+    return OK
+
+
+def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
+    """Import files; print the id of each conversation and what became of it.
+
+    Returns the exit code. Raises `StorageError`.
+    """
+    from app.archive.errors import ArchiveError
+    from app.archive.importer import import_file
+    from storage import Store
+
+    code = OK
+    with Store.open(folders.database) as store:
+        for path in paths:
+            try:
+                report = import_file(store, path, again=again, heard=_print)
+            except ArchiveError as error:
+                complain(str(error))
+                code = FAILED
+                continue
+            for sentence in summary(report, path):
+                complain(sentence)
+            if any(result.outcome == "failed" for result in report.results):
+                code = FAILED
+    return code
+
+
+def summary(report: ImportReport, path: Path) -> Iterator[str]:
+    """Sentences: what a file held, and what became of it."""
+    from app.sanitise import sanitise
+
+    outcomes = Counter(result.outcome for result in report.results)
+    added = sum(result.messages for result in report.results)
+    parts = [f"{outcomes['new']} imported"]
+    if outcomes["added"]:
+        parts.append(f"{outcomes['added']} continued")
+    if outcomes["same"]:
+        parts.append(f"{outcomes['same']} already here")
+    if outcomes["failed"]:
+        parts.append(f"{outcomes['failed']} not imported")
+    yield (
+        f"{path}: {report.kind}, {_count(len(report.results), 'conversation')}: "
+        f"{', '.join(parts)}; {_count(added, 'message')}"
+    )
+    if queued := sum(result.queued for result in report.results):
+        yield f"{_count(queued, 'entry', 'entries')} of the queue came along: `outrider queue` lists what waits"
+    if report.left_out:
+        parts = [f"{number} {what}" for what, number in sorted(report.left_out.items())]
+        yield f"left out: {', '.join(parts)}"
+    for result in report.results:
+        if result.outcome == "failed":
+            yield f"not imported: {_title(result)}: {sanitise(result.problem)}"
+
+
+def _print(result: ImportResult) -> None:
+    if result.conversation_id is not None:
+        print(result.conversation_id, result.outcome, _title(result), sep="  ")
+
+
+def _title(result: ImportResult) -> str:
+    from app.sanitise import sanitise
+
+    return " ".join(sanitise(result.title).split()) or "(untitled)"
+
+
+def _count(number: int, thing: str, things: str = "") -> str:
+    return f"{number} {thing if number == 1 else things or thing + 's'}"

@@ -1,4 +1,7 @@
-"""`outrider ask`: questions in, answers on stdout, talk on stderr. Its output and exit codes are an interface."""
+"""`outrider ask`: questions in, answers on stdout, talk on stderr.
+
+Output and exit codes are an interface.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
-from app.cli.continuing import conversation_to_continue
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -19,10 +21,11 @@ from app.events import (
     Failed,
     Judged,
     ModeChanged,
-    Paced,
     Reasoned,
     ReplyText,
     Retracted,
+    RoundEnded,
+    RoundReport,
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
@@ -34,28 +37,27 @@ from storage import Store
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
-"""Codes of failures that are the server's: out of reach, of another kind, or saying no."""
-say = complain
+"""Codes of failures that are the server's: out of reach, of another kind, or a refusal."""
 
 
 @dataclass(frozen=True)
-class Answered:
-    """One question's outcome."""
+class AskResult:
+    """What came of one question."""
 
     reply: ReplyText
     done: Done | None
     failed: Failed | None
-    trace: tuple[Paced, ...] = ()
+    trace: tuple[RoundReport, ...] = ()
     judged: Judged | None = None
     reasoning: str = ""
-    """What a model has reasoned before it answered."""
+    """Text in which a model reasoned before its answer."""
 
     @property
     def text(self) -> str:
         return self.reply.solid + self.reply.ghost
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `--json` prints; with `error` where there is no answer."""
+        """The object that `--json` prints; only `error` where there is no answer."""
         if self.done is None:
             return {"error": self.failed.message if self.failed else "the answer ended early"}
         stats = self.done.stats
@@ -86,14 +88,15 @@ class Answered:
             "down_bytes_per_second": _whole(stats.down_bytes_per_second),
             "bytes_up": stats.bytes_up,
             "bytes_down": stats.bytes_down,
-            "trace": [_rounded(asdict(paced)) for paced in self.trace],
+            "trace": [_rounded(asdict(report)) for report in self.trace],
         }
 
 
-class Stream:
-    """Text as it becomes final: what may still be taken back is kept until it is verified, or the answer ends.
+class TextWriter:
+    """Writes text as it becomes final. Drafts wait until they are verified, or the answer ends.
 
-    `by_line`: whole lines only, each at once, for a program that reads them.
+    `final_drafts`: drafts are final at once, because nobody verifies them. `by_line`: write whole lines only, for a
+    program that reads them.
     """
 
     def __init__(self, out: TextIO, *, final_drafts: bool, by_line: bool = False) -> None:
@@ -112,7 +115,7 @@ class Stream:
             self._write(text[: text.rfind("\n") + 1] if self._by_line else text)
 
     def cut(self) -> None:
-        """The answer is interrupted: what is final, and the end of its line."""
+        """The answer was interrupted: write what is final, and end the line."""
         self._end(self._text.solid + (self._text.ghost if self._final_drafts else ""))
 
     def _end(self, text: str) -> None:
@@ -140,22 +143,22 @@ async def ask(
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    `conversation`: id of the one to go on with; `last`: the last one; neither: a new one.
+    `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one.
     """
     async with open_assistant(settings, folders, draft=draft) as assistant:
         store = assistant.store
-        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
-        stream = None
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        writer = None
         if not as_json:
-            stream = Stream(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
-        answered = await listen(assistant.reply(chosen, question), stream)
-    if as_json and answered.done is not None:
-        _print_json({"conversation": chosen, **answered.as_json()})
-    if answered.done is not None and (drafted := answered.done.provenance.count(False)):
-        say(f"{drafted} of {len(answered.done.provenance)} tokens come from the drafter alone, not verified")
-    if answered.failed is not None and answered.failed.queued:
-        say("the chat sends it while it is open; now: outrider queue send")
-    return _exit_code(answered)
+            writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        result = await listen(assistant.reply(chosen, question), writer)
+    if as_json and result.done is not None:
+        _print_json({"conversation": chosen, **result.as_json()})
+    if result.done is not None and (drafted := result.done.provenance.count(False)):
+        complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
+    if result.failed is not None and result.failed.queued:
+        complain("the chat sends it while it is open; now: outrider queue send")
+    return _exit_code(result)
 
 
 async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folders, *, draft: bool) -> int:
@@ -165,60 +168,60 @@ async def ask_all(prompts: Sequence[Prompt], settings: Settings, folders: Folder
         for prompt in prompts:
             conversation = new_conversation(assistant.store, prompt.turns[0])
             for turn in prompt.turns:
-                answered = await listen(assistant.reply(conversation, turn))
+                result = await listen(assistant.reply(conversation, turn))
                 name = {} if prompt.id is None else {"id": prompt.id}
-                _print_json({**name, "prompt": turn, **answered.as_json()})
-                if answered.done is None:
-                    code = _exit_code(answered)
+                _print_json({**name, "prompt": turn, **result.as_json()})
+                if result.done is None:
+                    code = _exit_code(result)
                     break
             if code == UNREACHABLE:
                 break
     return code
 
 
-async def listen(answer: AsyncGenerator[Event, None], stream: Stream | None = None) -> Answered:
-    """One answer to its end; talk on stderr, text to `stream` as it comes."""
+async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None) -> AskResult:
+    """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes."""
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
-    trace: list[Paced] = []
+    trace: list[RoundReport] = []
     judged: Judged | None = None
     reasoning: list[str] = []
-    async with aclosing(answer) as events, _cut(stream):
+    async with aclosing(answer) as events, _cut_on_interrupt(writer):
         async for event in events:
             note(event)
             reply.apply(event)
-            if stream is not None:
-                stream.apply(event)
+            if writer is not None:
+                writer.apply(event)
             if isinstance(event, ModeChanged) and event.mode != "edge":
-                say(f"{event.mode}: {event.why}")
+                complain(f"{event.mode}: {event.why}")
             elif isinstance(event, Done):
                 done = event
             elif isinstance(event, Failed):
                 failed = event
-                say(event.message)
-            elif isinstance(event, Paced):
-                trace.append(event)
+                complain(event.message)
+            elif isinstance(event, RoundEnded) and event.report is not None:
+                trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
             elif isinstance(event, Judged):
                 judged = event
     if reasoning:
-        say(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
+        complain(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
     if done is not None and done.cut:
         longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
-        say(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
-    return Answered(reply, done, failed, tuple(trace), judged, "".join(reasoning))
+        complain(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
+    return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning))
 
 
 @asynccontextmanager
-async def _cut(stream: Stream | None) -> AsyncIterator[None]:
-    """An interrupt leaves on stdout what was final by then."""
+async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
+    """Write what is final where the block is interrupted."""
     try:
         yield
     except asyncio.CancelledError:
-        if stream is not None:
-            stream.cut()
+        if writer is not None:
+            writer.cut()
         raise
 
 
@@ -227,25 +230,25 @@ def _whole(rate: float | None) -> int | None:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers that a person may read: seconds to the microsecond."""
+    """A copy whose numbers have six decimals: seconds to the microsecond."""
     if isinstance(value, dict):
         return {name: _rounded(part) for name, part in value.items()}
     return round(value, 6) if isinstance(value, float) else value
 
 
 def new_conversation(store: Store, question: str) -> str:
-    """Its id; it is named after the question."""
+    """Create a conversation with the question as its title; returns its id."""
     title = " ".join(question.split())
-    return store.create_conversation(title[:TITLE_LENGTH]).id
+    return store.conversations.create(title[:TITLE_LENGTH]).id
 
 
-def _exit_code(answered: Answered) -> int:
-    if answered.done is not None:
+def _exit_code(result: AskResult) -> int:
+    if result.done is not None:
         return OK
-    unreachable = answered.failed is not None and answered.failed.code in UNANSWERED
+    unreachable = result.failed is not None and result.failed.code in UNANSWERED
     return UNREACHABLE if unreachable else FAILED
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    """Whatever the text holds, as JSON may: a terminal obeys some characters that JSON lets pass."""
+    """Print one line of JSON. Characters that a terminal obeys are escaped; JSON itself would let them pass."""
     print(escape_json(json.dumps(value, ensure_ascii=False)), flush=True)

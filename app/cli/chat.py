@@ -7,20 +7,22 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from app.exits import OK, USAGE, complain, run, settings_with
+from app.cli.settings import settings_with
+from app.exits import OK, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
 
 WITHOUT_CURSOR = ("dumb", "unknown")
-"""What TERM says of a terminal that only prints, such as an editor's shell window."""
+"""Values of TERM for a terminal that only prints, such as an editor's shell window."""
 log = logging.getLogger("outrider.screen")
 
 
 def chat(conversation: str | None = None, *, last: bool = False, **options: object) -> int:
-    """Returns the exit code. `options`: settings of the command line. Raises `ConfigError`, `StorageError`.
+    """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
-    `conversation`: id of the one to open; `last`: the last one; neither: a new one.
+    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. `options`: settings of the
+    command line.
     """
     from app.config import ConfigError, is_address
 
@@ -31,9 +33,9 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
         try:
             remotes = Remotes(folders)
         except ConfigError:
-            pass  # The screen says so, and goes on without.
+            pass  # The screen reports it and works without remotes.
         else:
-            remotes.meant_by(settings.remote)  # A name that is wrong is told before a screen hides it.
+            remotes.meant_by(settings.remote)  # A wrong name is reported before the screen hides the message.
     if (reason := _no_screen()) is not None:
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
@@ -41,7 +43,7 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
 
 
 def _no_screen() -> str | None:
-    """Why there can be no screen here; None: there can."""
+    """Why the screen cannot be shown here; None where it can."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "The chat screen needs a terminal for its input and its output."
     kind = os.environ.get("TERM", "")
@@ -51,22 +53,18 @@ def _no_screen() -> str | None:
 
 
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
-    from app.cli.continuing import conversation_to_continue
-    from app.remotes.switcher import Desk
-    from app.reply.deferred import Starting
-    from app.tui.terminal import Window
+    from app.remotes.switcher import RemoteSwitcher
+    from app.reply.deferred import DeferredCore
+    from app.tui.terminal import TerminalApp
     from storage import Store
 
-    store = Store.open(folders.database)
-    try:
-        chosen = conversation_to_continue(store, conversation, last=last)
-        async with Starting(store, settings, folders) as core:
-            desk = Desk(settings, folders, core)
-            window = Window(core, settings, desk, conversation=chosen, on_painted=core.start)
+    with Store.open(folders.database) as store:
+        chosen = store.conversations.to_continue(conversation, last=last)
+        async with DeferredCore(store, settings, folders) as core:
+            switcher = RemoteSwitcher(settings, folders, core)
+            window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
             await window.run_async()
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)
                 complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
             return window.return_code or OK
-    finally:
-        store.close()

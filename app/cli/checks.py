@@ -1,42 +1,32 @@
-"""What `outrider doctor` finds without a model and without a network: folders, disk, database, terminal, remotes."""
+"""Checks of `outrider doctor` that need no model and no network: folders, disk, database, terminal, remotes, port."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import shlex
 import shutil
 import socket
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from app.config import ConfigError, Folders
+from app.remotes.check import Finding
 from app.remotes.registry import Remotes
-from app.sanitise import sanitise
 from app.version import version_line
 from storage import StorageError, Store
 
-MARKS = {"ok": "✓", "warning": "!", "broken": "✗"}
 SCARCE_BYTES = 200 << 20
-"""A database with its backup before a migration takes some of that; below it something may soon be missing."""
+"""Free space below which there is a warning: the database and its backup before a migration may need it."""
 LEAST_BYTES = 10 << 20
+"""Free space below which nothing more can be saved."""
 SERVE_PORT = 8000
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One part and its state; `text` says how to mend it where it is not well."""
-
-    state: Literal["ok", "warning", "broken"]
-    part: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{MARKS[self.state]} {self.part:<10} {sanitise(self.text)}"
+"""Default port of `outrider serve`."""
 
 
 def program() -> Finding:
@@ -45,7 +35,7 @@ def program() -> Finding:
 
 
 def folders_of(folders: Folders) -> Iterator[Finding]:
-    """Whether each can be written to; none is created."""
+    """Whether each folder can be written to. Creates none."""
     parts = (("data", folders.data), ("settings", folders.config), ("log", folders.logs))
     wrong = [(what, path, reason) for what, path in parts if (reason := _unwritable(path))]
     for what, path, reason in wrong:
@@ -74,14 +64,11 @@ def disk(folders: Folders) -> Finding:
 
 
 def database(folders: Folders) -> Finding:
-    """Opened as any command does, which creates it or brings it up to date, and read from end to end."""
+    """Open the database as any command does, which creates or migrates it, and read it from end to end."""
     path = folders.database
     try:
-        store = Store.open(path)
-        try:
-            damage, count = store.damage(), len(store.conversations())
-        finally:
-            store.close()
+        with Store.open(path) as store:
+            damage, count = store.database.damage(), len(store.conversations.all())
     except StorageError as error:
         return Finding("broken", "database", f"{error}{_backups(path)}")
     if damage is not None:
@@ -91,7 +78,7 @@ def database(folders: Folders) -> Finding:
 
 
 def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str) -> Iterator[Finding]:
-    """Whether the screen can be drawn where this runs."""
+    """Whether the chat screen can be drawn on this terminal."""
     if "utf" not in encoding.lower():
         advice = "set LANG to a UTF-8 locale such as C.UTF-8 or en_US.UTF-8"
         yield Finding("warning", "terminal", f"text goes out as {encoding}, in which much cannot be shown; {advice}")
@@ -113,7 +100,7 @@ def terminal(environment: Mapping[str, str], *, is_terminal: bool, encoding: str
 
 
 def remotes(folders: Folders) -> Iterator[Finding]:
-    """Whether the file of remotes can be read, and the tokens are there and nobody else's to see."""
+    """Whether the file of remotes can be read, and whether its tokens are there and private."""
     try:
         known = Remotes(folders)
     except ConfigError as error:
@@ -138,7 +125,7 @@ def remotes(folders: Folders) -> Iterator[Finding]:
 
 
 def proxies(remote: str | None) -> Iterator[Finding]:
-    """Which proxy of the environment stands between this device and `remote`, and whether it can be one."""
+    """Proxies of the environment: whether each is an address, and which one is used for the address `remote`."""
     named = getproxies_environment()
     for scheme, address in sorted(named.items()):
         if scheme == "no":
@@ -158,7 +145,7 @@ def proxies(remote: str | None) -> Iterator[Finding]:
 
 
 def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
-    """Whether `outrider serve` could listen where it does by default."""
+    """A finding where the default port of `outrider serve` is taken."""
     with socket.socket() as probe:
         if os.name == "posix":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -170,7 +157,7 @@ def port(wanted: int = SERVE_PORT) -> Iterator[Finding]:
 
 
 def _unwritable(path: Path) -> str | None:
-    """Why nothing can be written below a folder; None: it can."""
+    """Why nothing can be written below a folder; None where writing works."""
     try:
         with tempfile.TemporaryFile(dir=_nearest(path)):
             return None
@@ -179,7 +166,7 @@ def _unwritable(path: Path) -> str | None:
 
 
 def _nearest(path: Path) -> Path:
-    """The folder itself or where it would be made; what is in its way, where something is."""
+    """The folder, or its nearest parent that exists. It may be a file that is in the way."""
     return next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
 
 
@@ -192,6 +179,44 @@ def _backups(path: Path) -> str:
 
 
 def _bare(address: str) -> str:
-    """Without the password that it may hold."""
+    """An address without its password."""
     head, at, host = address.rpartition("@")
     return f"{head.partition('://')[0]}://…@{host}" if at else address
+
+
+# ---- what ONNX Runtime left before Outrider switched its reports off -------------------------------------------------
+
+REPORTS = Path("Microsoft", "DeveloperTools", ".onnxruntime")
+REPORT_QUEUE = "onnxruntime.db"
+DRAFTER_GRAPH = b"drafter.onnx"
+"""File name of every drafter's graph. A report of a loaded model has it."""
+
+
+def reports(environment: Mapping[str, str], home: Path) -> Iterator[Finding]:
+    """A finding for each folder of ONNX Runtime's reports; a warning where a report names a drafter.
+
+    The folder belongs to every program that uses ONNX Runtime, and nothing in it says for sure which of them wrote
+    what. So Outrider deletes none of it, and says where it is.
+    """
+    caches = [home / ".cache", home / "Library/Caches", home / "Library/Application Support"]
+    if moved := environment.get("XDG_CACHE_HOME"):
+        caches.insert(0, Path(moved))
+    for folder in dict.fromkeys(cache / REPORTS for cache in caches):
+        if os.path.isdir(folder):  # False, too, where it may not be read.
+            queued, ours = _unsent(folder / REPORT_QUEUE)
+            left = "left by an older Outrider" if ours else "left by a program that uses it, perhaps an older Outrider"
+            text = f"{folder} has a device id and {queued} unsent reports of ONNX Runtime, {left}; Outrider sends none"
+            advice = f"to remove them: rm -r {shlex.quote(str(folder))}"
+            yield Finding("warning" if ours else "ok", "reports", f"{text}; {advice}")
+
+
+def _unsent(path: Path) -> tuple[int, bool]:
+    """Number of unsent reports, 0 where they cannot be read; and whether one of them names a drafter's graph."""
+    if not os.path.isfile(path):
+        return 0, False
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            payloads = [bytes(row[0] or b"") for row in database.execute("SELECT payload FROM events")]
+    except sqlite3.Error:
+        return 0, False
+    return len(payloads), any(DRAFTER_GRAPH in payload for payload in payloads)

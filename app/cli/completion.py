@@ -1,4 +1,4 @@
-"""What could come next on a command line, for a shell that asks: cheap, offline, and without a word where it fails."""
+"""Shell completion: what can be typed next. It is quick, offline, and silent where it fails."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if [[ $funcstack[1] == _outrider ]]; then
 else
   {ZSH_REGISTERS}
 fi"""
-"""A file in `fpath` is itself the function that answers a press of the key; one that is sourced registers it."""
+"""A file in `fpath` is itself the completion function; a file that is sourced registers it."""
 MOST = 50
-"""Candidates at once."""
+"""Most candidates of one answer."""
 DESCRIPTION_LENGTH = 60
 UNSAFE = re.compile(r"[^\w .,/+-]")
-"""zsh evaluates what it is told, and the escaping of typer's script can be broken out of: nothing of a title that a
-shell could take for its own gets there."""
+"""Characters of a title that become spaces. zsh evaluates what it is given, and the escaping in typer's script can be
+broken out of."""
 
 Candidates = list[tuple[str, str]]
-"""Each with what it is."""
+"""Pairs of a candidate and its description."""
 
 
-def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Whose completions.")]) -> None:
-    """Print a script that completes commands, options, conversations and more. Once, where the folder is there:
+def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
+    """Print a script that completes commands, options, conversations and more. To install it once:
 
     \b
     outrider completion bash > ~/.local/share/bash-completion/completions/outrider
@@ -42,15 +42,15 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Who
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    from app.start import COMPLETION
+    from app.cli.settings import COMPLETION
 
     script = get_completion_script(prog_name="outrider", complete_var=COMPLETION, shell=shell)
     print(script.replace(ZSH_REGISTERS, ZSH_LOADED) if shell == "zsh" else script)
 
 
 def answer_shells() -> None:
-    """Where a shell asks what could come next, have it told in its own way."""
-    from app.start import COMPLETION
+    """Install typer's completion where a shell asks for it, so that the command line answers the shell."""
+    from app.cli.settings import COMPLETION
 
     if COMPLETION in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
@@ -60,16 +60,16 @@ def answer_shells() -> None:
 
 def conversations(incomplete: str) -> Candidates:
     """Ids of conversations, with their titles."""
-    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations()])
+    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations.all()])
 
 
 def queued(incomplete: str) -> Candidates:
-    """Ids of what waits for the verifier, with its text."""
-    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queued()])
+    """Ids of what is queued for the verifier, with its text."""
+    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queue.all()])
 
 
 def remotes(incomplete: str) -> Candidates:
-    """Names of remotes, with their addresses, and the one that means the verifier on this device."""
+    """Names of remotes with their addresses, and `bundled`, the verifier on this device."""
     from app.config import ConfigError, Folders
     from app.remotes.registry import BUNDLED, Remotes
 
@@ -81,7 +81,7 @@ def remotes(incomplete: str) -> Candidates:
 
 
 def known_remotes(incomplete: str) -> Candidates:
-    """The same, of those that can be changed."""
+    """Names of remotes that can be changed: all but `bundled`."""
     return [one for one in remotes(incomplete) if one[0] != "bundled"]
 
 
@@ -90,14 +90,11 @@ def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candi
     from storage import StorageError, Store
 
     database = Folders.locate().database
-    if not database.exists():  # Pressing a key must not create one.
+    if not database.exists():  # A key press must not create one.
         return []
     try:
-        store = Store.open(database)
-        try:
+        with Store.open(database) as store:
             return _described(candidates(store), incomplete)
-        finally:
-            store.close()
     except StorageError:
         return []
 

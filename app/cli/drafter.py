@@ -1,4 +1,4 @@
-"""`outrider drafter`: making drafters, and looking at them."""
+"""`outrider drafter`: train, evaluate, show and quantise drafters; `drafter_tools.py` does the work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli.options import settings_with
+from app.cli.settings import settings_with
 
 BITS: dict[str, Literal[4, 8]] = {"4": 4, "8": 8}
 
@@ -25,44 +25,51 @@ def train_drafter(
     steps: Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Training steps.")] = None,
     inference_layers: Annotated[
         int | None,
-        typer.Option("--inference-layers", metavar="N", min=0, help="Of the target's last layers, run on the device."),
+        typer.Option(
+            "--inference-layers", metavar="N", min=0, help="How many of the target's last layers run on the device."
+        ),
     ] = None,
     first_layers: Annotated[
         int | None,
-        typer.Option("--first-layers", metavar="N", min=0, help="Of the target's first layers, run on the device."),
+        typer.Option(
+            "--first-layers", metavar="N", min=0, help="How many of the target's first layers run on the device."
+        ),
     ] = None,
     layer_self_attention: Annotated[
         bool | None,
         typer.Option(
             "--layer-self-attention/--no-layer-self-attention",
-            help="Memory of the target's layers mixed by attention. Default: where the drafter's weights begin random.",
+            help="Mix the layers' memory by attention. Default: where training starts from random weights.",
         ),
     ] = None,
     memory_bits: Annotated[
-        Literal["4", "8"] | None, typer.Option("--memory-bits", help="Of a number of memory on the wire. Default: 4.")
+        Literal["4", "8"] | None,
+        typer.Option("--memory-bits", help="Bits of each memory value on the wire. Default: 4."),
     ] = None,
-    init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to begin with.")] = None,
+    init: Annotated[Path | None, typer.Option("--init", metavar="DIR", help="An older drafter to start from.")] = None,
     work: Annotated[
         Path | None, typer.Option("--work", metavar="DIR", help="Answers and checkpoints. Default: OUT.work")
     ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Longest answer that is learnt from.")
+        int | None, typer.Option("--max-tokens", metavar="N", min=2, help="Longest answer to learn from.")
     ] = None,
     datastore: Annotated[
         int | None,
-        typer.Option("--datastore", metavar="TOKENS", min=0, help="Answers kept in it, to guess from; 0: none."),
+        typer.Option(
+            "--datastore", metavar="TOKENS", min=0, help="Tokens of answers that it keeps to guess from; 0: none."
+        ),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda", "mps"], typer.Option("--device", help="auto: CUDA, else MPS, else the CPU.")
     ] = "auto",
 ) -> None:
-    """Train a drafter on the target's own answers; run again after an interruption, it goes on.
+    """Train a drafter on the target's own answers. After an interruption, run it again to continue.
 
     For several GPUs: accelerate launch -m app.cli drafter train ...
     """
     from app.cli.drafter_tools import train
 
-    questions = _asked(prompts)
+    questions = _questions(prompts)
     train(
         target,
         questions,
@@ -80,7 +87,7 @@ def train_drafter(
     )
 
 
-Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the one that is used.")]
+Artefact = Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the drafter of the settings.")]
 
 
 @drafter_commands.command("eval")
@@ -89,11 +96,11 @@ def evaluate_drafter(
         str | None, typer.Option("--target", metavar="NAME|DIR", help="Folder, or name on the hub. Default: bundled.")
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the one that is used.")
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Default: the drafter of the settings.")
     ] = None,
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", metavar="FILE", help="First questions are asked. Default: those you asked."),
+        typer.Option("--prompts", metavar="FILE", help="The first question of each line. Default: those you asked."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Most questions, evenly spread over the file.")
@@ -104,16 +111,18 @@ def evaluate_drafter(
     temperature: Annotated[
         float, typer.Option("--temperature", metavar="NUMBER", min=0.0, help="0: the likeliest token.")
     ] = 0.0,
-    json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write the figures there too.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="OUT", help="Also write the figures to this file.")
+    ] = None,
 ) -> None:
-    """How many tokens a drafter gains per round on a target, and how often its guesses are accepted."""
+    """Measure how many tokens a drafter gains per round on a target, and how often its guesses are accepted."""
     from app.cli.drafter_tools import evaluate
 
     settings, _ = settings_with()
     evaluate(
         target or settings.target,
         drafter or Path(settings.drafter),
-        [turns[0] for turns in _asked(prompts)],
+        [turns[0] for turns in _questions(prompts)],
         limit=limit,
         max_tokens=max_tokens,
         temperature=temperature,
@@ -123,7 +132,7 @@ def evaluate_drafter(
 
 @drafter_commands.command("info")
 def drafter_info(folder: Artefact = None) -> None:
-    """What a drafter is, for which target, and whether its files are whole."""
+    """Show what a drafter is, for which target, and whether its files are whole."""
     from app.cli.drafter_tools import info
 
     settings, _ = settings_with()
@@ -135,18 +144,18 @@ def quantise_drafter(
     folder: Artefact = None,
     scheme: Annotated[
         Literal["int8", "nbits8", "nbits4", "auto"] | None,
-        typer.Option("--scheme", help="Default: as it was quantised before."),
+        typer.Option("--scheme", help="Default: as before."),
     ] = None,
 ) -> None:
-    """Make the quantised graph again from the float weights, and say how far the two differ."""
+    """Make the quantised graph again from the float weights, and print how far the two differ."""
     from app.cli.drafter_tools import quantise
 
     settings, _ = settings_with()
     quantise(folder or Path(settings.drafter), scheme)
 
 
-def _asked(prompts: Path | None) -> list[list[str]]:
-    """The questions of each conversation of a prompt file, or of all stored ones. Raises `PromptsError`."""
+def _questions(prompts: Path | None) -> list[list[str]]:
+    """The questions of each conversation, from a prompt file or the database. Raises `PromptsError`."""
     from app.cli.drafter_tools import stored_questions
     from app.prompts import read_prompts
     from storage import Store
@@ -154,8 +163,5 @@ def _asked(prompts: Path | None) -> list[list[str]]:
     if prompts is not None:
         return [list(prompt.turns) for prompt in read_prompts(prompts)]
     _, folders = settings_with()
-    store = Store.open(folders.database)
-    try:
+    with Store.open(folders.database) as store:
         return stored_questions(store)
-    finally:
-        store.close()

@@ -1,6 +1,6 @@
-"""`outrider drafter`: make a drafter for any target, measure one, look at one, quantise it again.
+"""The work of `outrider drafter`: train a drafter for any target, evaluate, show and quantise one.
 
-Making and quantising need the `train` extra, measuring the `server` one; what belongs to them is imported when used.
+Training and quantising need the extra `train`, evaluating the extra `server`. Both are imported when they are used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.cli.machine import machine
-from drafter.config import Scheme, read_config
+from drafter.config import DrafterError, Scheme, read_config
 from drafter.extras import Extra, how_to_install
 from drafter.memory import Bits, memory_bytes
 from storage import Store
@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 MEGABYTE = 1 << 20
 
 
-class DrafterFailed(Exception):
-    """A drafter that cannot be made or measured; the message says why and what to do."""
-
-
 def stored_questions(store: Store) -> list[list[str]]:
-    """What was asked in each stored conversation, oldest first."""
-    threads = [store.thread(conversation.id) for conversation in reversed(store.conversations())]
+    """The questions of each stored conversation, oldest conversation first."""
+    threads = [store.branches.thread(conversation.id) for conversation in reversed(store.conversations.all())]
     asked = [[message.text for message in thread if message.role == "user"] for thread in threads]
     return [questions for questions in asked if questions]
 
@@ -54,27 +50,29 @@ def train(
     datastore: int | None,
     device: Literal["auto", "cpu", "cuda", "mps"],
 ) -> None:
-    """Make a drafter for `target`, a folder or a hub model, in `out`; `work` holds what a killed run resumes from.
+    """Make a drafter in `out` for `target`, a folder or a model's name on the hub.
 
-    Some questions are set aside first, and the drafter is measured on them in the end. Every process that `accelerate
-    launch` starts calls this. Raises `DrafterFailed`, or `DrafterError` for a bad `init`.
+    `work` keeps answers and checkpoints, from which a killed run resumes. Some questions are held out of the training,
+    and the drafter is measured on them at the end. Every process of `accelerate launch` calls this. Raises
+    `DrafterError`.
     """
     try:
         from drafter.training.card import interval, write_card
-        from drafter.training.distil import Recipe
         from drafter.training.heldout import hold_out
         from drafter.training.pipeline import Plan, TooFewPrompts, build
         from drafter.training.processes import NoDevice, choose_device, processes
+        from drafter.training.recipe import Recipe
         from drafter.training.target import UnsupportedTarget
         from remote.verifier.engine import Engine, EngineError
-        from remote.verifier.serve import ServeError, load_target
+        from remote.verifier.start_errors import ServeError
+        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "train") from error
     try:
         here = choose_device(device)
         together = processes(here)
         loaded = load_target(target, device=here)
-        Engine(loaded.model)  # A target that cannot verify trees needs no drafter.
+        Engine(loaded.model)  # Fails early for a target that cannot verify trees.
         recipe = Recipe() if steps is None else replace(Recipe(), steps=steps)
         plan = Plan(
             recipe=recipe,
@@ -96,13 +94,13 @@ def train(
             print(said, file=sys.stderr)
             print(out)
     except (ServeError, EngineError, NoDevice, TooFewPrompts, UnsupportedTarget) as error:
-        raise DrafterFailed(str(error)) from error
+        raise DrafterError(str(error)) from error
     together.wait_for_everyone()
     together.destroy_process_group()
 
 
 def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out: Path, plan: Plan) -> Evaluation | str:
-    """tau of a new drafter and of its float graph, for its card, or why there is none."""
+    """For the card: tau of a new drafter and of its float graph, or a sentence that says why there is none."""
     from drafter.runtime import Drafter
     from drafter.step import StepGraph
     from drafter.training.card import Evaluation
@@ -149,13 +147,13 @@ def evaluate(
 ) -> None:
     """Measure the drafter in `folder` on `target`: print tau, acceptance by depth and agreement by staleness.
 
-    At most `limit` of the questions are asked, evenly spread. `out` gets the same as JSON. Raises `DrafterFailed` or
+    At most `limit` questions are asked, evenly spread over all. `out`: file for the same as JSON. Raises
     `DrafterError`.
     """
     if not questions:
-        raise DrafterFailed("There is nothing to ask: no question is stored yet. Give some with --prompts FILE.")
+        raise DrafterError("There is nothing to ask: no question is stored yet. Give some with --prompts FILE.")
     if out is not None and not out.parent.is_dir():
-        raise DrafterFailed(f"{out} cannot be written: there is no folder {out.parent}.")
+        raise DrafterError(f"{out} cannot be written: there is no folder {out.parent}.")
     try:
         from drafter.runtime import Drafter
         from drafter.training.progress import track
@@ -169,7 +167,8 @@ def evaluate(
             evenly,
             measure,
         )
-        from remote.verifier.serve import ServeError, load_target
+        from remote.verifier.start_errors import ServeError
+        from remote.verifier.target import load_target
     except ImportError as error:
         raise _lacking(error, "server") from error
     drafter = Drafter.load(folder)
@@ -181,7 +180,7 @@ def evaluate(
         found = measure(engine, drafter, track("tau", prompts), most=most, temperature=temperature).result()
         stale = {} if temperature else agreement_by_staleness(engine, drafter, track("staleness", prompts), most)
     except (ServeError, EngineError, NothingMeasured) as error:
-        raise DrafterFailed(str(error)) from error
+        raise DrafterError(str(error)) from error
     table = [
         ("drafter", str(folder)),
         ("target", target),
@@ -210,11 +209,11 @@ def evaluate(
         try:
             out.write_text(json.dumps({"machine": machine(), "rows": [row]}, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            raise DrafterFailed(f"{out} cannot be written: {error.strerror}.") from error
+            raise DrafterError(f"{out} cannot be written: {error.strerror}.") from error
 
 
 def _columns(what: str, heads: Iterable[object], values: Iterable[float]) -> str:
-    """Two lines: what the columns are, and their shares."""
+    """Two lines of a table: the columns' heads, and their shares."""
     columns = [(str(head), f"{value:.1%}") for head, value in zip(heads, values)]
     wide = [max(map(len, column)) for column in columns]
     above, below = ("  ".join(text.rjust(width) for text, width in zip(line, wide)) for line in zip(*columns))
@@ -228,13 +227,13 @@ def _encoder(folder: Path) -> MemoryEncoder:
 
 
 def _longest_answer(engine: Engine, prompts: Sequence[Sequence[int]], wanted: int) -> int:
-    """`wanted` tokens, or what the target's positions leave for the longest prompt. Raises `DrafterFailed`."""
+    """`wanted` tokens, or what the longest prompt leaves of the target's positions. Raises `DrafterError`."""
     positions = getattr(engine.model.config.get_text_config(), "max_position_embeddings", None)
     longest = max(map(len, prompts))
     if positions is None or longest + wanted <= positions:
         return wanted
     if longest + 2 > positions:
-        raise DrafterFailed(f"A question of {longest} tokens leaves no room in the target's {positions} positions.")
+        raise DrafterError(f"A question of {longest} tokens leaves no room in the target's {positions} positions.")
     return int(positions - longest)
 
 
@@ -257,7 +256,7 @@ def info(folder: Path) -> None:
 
 
 def quantise(folder: Path, scheme: Scheme | None) -> None:
-    """Make the quantised graph again from the float weights. Raises `DrafterFailed` or `DrafterError`."""
+    """Make the quantised graph again from the float weights. Raises `DrafterError`."""
     try:
         from drafter.training.pipeline import requantise
     except ImportError as error:
@@ -265,5 +264,5 @@ def quantise(folder: Path, scheme: Scheme | None) -> None:
     print(f"{folder}: {requantise(folder, scheme)}")
 
 
-def _lacking(error: ImportError, extra: Extra) -> DrafterFailed:
-    return DrafterFailed(f"This needs PyTorch and more ({error.name} is missing): {how_to_install(extra)}")
+def _lacking(error: ImportError, extra: Extra) -> DrafterError:
+    return DrafterError(f"This needs PyTorch and more ({error.name} is missing): {how_to_install(extra)}")

@@ -1,10 +1,10 @@
-"""`outrider keys`: the names by which the screen's keys are remapped."""
+"""`outrider keys`: the actions of the screen, their keys, and how to change them."""
 
 from __future__ import annotations
 
 import sys
 
-from app.cli.options import settings_with
+from app.cli.settings import settings_with
 
 
 def keys() -> None:

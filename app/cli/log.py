@@ -1,4 +1,4 @@
-"""`outrider log`: what the program did. Works whatever is wrong with the settings."""
+"""`outrider log`: what the program did. It works with broken settings too."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import FAILED, INTERRUPTED, fail
+from app.cli.options import fail
+from app.exits import FAILED, INTERRUPTED
 
 LOOK_SECONDS = 0.5
-"""Between two looks for new lines."""
+"""Pause before the file is read again."""
 
 
 def log(
@@ -20,7 +21,7 @@ def log(
 ) -> None:
     """What the program did: no secrets, and nothing that was said."""
     from app.config import Folders
-    from app.log_file import LogFile
+    from app.log import LogFile
 
     where = Folders.locate().log
     if path:

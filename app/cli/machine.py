@@ -1,4 +1,4 @@
-"""What a figure was measured on, as `outrider drafter eval` and the benchmarks write it beside their rows."""
+"""The machine that a figure was measured on; `outrider drafter eval` and the benchmarks write it beside their rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 VERSIONS = ("torch", "transformers", "onnxruntime", "numpy")
-"""Distributions that a figure can depend on."""
+"""Packages whose version a figure can depend on."""
 
 
 def machine() -> dict[str, object]:
@@ -23,7 +23,7 @@ def machine() -> dict[str, object]:
 
 
 def _processor() -> str:
-    """The processor's name. Python knows it on Windows only; Linux has it in a file."""
+    """The processor's name. Linux has it in a file; Python itself knows it only on Windows."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():

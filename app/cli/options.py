@@ -1,4 +1,4 @@
-"""What the commands share: options that several take, and how they end."""
+"""Options that several commands share, and the way a command refuses what it was given."""
 
 from __future__ import annotations
 
@@ -7,22 +7,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from app.cli import completion as completing
-from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, run, settings_with
-
-__all__ = [
-    "FAILED",
-    "INTERRUPTED",
-    "OK",
-    "UNREACHABLE",
-    "USAGE",
-    "Remote",
-    "Token",
-    "complain",
-    "fail",
-    "run",
-    "settings_with",
-]
+from app.cli import completion
+from app.exits import complain
 
 Remote = Annotated[
     str | None,
@@ -30,13 +16,13 @@ Remote = Annotated[
         "--remote",
         metavar="NAME|URL",
         help="A verifier, or OpenAI-compatible server.",
-        autocompletion=completing.remotes,
+        autocompletion=completion.remotes,
     ),
 ]
 
 
 def _token_in(file: str) -> str:
-    """The token that a file holds: what an argument says, every program on this device can read."""
+    """The token in a file. It is never an argument itself: every program on this device can read arguments."""
     try:
         token = Path(file).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
@@ -54,5 +40,6 @@ Token = Annotated[
 
 
 def fail(sentence: str, code: int) -> NoReturn:
+    """Print one sentence on stderr and end the command with this exit code."""
     complain(sentence)
     raise typer.Exit(code)

@@ -1,57 +1,73 @@
-"""`outrider queue` and `outrider verify`: what waits for the target, and what was answered without it."""
+"""`outrider queue` and `outrider verify`: what waits for the target, and what was answered without it.
+
+Answers go to stdout, talk to stderr. Output and exit codes are an interface.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import completion as completing
-from app.cli.options import Remote, Token, run, settings_with
+from app.cli import completion
+from app.cli.options import Remote, Token
+from app.cli.settings import settings_with
+from app.exits import FAILED, OK, UNREACHABLE, complain, run
+
+if TYPE_CHECKING:
+    from app.cli.ask import AskResult
+    from app.config import Folders, Settings
+
+NO_SERVER = ("unavailable", "incompatible")
+"""Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
     help="List what waits for the verifier: id, conversation, ask or verify, text; or send, edit, remove.",
     rich_markup_mode=None,
 )
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completing.queued)
+    str, typer.Argument(metavar="ID", help="As `outrider queue` lists it.", autocompletion=completion.queued)
 ]
 
 
 @queue_commands.callback(invoke_without_command=True)
 def queue(context: typer.Context) -> None:
     """List what waits, in its order: id, conversation, ask or verify, text."""
-    if context.invoked_subcommand is None:
-        from app.cli.queued import show
+    if context.invoked_subcommand is not None:
+        return
+    from app.sanitise import sanitise
+    from storage import Store
 
-        _, folders = settings_with()
-        raise typer.Exit(show(folders))
+    _, folders = settings_with()
+    with Store.open(folders.database) as store:
+        for queued in store.queue.all():
+            print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
 
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
     """Send everything now; answers on stdout. Exit 3 without a verifier."""
-    from app.cli.queued import send_all
-
-    raise typer.Exit(run(send_all(*settings_with(remote=remote, token=token))))
+    raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token))))
 
 
 @queue_commands.command("edit")
 def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="What to ask instead.")]) -> None:
     """Replace the text of a prompt that was not sent yet."""
-    from app.cli.queued import replace
+    from storage import Store
 
     _, folders = settings_with()
-    raise typer.Exit(replace(queued, text, folders))
+    with Store.open(folders.database) as store:
+        store.queue.edit(queued, text)
 
 
 @queue_commands.command("remove")
 def remove(queued: Id) -> None:
     """Take one out."""
-    from app.cli.queued import drop
+    from storage import Store
 
     _, folders = settings_with()
-    raise typer.Exit(drop(queued, folders))
+    with Store.open(folders.database) as store:
+        store.queue.remove(queued)
 
 
 def verify(
@@ -60,13 +76,95 @@ def verify(
         typer.Argument(
             metavar="ID",
             help="As `outrider history` lists it. Default: the last.",
-            autocompletion=completing.conversations,
+            autocompletion=completion.conversations,
         ),
     ] = None,
     remote: Remote = None,
     token: Token = None,
 ) -> None:
     """Have the last answer of a conversation verified. Exit 3 without a verifier."""
-    from app.cli.queued import verify_last
+    raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
 
-    raise typer.Exit(run(verify_last(conversation, *settings_with(remote=remote, token=token))))
+
+def enqueue(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+    """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
+
+    `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
+    """
+    from app.cli.ask import new_conversation
+    from storage import Store
+
+    with Store.open(folders.database) as store:
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        queued = store.queue.add(chosen, question)
+    print(queued.id)
+    complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
+    return OK
+
+
+async def _send_all(settings: Settings, folders: Folders) -> int:
+    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does."""
+    from app.cli.ask import listen
+    from app.reply.bootstrap import open_assistant
+    from app.sanitise import sanitise
+
+    code = OK
+    async with open_assistant(settings, folders) as assistant:
+        waiting = assistant.outbox.queued()
+        if not waiting:
+            complain("nothing is queued")
+            return OK
+        await assistant.settled()
+        for queued in waiting:
+            complain(f"{queued.kind}: {' '.join(sanitise(queued.text).split())}")
+            result = await listen(assistant.outbox.send(queued))
+            _print(result)
+            if result.failed is not None:
+                code = FAILED
+                if result.failed.code in NO_SERVER:
+                    break
+        sent = {queued.id for queued in waiting}
+        if left := sum(queued.id in sent for queued in assistant.outbox.queued()):
+            complain(f"{left} of {len(waiting)} stay queued")
+            return UNREACHABLE
+    return code
+
+
+async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders) -> int:
+    """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does."""
+    from app.cli.ask import listen
+    from app.reply.bootstrap import open_assistant
+    from app.reply.judgement import nothing_to_verify, unverified
+    from app.sanitise import sanitise
+
+    async with open_assistant(settings, folders) as assistant:
+        store = assistant.store
+        if conversation_id is None:
+            conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
+        thread = store.branches.thread(conversation_id) if conversation_id else []
+        answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
+        if answer is None:
+            complain("there is no answer to verify")
+            return FAILED
+        if not unverified(answer):
+            print(sanitise(answer.text))
+            complain(nothing_to_verify(answer))
+            return OK
+        await assistant.settled()
+        result = await listen(assistant.verify(answer.id))
+        _print(result)
+        if result.failed is None:
+            return OK
+        return UNREACHABLE if result.failed.code in NO_SERVER else FAILED
+
+
+def _print(result: AskResult) -> None:
+    """Print the answer on stdout, and on stderr what the target did not keep."""
+    if result.done is not None:
+        print(result.text, flush=True)
+        if drafted := result.done.provenance.count(False):
+            complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
+    if result.judged is not None:
+        complain(str(result.judged))
+        if result.judged.dropped:
+            complain(f"it did not keep: {result.judged.dropped}")

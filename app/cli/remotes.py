@@ -1,6 +1,6 @@
-"""`outrider remote`: add, list, choose, test and remove the servers that answer from elsewhere.
+"""`outrider remote`: add, list, choose, test and remove servers.
 
-stdout is data; exit codes: 0 fine, 1 something does not fit, 2 usage, 3 nobody there.
+stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server there.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli import completion as completing
-from app.cli.options import FAILED, USAGE, fail, run, settings_with
+from app.cli import completion
+from app.cli.options import fail
+from app.cli.settings import settings_with
+from app.exits import FAILED, OK, UNREACHABLE, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Settings
-    from app.remotes.check import Subject
     from app.remotes.registry import Remote, Remotes
+    from app.remotes.source import Source
 
-UNREACHABLE = 3
 SILENT_SECONDS = 2.0
-"""After which it is said that a keyring is waited for."""
+"""Silence after which a message says that the keyring is waited for."""
 
 remote_commands = typer.Typer(
     help="Servers that answer from elsewhere: add, list, use, test, remove.", rich_markup_mode=None
@@ -31,7 +32,7 @@ remote_commands = typer.Typer(
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="What it is called here, as in --remote NAME.", autocompletion=completing.known_remotes
+        metavar="NAME", help="Your name for it, as in --remote NAME.", autocompletion=completion.known_remotes
     ),
 ]
 TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read its token from stdin.")]
@@ -48,24 +49,24 @@ def add(
     name: Name,
     url: Annotated[str, typer.Argument(metavar="URL", help="http:// or https://")],
     kind: Annotated[
-        Literal["auto", "verifier", "openai"], typer.Option("--kind", help="auto: found out by asking.")
+        Literal["auto", "verifier", "openai"], typer.Option("--kind", help="auto: find out by asking.")
     ] = "auto",
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Of an OpenAI-compatible server.")
+        str | None, typer.Option("--model", metavar="NAME", help="Model of an OpenAI-compatible server.")
     ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Its token is in this variable.")
+        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Variable that holds its token.")
     ] = None,
-    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trust this authority only.")] = None,
+    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trust only this authority.")] = None,
     cert: Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Client certificate.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its key, if it is not there too.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its key, if in another file.")] = None,
     proxy: Annotated[str | None, typer.Option("--proxy", metavar="URL", help="http:// or socks5://")] = None,
     connect_timeout: Annotated[
         float | None, typer.Option("--connect-timeout", metavar="SECONDS", help="Longest time to connect, with TLS.")
     ] = None,
     read_timeout: Annotated[
-        float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Silence that ends an answer.")
+        float | None, typer.Option("--read-timeout", metavar="SECONDS", help="Longest silence within an answer.")
     ] = None,
     first_words_timeout: Annotated[
         float | None,
@@ -75,9 +76,9 @@ def add(
             help="Longest wait for an OpenAI-compatible server's first words.",
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="In place of the one of that name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the remote of that name.")] = False,
 ) -> None:
-    """Add one. Its token is asked for, if there is a terminal to ask on; no token: just enter."""
+    """Add a remote. Asks for its token where there is a terminal; press enter for none."""
     from app.remotes.registry import Remote, name_problem
 
     if token_stdin and token_env:
@@ -107,13 +108,13 @@ def add(
     token = None if token_env else _token(name, token_stdin)
     with _patience_for_the_keyring():
         added = remotes.put(name, added, token)
-    _say(f"added {name}; its token: {remotes.token_place(added)}")
-    _say(f"`outrider remote test {name}` tries it, `outrider remote use {name}` chooses it for all that is asked")
+    complain(f"added {name}; its token: {remotes.token_place(added)}")
+    complain(f"`outrider remote test {name}` tries it, `outrider remote use {name}` chooses it for all that is asked")
 
 
 @remote_commands.command("list")
 def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
-    """List them: whether it is the one in use, name, address, kind, where its token is."""
+    """List remotes: * for the one in use, name, address, kind, where its token is."""
     from app.sanitise import sanitise
 
     remotes = _remotes()
@@ -125,7 +126,7 @@ def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a li
             mark = "*" if name == remotes.used else " "
             print(mark, name, sanitise(remote.url), remote.kind, f"token: {place}", sep="  ")
     if not json and not len(remotes):
-        _say("no remotes; the bundled verifier answers. Add one: outrider remote add NAME URL")
+        complain("no remotes; the bundled verifier answers. Add one: outrider remote add NAME URL")
 
 
 @remote_commands.command("use")
@@ -133,50 +134,59 @@ def use(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="As `outrider remote list` names it.", autocompletion=completing.known_remotes
+            metavar="NAME", help="As `outrider remote list` names it.", autocompletion=completion.known_remotes
         ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Back to the bundled verifier.")] = False,
 ) -> None:
-    """Choose the one that answers where no --remote is given."""
+    """Choose the remote that answers where no --remote is given."""
     if (name is None) == (not none):
         fail("Give a name, or --none for the bundled verifier.", USAGE)
     settings, folders = settings_with()
     _remotes().use(name)
     if settings.remote is not None:
-        _say(f"OUTRIDER_REMOTE or {folders.settings} says {settings.remote}, which goes before; take it out there")
+        complain(f"OUTRIDER_REMOTE or {folders.settings} says {settings.remote}, which goes before; take it out there")
 
 
 @remote_commands.command("test")
 def test(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completing.known_remotes),
+        typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completion.known_remotes),
     ] = None,
 ) -> None:
-    """Try one: connection, TLS, round trips, what is there, whether the drafter fits it, and what mode that gives."""
+    """Test a remote: connection, TLS, round trips, its model, whether the drafter fits, and which mode that gives."""
     from app.config import is_address
-    from app.remotes.check import Subject
+    from app.remotes.check import Finding
     from app.remotes.registry import Remote
+    from app.remotes.source import AddressSource, RemoteSource
+    from remote import Misconfigured
 
     settings, _ = settings_with(remote=name)
+    source: Source
     if settings.remote is not None and is_address(settings.remote):
-        found = _checked(Remote(url=settings.remote, model=settings.remote_model))
-        raise typer.Exit(run(_test(Subject(found, lambda: settings.token), settings)))
-    remotes = _remotes()
-    chosen = remotes.meant_by(settings.remote)
-    if chosen is None:
-        fail("No remote is in use; the bundled verifier is looked at by `outrider doctor`.", USAGE)
-    raise typer.Exit(run(_test(Subject.named(chosen, remotes), settings)))
+        _checked(Remote(url=settings.remote, model=settings.remote_model))
+        try:
+            source = AddressSource(settings.remote, settings.token, settings.remote_model)
+        except Misconfigured as error:
+            print(Finding("broken", "set-up", str(error)))
+            raise typer.Exit(FAILED) from None
+    else:
+        remotes = _remotes()
+        chosen = remotes.meant_by(settings.remote)
+        if chosen is None:
+            fail("No remote is in use; `outrider doctor` looks at the bundled verifier.", USAGE)
+        source = RemoteSource(chosen, remotes, settings.remote_model)
+    raise typer.Exit(run(_test(source, settings)))
 
 
 @remote_commands.command("token")
 def token(
     name: Name,
     token_stdin: TokenStdin = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Forget it.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the token.")] = False,
 ) -> None:
-    """Give one a new token, or take it away."""
+    """Give a remote a new token, or delete its token."""
     import msgspec
 
     remotes = _remotes()
@@ -190,27 +200,27 @@ def token(
         fail(f"No token was given. Pipe it in: outrider remote token {name} --token-stdin < FILE", USAGE)
     with _patience_for_the_keyring():
         kept = remotes.put(name, remote, given)
-    _say(f"the token of {name}: {remotes.token_place(kept)}")
+    complain(f"the token of {name}: {remotes.token_place(kept)}")
 
 
 @remote_commands.command("remove")
 def remove(name: Name) -> None:
-    """Forget one, and its token."""
+    """Delete a remote and its token."""
     with _patience_for_the_keyring():
         _remotes().remove(name)
 
 
-async def _test(subject: Subject, settings: Settings) -> int:
-    """Print a line for each finding; the exit code."""
+async def _test(source: Source, settings: Settings) -> int:
+    """Print a line for each finding; returns the exit code."""
     import os
 
     from app.remotes.check import check
 
-    code = 0
-    async for found in check(subject, settings, os.environ):
-        print(found, flush=True)
-        if found.state == "broken":
-            code = UNREACHABLE if found.unreachable else FAILED
+    code = OK
+    async for finding in check(source, settings, os.environ):
+        print(finding, flush=True)
+        if finding.state == "broken":
+            code = UNREACHABLE if finding.unreachable else FAILED
     return code
 
 
@@ -222,10 +232,10 @@ def _remotes() -> Remotes:
 
 
 def _checked(remote: Remote) -> Remote:
-    """Raises `ConfigError`, also for files that are not there: better now than at the first question."""
+    """A remote with checked fields. Raises `ConfigError`, also for files that are not there."""
     from app.config import ConfigError
-    from app.remotes.named import options_of
     from app.remotes.registry import checked
+    from app.remotes.source import options_of
     from remote import Misconfigured
 
     remote = checked(remote)
@@ -237,7 +247,7 @@ def _checked(remote: Remote) -> Remote:
 
 
 def _token(name: str, from_stdin: bool) -> str | None:
-    """From stdin, or from a terminal without echo; None where neither gives one."""
+    """A token from stdin, or from a terminal without echo; None where there is none."""
     if from_stdin:
         given = sys.stdin.readline().strip() if sys.stdin is not None else ""
         if not given:
@@ -252,10 +262,11 @@ def _token(name: str, from_stdin: bool) -> str | None:
 
 @contextmanager
 def _patience_for_the_keyring() -> Iterator[None]:
-    """Says after a while what is waited for: a keyring may ask on a screen that nobody looks at."""
+    """Say after a while that the keyring is waited for: it may ask on a screen that nobody looks at."""
 
     def say() -> None:
-        _say(f"waiting for the keyring, which may ask you to unlock it; without it after {KEYRING_SECONDS:.0f} seconds")
+        seconds = f"{KEYRING_SECONDS:.0f} seconds"
+        complain(f"waiting for the keyring, which may ask you to unlock it; without it after {seconds}")
 
     from app.remotes.tokens import KEYRING_SECONDS
 
@@ -275,7 +286,3 @@ def _print_json(name: str, remote: Remote, remotes: Remotes) -> None:
 
     fields = {"name": name, "used": name == remotes.used, **msgspec.structs.asdict(remote)}
     print(json.dumps({**fields, "token_place": remotes.token_place(remote)}, ensure_ascii=False))
-
-
-def _say(sentence: str) -> None:
-    print(f"outrider: {sentence}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""The conversations that are open: what the drafter keeps of each, and the line that it is answered over.
+"""The conversations that were answered last, each with its drafting and its session with the verifier.
 
-All drafting runs on one thread, and what is learnt by it (the calibration, the texts of the second stage) is shared.
+All drafting runs on one thread. What is learnt by it (the calibration, the texts of the second stage) is shared.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 from app.drafting.drafting import Drafting
 from app.drafting.retrieval import Retrieval
-from app.reply.generation import Line
+from app.remotes.verifier_session import VerifierSession
 from drafter.calibration import Calibration
 from drafter.runtime import Drafter
 from storage import Store
 
 OPEN_CONVERSATIONS = 4
-"""Conversations whose drafter state is kept; others start again from what is stored of them."""
+"""Conversations whose drafter state is kept. Others start again from what is stored of them."""
 
 
-class Conversations:
-    """Those that were answered last. `second_stage`: stored answers are searched for what may come next."""
+class DraftingPool:
+    """Keeps the drafter's state of a few conversations, so that the next answer need not read them again.
+
+    `second_stage`: stored answers are searched for what may come next.
+    """
 
     def __init__(self, drafter: Drafter, store: Store, *, second_stage: bool) -> None:
         self._drafter = drafter
@@ -28,15 +31,15 @@ class Conversations:
         self._calibration = Calibration()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._retrieval = Retrieval(drafter, store) if second_stage else None
-        self._open: OrderedDict[str, tuple[Drafting, Line]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
 
-    def enter(self, conversation_id: str) -> tuple[Drafting, Line]:
-        """What an answer in this conversation is written with; the one that was entered longest ago may go."""
+    def enter(self, conversation_id: str) -> tuple[Drafting, VerifierSession]:
+        """What an answer in this conversation is written with. The conversation entered longest ago may be dropped."""
         if conversation_id not in self._open:
             drafting = Drafting(
                 self._drafter, self._store, conversation_id, self._thread, self._retrieval, self._calibration
             )
-            self._open[conversation_id] = drafting, Line()
+            self._open[conversation_id] = drafting, VerifierSession()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:
             self._open.popitem(last=False)
@@ -44,19 +47,19 @@ class Conversations:
             self._retrieval.refresh()
         return self._open[conversation_id]
 
-    def leave(self) -> list[Drafting]:
-        """Keeps none; returns their drafting, which an answer that is on its way may go on with."""
-        left = [drafting for drafting, _ in self._open.values()]
+    def clear(self) -> list[Drafting]:
+        """Drop every conversation. Returns their drafting, which an answer in progress may still use."""
+        dropped = [drafting for drafting, _ in self._open.values()]
         self._open.clear()
-        return left
+        return dropped
 
     async def quiet(self) -> None:
-        """Stops listening for memory, and drafting ahead; called while the connection is still there."""
+        """Stop listening for memory, and drafting ahead. Call it while the connection is still open."""
         for drafting, _ in self._open.values():
             await drafting.quiet()
 
     async def close(self) -> None:
-        """Ends the thread; the conversations are `quiet`."""
+        """End the drafting thread. Call `quiet` first."""
         if self._retrieval is not None:
             await self._retrieval.close()
         self._thread.shutdown()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from app.drafting.spelling import is_spelt
+from app.drafting.prompt import is_spelt
 from drafter.config import DrafterError
 from drafter.ngram import BREAK, NGramIndex
 from drafter.runtime import Drafter
@@ -53,7 +53,7 @@ class Retrieval:
     def _answers(self) -> NGramIndex:
         text = self._drafter.text
         index, opening = NGramIndex(), text.answer_opening()
-        for answer in reversed(self._store.recent_answers(STORED_TOKENS)):
+        for answer in reversed(self._store.messages.recent_answers(STORED_TOKENS)):
             if is_spelt(text, answer):
                 index.extend([*opening, *answer.tokens, BREAK])
         return index

@@ -1,134 +1,157 @@
-"""What `outrider remote test` and the screen of remotes find out about a remote, one finding after another."""
+"""The diagnosis of a server: one finding after another, from its token to the mode that its line gives.
+
+`outrider remote test` and the screen of remotes print all findings. `outrider doctor` also asks a question, and prints
+what is wrong.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from app.concurrency import beside
-from app.config import ConfigError, Settings
-from app.remotes.connection import chosen
+from app.config import Settings
 from app.remotes.mode_meter import ModeMeter
-from app.remotes.named import options_of
-from app.remotes.registry import Remote, Remotes
+from app.remotes.peer import choose_model
+from app.remotes.source import RemoteSource, Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.config import DrafterConfig, DrafterError, read_config
+from drafter.tree import DraftTree
 from remote import (
     CompletionsClient,
     Incompatible,
     LinkDown,
-    Misconfigured,
     RemoteError,
     Stranger,
     VerifierClient,
     detect,
 )
 from remote.handshake import Handshake
-from remote.openai import Model
-from remote.protocol import Card
+from remote.openai.schema import Model
+from remote.protocol import Card, Sampling
+
+if TYPE_CHECKING:
+    from drafter.runtime import Drafter
 
 TRIPS = 5
-TEST_SECONDS = 10.0
-"""For a first answer where the remote says nothing else: a person waits, but for this only."""
+"""Round trips that are measured."""
+CHECK_SECONDS = 10.0
+"""Longest wait for a first reply, beside the remote's own time to connect: a person waits for it."""
+QUESTION_SECONDS = 30.0
+"""Longest wait for the reply to a question."""
+SKEW_SECONDS = 120.0
+"""Difference of two clocks from which on certificates may seem too young or too old."""
 SOON_DAYS = 14
+"""Days before a certificate expires in which there is a warning."""
 MARKS = {"ok": "✓", "warning": "!", "broken": "✗"}
 NAMED_MODELS = 5
+"""Most models of a server that are listed by name."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """One thing that was looked at. `unreachable`: nothing could be asked at all."""
+class Finding:
+    """One part that was looked at, and its state; `text` says how to repair it where it is not ok."""
 
     state: Literal["ok", "warning", "broken"]
     part: str
     text: str
     unreachable: bool = False
+    """Nothing answered at all."""
 
     def __str__(self) -> str:
-        return f"{MARKS[self.state]} {self.part:<11} {self.text}"
+        return f"{MARKS[self.state]} {self.part:<11} {sanitise(self.text)}"
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A remote under test."""
+async def check(
+    source: Source, settings: Settings, environment: Mapping[str, str], *, drafter: Drafter | None = None
+) -> AsyncIterator[Finding]:
+    """Look at token, name, connection, TLS, round trips, model, drafter and mode, and close the source.
 
-    remote: Remote
-    token: Callable[[], str | None]
-    """Fetches its token, which may wait for a keyring; None: it has none. Raises `ConfigError`."""
-    place: str | None = None
-    """Where it is kept, in words."""
-
-    @classmethod
-    def named(cls, name: str, remotes: Remotes) -> Subject:
-        remote = remotes.get(name)
-        return cls(remote, lambda: remotes.token(name), remotes.token_place(remote))
-
-
-async def check(subject: Subject, settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Found]:
-    """Look at name, connection, certificate, round trips, what is there, whether it fits, and what mode that gives."""
-    remote, patience = subject.remote, (subject.remote.connect_timeout or 0.0) + TEST_SECONDS
-    async with contextlib.AsyncExitStack() as stack:
+    `drafter`: also ask a question with it, which a server may charge for; the finding's part is `answer`.
+    """
+    try:
         try:
-            token = await beside(subject.token)
-            if token and subject.place is not None:
-                yield Found("ok", "token", f"from {subject.place}")
-            elif (variable := remote.token_variable) is not None:
-                yield Found("warning", "token", f"none: {variable} is not set; export it with the token in it")
-            options = options_of(remote)
-            verifier = await stack.enter_async_context(VerifierClient(remote.url, token, options=options))
-            chat = None
-            if remote.kind != "verifier":
-                chat = await stack.enter_async_context(CompletionsClient(remote.url, token, options=options))
-        except (ConfigError, Misconfigured) as error:
-            yield Found("broken", "set-up", str(error))
+            client = await source.client()
+        except SourceFailed as error:
+            yield Finding("broken", "set-up", str(error))
             return
-        if (resolved := await _resolve(remote, environment)) is not None:
-            yield resolved
-            if resolved.state == "broken":
-                return
-        try:
-            wanted = remote.model or settings.remote_model
-            found = await detect(verifier, chat, patience, kind=remote.kind, model=wanted)
-        except RemoteError as error:
-            yield Found("broken", "connection", str(error), unreachable=_nobody(error))
+        async for finding in _server(source, client, settings, environment, drafter):
+            yield finding
+        for finding in _clock(client):  # Also after a failure: the clock may be its reason.
+            yield finding
+    finally:
+        await source.close()
+
+
+async def _server(
+    source: Source,
+    client: VerifierClient,
+    settings: Settings,
+    environment: Mapping[str, str],
+    drafter: Drafter | None,
+) -> AsyncIterator[Finding]:
+    """Every finding but the clock. Ends after the first part that makes the others pointless."""
+    if isinstance(source, RemoteSource):
+        for finding in _token(source):
+            yield finding
+    if source.address is not None and (resolved := await _resolve(source.address, source.options.proxy, environment)):
+        yield resolved
+        if resolved.state == "broken":
             return
-        client = verifier if isinstance(found, Card) else chat
-        assert client is not None
-        if (handshake := verifier.handshake or client.handshake) is not None:
-            for seen in _connected(handshake, options.ca, remote.url):
-                yield seen
-        try:
-            trips = [await _trip(client, patience, wanted) for _ in range(TRIPS)]
-        except RemoteError as error:
-            yield Found("broken", "round trips", str(error), unreachable=_nobody(error))
-            return
-        yield Found("ok", "round trips", _times(trips))
-        if isinstance(found, Card):
-            async for seen in _verifier(found, settings, median(trips)):
-                yield seen
-        else:
-            for seen in _endpoint(found, wanted, settings, verifier.host):
-                yield seen
+    patience = (source.options.connect_seconds or 0.0) + CHECK_SECONDS
+    chat = source.chat
+    try:
+        found = await detect(client, chat, patience, kind=source.kind, model=source.model)
+    except RemoteError as error:
+        yield Finding("broken", "connection", str(error), unreachable=_nobody(error))
+        return
+    peer = client if isinstance(found, Card) else chat
+    assert peer is not None
+    if (handshake := client.handshake or peer.handshake) is not None:
+        for finding in _connected(handshake, source.options.ca, source.address or f"http://{client.host}"):
+            yield finding
+    try:
+        trips = [await _trip(peer, patience, source.model) for _ in range(TRIPS)]
+    except RemoteError as error:
+        yield Finding("broken", "round trips", str(error), unreachable=_nobody(error))
+        return
+    yield Finding("ok", "round trips", _times(trips))
+    if isinstance(found, Card):
+        async for finding in _verifier(client, found, settings, median(trips), drafter):
+            yield finding
+    else:
+        assert chat is not None
+        async for finding in _endpoint(chat, found, source.model, settings, ask=drafter is not None):
+            yield finding
 
 
 def _nobody(error: RemoteError) -> bool:
-    """Whether nothing answered; somebody else's answer is one."""
+    """Whether nothing answered. An answer of another program is one."""
     return isinstance(error, LinkDown) and not isinstance(error, Stranger)
 
 
-async def _resolve(remote: Remote, environment: Mapping[str, str]) -> Found | None:
-    """Which addresses a name stands for; with a proxy, that is for the proxy to know. None: it is an address."""
-    if remote.proxy is not None:
-        return Found("ok", "name", f"looked up by the proxy {urlsplit(remote.proxy).netloc}")
-    parts = urlsplit(remote.url)
+# ---- the way to the server -------------------------------------------------------------------------------------------
+
+
+def _token(source: RemoteSource) -> Iterator[Finding]:
+    if source.token_place is not None:
+        yield Finding("ok", "token", f"from {source.token_place}")
+    elif (variable := source.remote.token_variable) is not None:
+        yield Finding("warning", "token", f"none: {variable} is not set; export it with the token in it")
+
+
+async def _resolve(address: str, proxy: str | None, environment: Mapping[str, str]) -> Finding | None:
+    """The IP addresses of the host's name; None where the host is an IP address itself."""
+    if proxy is not None:
+        return Finding("ok", "name", f"looked up by the proxy {urlsplit(proxy).netloc}")
+    parts = urlsplit(address)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     begun = time.perf_counter()
     try:
@@ -136,36 +159,39 @@ async def _resolve(remote: Remote, environment: Mapping[str, str]) -> Found | No
     except (OSError, UnicodeError):
         names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
         if any(environment.get(name) for name in names):
-            return Found("ok", "name", f"{parts.hostname} is not known here; the proxy of the environment looks it up")
+            text = f"{parts.hostname} is not known here; the proxy of the environment looks it up"
+            return Finding("ok", "name", text)
         text = f"the name of {parts.hostname} was not found; check that this device is online, then the address"
-        return Found("broken", "name", text, unreachable=True)
+        return Finding("broken", "name", text, unreachable=True)
     addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     if addresses == [parts.hostname]:
         return None
-    return Found("ok", "name", f"{parts.hostname} is {', '.join(addresses[:4])} ({_ms(time.perf_counter() - begun)})")
+    return Finding("ok", "name", f"{parts.hostname} is {', '.join(addresses[:4])} ({_ms(time.perf_counter() - begun)})")
 
 
-def _connected(handshake: Handshake, ca: Path | None, url: str) -> list[Found]:
-    found = [Found("ok", "connection", f"to {handshake.address} in {_ms(handshake.connect_seconds)}")]
+def _connected(handshake: Handshake, ca: Path | None, address: str) -> Iterator[Finding]:
+    """The connection and its TLS. Without TLS there is a warning, but not for a server on this device."""
+    yield Finding("ok", "connection", f"to {handshake.address} in {_ms(handshake.connect_seconds)}")
     if handshake.tls_seconds is None:
-        host = urlsplit(url).hostname or ""
+        host = urlsplit(address).hostname or ""
         if host not in ("localhost", "::1") and not host.startswith("127."):
-            text = "none: others on the way can read what you ask, and the token; use https:// outside your own network"
-            found.append(Found("warning", "TLS", text))
-        return found
+            risk = "others on the way can read what you ask, and the token"
+            yield Finding("warning", "TLS", f"no encryption: {risk}; use https:// outside your own network")
+        return
     trust = "by this device" if ca is None else f"by {ca}"
     text = f"{handshake.version} in {_ms(handshake.tls_seconds)}, trusted {trust}"
     certificate = handshake.certificate
     if certificate is None:
-        return [*found, Found("ok", "TLS", text)]
+        yield Finding("ok", "TLS", text)
+        return
     days = int((certificate.expires - time.time()) / 86400)
     date = time.strftime("%Y-%m-%d", time.gmtime(certificate.expires))
-    text += f"; {sanitise(certificate.subject)}, signed by {sanitise(certificate.issuer)}, until {date} ({days} days)"
-    return [*found, Found("warning" if days < SOON_DAYS else "ok", "TLS", text)]
+    text += f"; {certificate.subject}, signed by {certificate.issuer}, until {date} ({days} days)"
+    yield Finding("warning" if days < SOON_DAYS else "ok", "TLS", text)
 
 
 async def _trip(client: VerifierClient | CompletionsClient, patience: float, wanted: str | None) -> float:
-    """Seconds of a small question and its answer, over a connection that is there."""
+    """Seconds of a small request and its reply, over an open connection."""
     begun = time.perf_counter()
     if isinstance(client, VerifierClient):
         await client.card(patience)
@@ -182,72 +208,121 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.{0 if seconds >= 0.01 else 1}f} ms"
 
 
-# ---- what is there ---------------------------------------------------------------------------------------------------
+def _clock(client: VerifierClient) -> Iterator[Finding]:
+    """A warning where the server's clock is so far off that certificates may be refused."""
+    ahead = client.ahead_seconds
+    if ahead is not None and abs(ahead) > SKEW_SECONDS:
+        which = "behind" if ahead > 0 else "ahead of"
+        text = f"this device's clock is {abs(ahead) / 60:,.0f} minutes {which} {client.host}'s; set whichever is wrong"
+        yield Finding("warning", "clock", f"{text}, or certificates may be refused")
 
 
-async def _verifier(card: Card, settings: Settings, rtt: float) -> AsyncIterator[Found]:
-    target = sanitise(card.target)
+# ---- the server ------------------------------------------------------------------------------------------------------
+
+
+async def _verifier(
+    client: VerifierClient, card: Card, settings: Settings, rtt: float, drafter: Drafter | None
+) -> AsyncIterator[Finding]:
     limits = f"{card.limits.max_tokens} tokens, {card.limits.max_nodes} nodes a round"
     drafts = ", drafts by itself" if card.drafts else ""
-    yield Found("ok", "verifier", f"{target}, {card.vocabulary:,} tokens of vocabulary; limits {limits}{drafts}")
+    yield Finding("ok", "verifier", f"{card.target}, {card.vocabulary:,} tokens of vocabulary; limits {limits}{drafts}")
     try:
         config = await beside(lambda: read_config(Path(settings.drafter)))
     except DrafterError as error:
-        yield Found("broken", "drafter", str(error))
+        yield Finding("broken", "drafter", str(error))
         return
-    fits = True
-    for found in _fit(card, config):
-        fits = fits and found.state != "broken"
-        yield found
-    if not fits:
-        yield Found("broken", "mode", "offline: this drafter cannot be used with that verifier, and would write alone")
-    elif settings.mode == "auto":
-        yield Found("ok", "mode", _chosen_mode(card, rtt))
-    else:
-        yield Found("ok", "mode", f"{settings.mode}, by choice")
+    fits = _fits(card, config)
+    yield fits
+    if fits.state == "broken":
+        text = "offline: this drafter cannot be used with that verifier, and would write alone"
+        yield Finding("broken", "mode", text)
+        return
+    yield Finding("ok", "mode", _auto_mode(card, rtt) if settings.mode == "auto" else f"{settings.mode}, by choice")
+    if drafter is not None:
+        yield await _round(client, card, drafter)
 
 
-def _fit(card: Card, config: DrafterConfig) -> list[Found]:
-    """Whether the drafter here was made for that target."""
+def _fits(card: Card, config: DrafterConfig) -> Finding:
+    """Whether the drafter here was made for the verifier's target."""
     drafter = f"the drafter for {config.target}"
     if config.tokenizer and bytes.fromhex(config.tokenizer) != card.tokenizer:
-        text = f"no: {drafter} has another tokenizer; set `drafter` to the one made for {sanitise(card.target)}"
-        return [Found("broken", "fits", text)]
+        text = f"{drafter} has another tokenizer; set `drafter` to the one made for {card.target}"
+        return Finding("broken", "fits", text)
     if config.vocabulary != card.vocabulary:
-        text = f"no: {drafter} knows {config.vocabulary:,} tokens; set `drafter` to the one made for that target"
-        return [Found("broken", "fits", text)]
+        text = f"{drafter} knows {config.vocabulary:,} tokens; set `drafter` to the one made for that target"
+        return Finding("broken", "fits", text)
     if card.memory is None:
-        text = f"tokenizer and vocabulary; it sends no memory, so {drafter} guesses worse"
-        return [Found("warning", "fits", text)]
+        text = f"tokenizer and vocabulary fit; {card.target} sends no memory, so {drafter} guesses worse"
+        return Finding("warning", "fits", text)
     if card.memory.digest.hex() != config.memory:
-        text = f"tokenizer and vocabulary; its memory is not for {drafter}, which guesses worse without"
-        return [Found("warning", "fits", text)]
-    return [Found("ok", "fits", f"tokenizer, vocabulary and memory are those of {drafter}")]
+        text = f"tokenizer and vocabulary fit; the memory of {card.target} is not for {drafter}, which guesses worse"
+        return Finding("warning", "fits", text)
+    return Finding("ok", "fits", f"tokenizer, vocabulary and memory are those of {drafter}")
 
 
-def _chosen_mode(card: Card, rtt: float) -> str:
-    """What `auto` would begin with on this line, and by which figures."""
+def _auto_mode(card: Card, rtt: float) -> str:
+    """The mode that `auto` would begin with on this line, and its figures."""
     meter = ModeMeter()
     meter.drafts = card.drafts
     mode = meter.choose(rtt)
     return f"{mode}: {meter.why(rtt)}; measured from the first answer on"
 
 
-def _endpoint(models: tuple[Model, ...], wanted: str | None, settings: Settings, host: str) -> list[Found]:
-    names = [sanitise(model.id) for model in models]
-    more = f" and {len(names) - NAMED_MODELS} others" if len(names) > NAMED_MODELS else ""
-    found = [Found("ok", "server", f"OpenAI-compatible, with {', '.join(names[:NAMED_MODELS])}{more}")]
+async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Finding:
+    """Ask for one round, without a draft."""
     try:
-        model = chosen(models, wanted, host)
+        session = client.session()
+        prompt = drafter.text.render([("user", "hello")])
+        reply = await session.round(prompt, DraftTree.empty(), Sampling(), memory_from=None, deadline=QUESTION_SECONDS)
+        await reply.aclose()
+        await session.close(CHECK_SECONDS)
+    except RemoteError as error:
+        return Finding("broken", "answer", str(error), unreachable=_nobody(error))
+    trip = f"round trip {1000 * reply.rtt_seconds:.0f} ms"
+    return Finding("ok", "answer", f"{card.target} answers; {trip}, limit {card.limits.max_tokens} tokens")
+
+
+async def _endpoint(
+    client: CompletionsClient, models: tuple[Model, ...], wanted: str | None, settings: Settings, *, ask: bool
+) -> AsyncIterator[Finding]:
+    names = ", ".join(model.id for model in models[:NAMED_MODELS])
+    more = f" and {len(models) - NAMED_MODELS} others" if len(models) > NAMED_MODELS else ""
+    yield Finding("ok", "server", f"OpenAI-compatible, with {names}{more}")
+    try:
+        model = choose_model(models, wanted, client.host)
     except Incompatible as error:
-        return [*found, Found("broken", "model", sanitise(str(error)))]
-    after = (
-        "an answer that is cut off can be gone on with"
-        if model.continues
-        else "an answer that is cut off has to be asked for anew"
-    )
-    found.append(Found("ok", "model", f"{sanitise(model.id)}; {after}"))
+        yield Finding("broken", "model", str(error))
+        return
+    after = f"an answer that is cut off {'can be continued' if model.continues else 'has to be asked for anew'}"
+    yield Finding("ok", "model", f"{model.id}; {after}")
     if settings.mode == "edge":
-        text = "none: it verifies no drafts, and the mode edge asks for that; choose auto or hosted"
-        return [*found, Found("broken", "mode", text)]
-    return [*found, Found("ok", "mode", "hosted, without memory: it verifies no drafts, and answers by itself")]
+        text = "edge is not possible: the server verifies no drafts; choose auto or hosted"
+        yield Finding("broken", "mode", text)
+    else:
+        yield Finding("ok", "mode", "hosted, without memory: the server verifies no drafts, and answers by itself")
+    if ask:
+        others = "" if len(models) == 1 else f" of {len(models)} models"
+        yield await _first_token(client, model, f"{model.id}{others}", after)
+
+
+async def _first_token(client: CompletionsClient, model: Model, name: str, after: str) -> Finding:
+    """Ask for an answer of one token."""
+    try:
+        stream = await client.chat(
+            [("user", "hello")],
+            Sampling(),
+            model=model.id,
+            most=1,
+            deadline=QUESTION_SECONDS,
+            silence=QUESTION_SECONDS,
+            patience=QUESTION_SECONDS,
+        )
+        async for _ in stream:
+            pass
+    except RemoteError as error:
+        return Finding("broken", "answer", str(error), unreachable=_nobody(error))
+    text = (
+        f"{client.host} is an OpenAI-compatible server; {name} answers, without memory; "
+        f"round trip {1000 * (client.rtt_seconds or 0.0):.0f} ms; {after}"
+    )
+    return Finding("ok", "answer", text)

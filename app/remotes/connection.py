@@ -1,164 +1,57 @@
-"""Whether a verifier is within reach: one background task that connects, notices its return, and says so.
+"""The connection to a server: one background task that connects, notices a lost line, and connects again.
 
-An address may also be that of an OpenAI-compatible server, which verifies no drafts and answers by itself.
+The server is a verifier, or an OpenAI-compatible server, which verifies no drafts and answers by itself.
 
-Replies use `verifier` while it is there and report `lost` when a round fails. Everything else, from the first
-connection to probing a dead line with jittered back-off, happens here, so that no reply ever waits for a connect.
-While somebody waits for the line it is probed every second; else ever more seldom.
+Replies use `verifier` while it is there, and call `lost` when a round fails. Everything else happens here, from the
+first connection to probing a dead line with a random back-off, so that no reply waits for a connect. While somebody
+waits for the line, it is probed every second; else more and more seldom.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
 
 from app.concurrency import first_of
-from app.remotes.last_seen import Seen
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
+from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
+from app.remotes.source import Source, SourceFailed
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
 from remote import (
     ChatStream,
-    CompletionsClient,
     HostedStream,
     Incompatible,
-    Kind,
     Link,
     Refused,
     RemoteError,
     RoundReply,
-    TransportOptions,
-    VerifierClient,
     detect,
 )
-from remote.errors import quoted
-from remote.listing import named
-from remote.openai import Model
-from remote.protocol import Card
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
-"""Longest wait for a verifier to say who it is: on the first connection a prompt may be waiting for it."""
+"""Longest wait for a verifier to say who it is. On the first connection a prompt may be waiting for it."""
 
 FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
-"""What a round is taken to cost before one was measured, on a line of which nothing is known."""
+"""Assumed cost of a round on an unknown line, in seconds, before one was measured."""
 PATIENT_TRIES = 3
-"""After so many greetings that no text followed, nobody is in a hurry any more."""
+"""After so many connections in a row that gave no text, the line is probed less often, even if somebody waits."""
 FIRST_ROUND_SECONDS = 0.03
-"""What it is taken to cost beside the round trip, where that is known."""
-
-
-class SourceFailed(Exception):
-    """There is no address to connect to; the message says why and what to do."""
-
-
-class Source(Protocol):
-    """Where a verifier is."""
-
-    @property
-    def address(self) -> str | None:
-        """Where it is, as far as that is known before it is connected to."""
-
-    @property
-    def own(self) -> bool:
-        """Its model was chosen together with the drafter, so the drafter is taken to be made for it."""
-
-    @property
-    def chat(self) -> CompletionsClient | None:
-        """For the same address, where there may be an OpenAI-compatible server instead."""
-
-    @property
-    def model(self) -> str | None:
-        """What to ask such a server for; None: the first one it lists."""
-
-    @property
-    def name(self) -> str | None:
-        """What the person calls it."""
-
-    @property
-    def kind(self) -> Kind:
-        """What is there."""
-
-    @property
-    def options(self) -> TransportOptions:
-        """How it is reached."""
-
-    async def client(self) -> VerifierClient:
-        """A client of it as soon as it listens; the same one while it stays there. Raises `SourceFailed`."""
-
-    async def gone(self) -> None:
-        """Returns when nothing can listen there any more."""
-
-    async def close(self) -> None: ...
-
-
-class Fixed:
-    """A verifier or another server that somebody else runs, at a known address. Raises `Misconfigured`."""
-
-    name: str | None = None
-    own = False
-    kind: Kind = "auto"
-    options = TransportOptions()
-
-    def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
-        self.address = url
-        self._client = VerifierClient(url, token, clock=clock)
-        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
-        self.model = model
-
-    async def client(self) -> VerifierClient:
-        return self._client
-
-    async def gone(self) -> None:
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        await self._client.close()
-        await self.chat.close()
-
-
-@dataclass(frozen=True)
-class Verifier:
-    """A verifier that answered, and fits this device."""
-
-    client: VerifierClient
-    card: Card
-    name: str | None = None
-    """What the person calls it."""
-
-    @property
-    def why(self) -> str:
-        return f"verified by {self.card.target}" + (f" at {self.name}" if self.name else "")
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """An OpenAI-compatible server that answered."""
-
-    client: CompletionsClient
-    model: Model
-    name: str | None = None
-    """Likewise."""
-
-    @property
-    def why(self) -> str:
-        return f"answered by {self.model.id} at {self.name or self.client.host}, without memory"
-
-
-Peer = Verifier | Endpoint
+"""Assumed cost of a round beside the round trip, where that is known."""
 
 
 class Connection:
-    """`tokenizer` and `vocabulary` are the drafter's: a verifier that differs in either is refused.
+    """Keeps the line to one server, and knows how fast it is.
 
-    `memory`: the digest of the memory that the drafter reads, which tells whether it was made for a verifier's model.
-    `seen`: what was at this address before; None: nothing is known.
-
-    `patience`: seconds for a verifier to say who it is. `modes`: what may be chosen from.
+    `tokenizer`, `vocabulary`: the drafter's; a verifier with others is refused. `memory`: digest of the memory that the
+    drafter reads, which tells whether it was made for a verifier's model. `seen`: which models were seen before; None:
+    nothing is known. `patience`: seconds for a verifier to say who it is. `modes`: modes that may be chosen.
     """
 
     def __init__(
@@ -168,30 +61,30 @@ class Connection:
         tokenizer: bytes,
         vocabulary: int,
         memory: bytes | None = None,
-        seen: Seen | None = None,
+        seen: LastSeen | None = None,
         patience: float = PATIENCE_SECONDS,
         modes: tuple[Verifying, ...] = MODES,
         clock: Clock = CLOCK,
     ) -> None:
         self.verifier: Peer | None = None
         self.warming = True
-        """Nothing has been decided yet: the first connection is being made."""
+        """Whether the first connection is still being made."""
         self.why = f"connecting to {source.name or 'the verifier'}"
         self.met = False
-        """There has been a verifier."""
+        """Whether there has been a server."""
         self.error: RemoteError | SourceFailed | None = None
-        """Why there is no verifier."""
+        """Why there is no server now."""
         self.fits = source.own or _remembered(source, seen, memory)
-        """The drafter was made for the model there, as far as is known: by its card, now or the last time."""
+        """Whether the drafter was made for the server's model: by its card now, or by the last one seen."""
         waits = source.options
         self.link = Link(read_seconds=waits.read_seconds, connect_seconds=waits.connect_seconds)
         self.costs = CostMeter(FIRST_COST)
-        """What rounds over this line cost."""
+        """Measures what a round over this line costs."""
         self.modes = ModeMeter(modes)
         self.adoption = Adoption()
-        """What drafting ahead is worth over it."""
+        """Measures what drafting ahead gains over this line."""
         self.server_seconds: float | None = None
-        """A round's time at the verifier, smoothed; None before the first."""
+        """Smoothed time of a round at the verifier; None before the first round."""
         self._source = source
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
@@ -202,31 +95,31 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self.refuses = False
-        """Whoever is there said no, or is nobody for this device: waiting does not help, a person has to mend it."""
+        """Whether the server refused this device or does not fit it. A person must repair that."""
         self._clock = clock
         self._fruitless = 0
-        """Times in a row that somebody was there and no text came."""
+        """Connections in a row that gave no text."""
         self._waiting = 0
         self._hurried = asyncio.Event()
 
     def start(self) -> None:
-        """Begin to connect; returns at once. Does nothing where it has begun."""
+        """Begin to connect, and return at once. A second call does nothing."""
         if self._task is None:
             self._task = asyncio.create_task(self._keep())
 
     def changed(self) -> Coroutine[Any, Any, bool]:
-        """Ends with the first change of `verifier`, `warming` or `why` after this call."""
+        """Wait for the next change of `verifier`, `warming` or `why` after this call."""
         return self._change.wait()
 
     @property
     def why_mode(self) -> str:
-        """Who verifies, and what the mode is chosen by."""
+        """Who verifies, and by which figures the mode was chosen."""
         said = self.modes.why(self.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
 
     @contextlib.contextmanager
     def wanted(self) -> Iterator[None]:
-        """In this block somebody waits for a verifier: it is looked for at once, and then every second."""
+        """While this block runs, somebody waits for a server: probe at once, and then every second."""
         self._waiting += 1
         self._hurried.set()
         try:
@@ -235,16 +128,16 @@ class Connection:
             self._waiting -= 1
 
     def served(self, reply: RoundReply) -> None:
-        """A round worked."""
+        """A round succeeded."""
         self._served(reply.rtt_seconds, reply.verdict.server_seconds, reply)
 
     def streams(self, stream: HostedStream, server_seconds: float) -> None:
-        """A stream has begun, and this was the verifier's time for its first tokens."""
+        """A stream has begun; `server_seconds`: the verifier's time for its first tokens."""
         assert stream.rtt_seconds is not None
         self._served(stream.rtt_seconds, server_seconds, stream)
 
     def speaks(self, stream: ChatStream) -> None:
-        """An OpenAI-compatible server has begun to answer, which took its own time and a round trip."""
+        """An OpenAI-compatible server has begun to answer, after its own time and a round trip."""
         rtt = min(stream.first_byte_seconds, self.link.rtt_seconds or stream.first_byte_seconds)
         self._served(rtt, stream.first_byte_seconds - rtt, stream)
 
@@ -253,16 +146,16 @@ class Connection:
         self.waited(server)
 
     def gained(self) -> None:
-        """Text has come: whoever is there does not only greet."""
+        """Text has arrived: the server does more than greet."""
         self._fruitless = 0
 
     def waited(self, server: float) -> None:
-        """The verifier took so long for a round, of a stream or by itself."""
+        """Take one measured time of a round at the verifier."""
         before = self.server_seconds
         self.server_seconds = server if before is None else before + (server - before) / 4
 
     def lost(self, verifier: Peer, error: RemoteError) -> None:
-        """A round with this verifier failed."""
+        """A round with this server failed."""
         self.link.failed()
         if verifier is self.verifier:
             self._become(None, error)
@@ -274,7 +167,7 @@ class Connection:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         await self._source.close()
-        self._change.set()  # Nothing will change any more, and whoever waits for that must not wait for ever.
+        self._change.set()  # Nothing changes from now on; whoever waits for a change is released.
 
     async def _keep(self) -> None:
         while True:
@@ -291,11 +184,11 @@ class Connection:
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()
-                if self._fruitless:  # Somebody who greets and then fails each round.
+                if self._fruitless:  # It greets, and then fails each round.
                     await self._pause()
 
     async def _pause(self) -> None:
-        """Until the next probe is due."""
+        """Wait until the next probe is due."""
         self._hurried.clear()
         eager = self._waiting > 0 and not self.refuses and self._fruitless <= PATIENT_TRIES
         delay = max(self.link.next_probe_delay(eager=eager), self.link.pause(self._fruitless))
@@ -317,7 +210,7 @@ class Connection:
             await self._note(None)
             if chat.rtt_seconds is not None:
                 self.link.greeted(chat.rtt_seconds)
-            return Endpoint(chat, chosen(found, self._source.model, chat.host), self._source.name)
+            return Endpoint(chat, choose_model(found, self._source.model, chat.host), self._source.name)
         card = found
         if client.rtt_seconds is not None:
             self.link.greeted(client.rtt_seconds)
@@ -330,7 +223,7 @@ class Connection:
         return Verifier(client, card, self._source.name)
 
     async def _note(self, memory: bytes | None) -> None:
-        """Whose model is there, by the digest of its memory."""
+        """Remember which model is there, by the digest of its memory; None: none, or another vocabulary."""
         self.fits = memory is not None and memory == self._memory
         if self._seen is not None and self._source.address is not None:
             await asyncio.to_thread(self._seen.note, self._source.address, memory)  # May wait for the disk.
@@ -351,18 +244,10 @@ class Connection:
 
 
 def hopeless(error: Exception | None) -> bool:
-    """The same request would be refused again: a wrong token, a model that is not there, too long a text."""
+    """Whether the same request would be refused again: a wrong token, a missing model, a text that is too long."""
     return isinstance(error, Refused) and not error.retry and error.code not in ("out_of_order", "unavailable")
 
 
-def _remembered(source: Source, seen: Seen | None, memory: bytes | None) -> bool:
+def _remembered(source: Source, seen: LastSeen | None, memory: bytes | None) -> bool:
     known = None if seen is None or source.address is None else seen.memory(source.address)
     return known is not None and known == memory
-
-
-def chosen(models: Sequence[Model], name: str | None, host: str) -> Model:
-    """The model of that name, or the first. Raises `Incompatible`."""
-    if (model := named(models, name)) is not None:
-        return model
-    listed = ", ".join(model.id for model in models[:5]) + (" and others" if len(models) > 5 else "")
-    raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}"))

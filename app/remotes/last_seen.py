@@ -1,7 +1,7 @@
-"""Which model was last seen at an address, so that the drafter never writes in the place of one it was not made for.
+"""Which model was last seen at each address, so that the drafter never answers for a model that it does not fit.
 
 A model is known by the digest of its memory, which belongs to one target and its drafter. An address that was never
-seen, or where another kind of server answers, is not known to fit any drafter.
+seen fits no drafter, nor does one where another kind of server answers.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 from app.files import one_at_a_time, write_private
 
 MOST = 200
-"""Addresses that are kept; those that were seen longest ago are forgotten."""
+"""Most addresses that are kept; the oldest are forgotten first."""
 
 
-class Seen:
-    """What a file remembers of the servers of this device; without a file, what this run of the program has seen."""
+class LastSeen:
+    """Memory digests by address, in a file. Without `path`, only this run of the program remembers them."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._known = self._read()
 
     def memory(self, address: str) -> bytes | None:
-        """The memory digest of the model that was last seen there; None where it has none or nothing was seen."""
+        """The memory digest of the model that was last seen at an address; None where there is none."""
         try:
             return bytes.fromhex(self._known.get(_key(address), "")) or None
         except ValueError:
             return None
 
     def note(self, address: str, digest: bytes | None) -> None:
-        """Remember who is there now. Where the file cannot be written, only this run of the program knows it."""
+        """Remember the model at an address. Where the file cannot be written, only this run of the program knows it."""
         key, value = _key(address), "" if digest is None else digest.hex()
         if self._known.get(key) == value:
             return
@@ -47,7 +47,7 @@ class Seen:
             write_private(self._path, json.dumps(self._known, indent=1))
 
     def _read(self) -> dict[str, str]:
-        """Nothing where there is no file, or not one of ours: then each server is seen anew."""
+        """The file's content; empty where there is none, or it is not one of ours."""
         if self._path is None:
             return {}
         try:

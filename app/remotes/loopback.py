@@ -1,8 +1,8 @@
 """The bundled verifier as a process of its own on this device, for as long as the app lives.
 
-Its stdin is a pipe from here and it ends when that closes, so however the app dies, no verifier is left behind.
-Starting takes seconds (PyTorch, weights) and is waited for in the background only. One that dies is started again,
-after a pause that grows with each start that failed.
+Its stdin is a pipe from the app. It ends when the pipe closes, so no verifier is left behind, however the app ends.
+A start takes seconds (PyTorch, weights) and happens in the background. A verifier that dies is started again, after a
+pause that grows with each failed start.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ from collections import deque
 from pathlib import Path
 
 from app.config import BUNDLED_DRAFTER, BUNDLED_TARGET
-from app.remotes.connection import SourceFailed
+from app.remotes.source import SourceFailed
 from drafter.extras import how_to_install
 from remote import Kind, TransportOptions, VerifierClient
 
 PACKAGES = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages."""
 READY = re.compile(rb"https?://\S+")
+"""The address in the line that a verifier prints when it is ready."""
 START_SECONDS = 180.0
 PAUSE_SECONDS = (1.0, 300.0)
+"""Shortest and longest pause before another start."""
 END_SECONDS = 2.0
+"""Longest wait for it to end by itself; then it is killed."""
 ADVICE = how_to_install("server")
 
 
 class Loopback:
-    """`target` and `drafter`: model folders, or a model's name."""
+    """The source of the bundled verifier. `target`: a model's folder or name; `drafter`: a folder."""
 
     address = None
     chat = None
@@ -44,10 +48,10 @@ class Loopback:
     def __init__(self, target: str, drafter: str) -> None:
         self._target = target
         self._drafter = drafter
-        # Whoever chose only one of the two may have chosen what does not fit the other.
+        # A person who changed only one of the two may have chosen a pair that does not fit.
         self.own = (target == str(BUNDLED_TARGET)) == (drafter == str(BUNDLED_DRAFTER))
         self.url: str | None = None
-        """Where the verifier that was started last listens."""
+        """Address of the verifier that was started last."""
         self._process: asyncio.subprocess.Process | None = None
         self._client: VerifierClient | None = None
         self._talk: deque[str] = deque(maxlen=20)
@@ -56,11 +60,11 @@ class Loopback:
 
     @property
     def process_id(self) -> int | None:
-        """Of the running verifier."""
+        """Process id of the running verifier; None where none runs."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def client(self) -> VerifierClient:
-        """Starts the verifier where it is not running. Raises `SourceFailed`."""
+        """Start the verifier where it is not running. Raises `SourceFailed`."""
         if self._client is None or self.process_id is None:
             if importlib.util.find_spec("torch") is None:
                 raise SourceFailed(
@@ -104,21 +108,21 @@ class Loopback:
             await self._reading
 
     async def _start(self, token: str) -> str:
-        """The URL of a new verifier, which answers to `token` only: others may have accounts on this device too.
+        """Start a verifier that answers only to `token`, because this device may have other accounts.
 
-        Raises `SourceFailed`.
+        Returns its URL. Raises `SourceFailed`.
         """
-        with tempfile.TemporaryDirectory(prefix="outrider-") as folder:  # For this person's eyes only.
+        with tempfile.TemporaryDirectory(prefix="outrider-") as folder:  # Private to this account.
             file = Path(folder) / "token"
             file.write_text(token, encoding="ascii")
             return await self._start_with(file)
 
     async def _start_with(self, token_file: Path) -> str:
-        # Imports come from where this package lies, never from the folder that the person works in.
+        # -P: imports come from this package's place, never from the current folder.
         command = [sys.executable, "-P", "-m", "app.cli", "serve", "--port", "0", "--watch-stdin"]
         command += ["--model", self._target, "--drafter", self._drafter, "--token-file", str(token_file)]
         pipe = asyncio.subprocess.PIPE
-        # In a session of its own, so that an interrupt from the keyboard stops an answer and not the verifier.
+        # A session of its own: Ctrl+C stops an answer, not the verifier.
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=pipe,
@@ -144,6 +148,6 @@ class Loopback:
         return found.group().decode("ascii")
 
     async def _listen(self, stream: asyncio.StreamReader) -> None:
-        """Keeps the last lines of its talk, and keeps its pipe from filling up."""
+        """Keep the last lines of its stderr, and empty the pipe."""
         async for line in stream:
             self._talk.append(line.decode("utf-8", "replace").strip())

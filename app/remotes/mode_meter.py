@@ -1,10 +1,10 @@
-"""Which mode is the faster one on this line: by what rounds have taken in each, and by the round trip.
+"""Chooses the faster mode for this line, from the measured times of rounds and the round trip.
 
 `edge`: drafted here, verified there; each round waits for the line. `hosted`: the verifier drafts by itself, and only
-the first round of an answer waits for the line. How many tokens a round brings depends on what is said far more than
-on who drafts, so modes are compared by what a round takes; what one brings counts for a mode of its own only slowly. A
-mode that has not been tried is judged by the other: an edge round is a hosted one and a round trip, or the other way
-round. Pure arithmetic over numbers that the caller measured: no clock.
+the first round of an answer waits for the line. The tokens of a round depend on the text far more than on who drafts.
+So modes are compared by the time of a round, and the tokens of a mode's own rounds count only slowly. An untried mode
+is judged by the other: an edge round is a hosted round plus a round trip. This is arithmetic on the caller's numbers;
+it reads no clock.
 """
 
 from __future__ import annotations
@@ -16,36 +16,38 @@ Verifying = Literal["edge", "hosted"]
 MODES: tuple[Verifying, ...] = ("edge", "hosted")
 
 KEPT = 0.95
-"""Share of its weight that a round keeps at the next one of its mode: some 20 rounds count."""
+"""Weight that a round keeps after each further round of its mode: about 20 rounds count."""
 LONG = 0.99
-"""Likewise where tokens are counted: some 100 do."""
+"""Weight that a round keeps where tokens are counted: about 100 rounds count."""
 PRIOR = 50.0
-"""Rounds for which a mode is taken to bring as many tokens a round as all."""
+"""Rounds of both modes' average that are added to a mode's own count of tokens a round."""
 TRIED = 8.0
-"""Rounds after which a mode is known. Until then those it lacks are taken to be as the other mode's would be there."""
+"""Rounds after which a mode is known. Until then the missing ones are estimated from the other mode."""
 PAUSE = 3.0
-"""A round that took this many times the mean counts as no more: the machine or the line was elsewhere."""
+"""Longest time of a round that counts, in means: a longer one says that the machine or the line was busy."""
 BETTER = 1.05
-"""So many times as fast is worth another mode at the next answer."""
+"""The next answer switches the mode if the other is so many times as fast."""
 FIRST_BETTER = 1.1
+"""The first answer begins in the other mode if that is so many times as fast."""
 SWITCH = {"edge": 1.15, "hosted": 1.3}
-"""And in the middle of one, out of this mode: what a stream has on its way is lost where it is left."""
+"""A running answer leaves this mode if the other is so many times as fast; what a stream has on its way is lost."""
 UNTRIED = 2.0
-"""Likewise for a mode of which nothing is known."""
+"""While a mode is unknown, a running answer leaves the other only if it may be so many times as fast."""
 WORTH_TRYING = 0.85
-"""A mode that may be so many times as fast as the other is tried,"""
+"""An unknown mode is tried if it may be so many times as fast as the other."""
 WORTH_ANOTHER = 0.93
-"""and tried again now and then where it was found to be."""
+"""A known, slower mode is tried again now and then if it is so many times as fast as the other."""
 RETRIED = 8
-"""Answers between two trials of the slower one."""
+"""Answers between two trials of the slower mode."""
 FIRST_TAU = 4.0
+"""Assumed tokens of a round before any was measured."""
 FIRST_SECONDS = 0.05
-"""Of a round, drafting included, before any was measured; of which a forward of the target takes half."""
+"""Assumed time of a round before any was measured, drafting included; the target takes half of it."""
 
 
 @dataclass
 class _Rounds:
-    """Rounds of one mode, the newest ones counting most."""
+    """Sums over the rounds of one mode; newer rounds weigh more."""
 
     count: float = 0.0
     seconds: float = 0.0
@@ -53,7 +55,7 @@ class _Rounds:
     long_count: float = 0.0
     long_tokens: float = 0.0
     long_openings: float = 0.0
-    """Those that opened an answer."""
+    """Rounds that were the first of their answer."""
 
     def add(self, tokens: int, seconds: float, server: float, opening: bool) -> None:
         if self.count:
@@ -67,31 +69,31 @@ class _Rounds:
 
 
 class ModeMeter:
-    """Learns how fast each mode is, and chooses one; with hysteresis, so that noise does not switch it back and forth.
+    """Learns how fast each mode is, and chooses one. Hysteresis keeps noise from switching it back and forth.
 
-    `allowed`: what may be chosen.
+    `allowed`: the modes that may be chosen.
     """
 
     def __init__(self, allowed: tuple[Verifying, ...] = MODES) -> None:
         self.allowed = allowed
         self.mode: Verifying = allowed[0]
-        """What was chosen last."""
+        """The mode that was chosen last."""
         self.drafts = False
-        """The verifier has a drafter of its own."""
+        """Whether the verifier has a drafter of its own."""
         self._rounds: dict[Verifying, _Rounds] = {mode: _Rounds() for mode in MODES}
         self._answers = dict.fromkeys(MODES, 0)
         """Answers since the mode was chosen last."""
         self._begun = False
 
     def edge(self, tokens: int, seconds: float, server_seconds: float, *, opening: bool = False) -> None:
-        """A round that was drafted here took so long without the round trip, and at the verifier.
+        """Take the times of an edge round: without the round trip, and at the verifier.
 
-        `opening`: it was the first of its answer.
+        `opening`: the round was the first of its answer.
         """
         self._rounds["edge"].add(tokens, max(seconds, server_seconds), server_seconds, opening)
 
     def hosted(self, tokens: int, seconds: float, *, opening: bool = False) -> None:
-        """A round of a stream took so long without the round trip."""
+        """Take the time of a hosted round, without the round trip. `opening`: the round was the first of its answer."""
         self._rounds["hosted"].add(tokens, seconds, seconds, opening)
 
     def known(self, mode: Verifying) -> bool:
@@ -99,7 +101,7 @@ class ModeMeter:
         return self._rounds[mode].count >= TRIED
 
     def rates(self, rtt_seconds: float) -> dict[Verifying, float]:
-        """Tokens a second that each mode gives, or may give where it has not been tried."""
+        """Tokens per second of each mode; an estimate for a mode that was not tried."""
         both = self._rounds.values()
         count = sum(each.long_count for each in both)
         tau = sum(each.long_tokens for each in both) / count if count else FIRST_TAU
@@ -120,7 +122,7 @@ class ModeMeter:
         return rates
 
     def _expected(self, mode: Verifying) -> tuple[float, float]:
-        """Seconds of a round beside the line, and at the verifier, as far as this mode tells."""
+        """Mean seconds of this mode's rounds: without the line, and at the verifier."""
         rounds = self._rounds[mode]
         if not rounds.count:
             return FIRST_SECONDS, FIRST_SECONDS / 2
@@ -141,13 +143,13 @@ class ModeMeter:
         return best
 
     def review(self, rtt_seconds: float) -> Verifying:
-        """The mode that the answer on its way had better go on in."""
+        """The mode in which the running answer should continue."""
         both = all(self.known(mode) for mode in MODES)
         self.mode, _ = self._order(self.rates(rtt_seconds), SWITCH[self.mode] if both else UNTRIED)
         return self.mode
 
     def why(self, rtt_seconds: float) -> str:
-        """What the choice is made by, in a few words."""
+        """The figures behind the choice, in a few words."""
         if len(self.allowed) == 1:
             return ""
         rates = self.rates(rtt_seconds)
@@ -158,7 +160,7 @@ class ModeMeter:
         return f"drafted here: {said['edge']}, {said['hosted']} there, {line}"
 
     def _order(self, rates: dict[Verifying, float], factor: float) -> tuple[Verifying, Verifying | None]:
-        """The better mode, which the present one is unless the other is so many times as fast; and the other one."""
+        """The better mode and the other one. The present mode is better unless the other is `factor` times as fast."""
         if len(self.allowed) == 1:
             return self.allowed[0], None
         now: Verifying = self.mode

@@ -1,7 +1,7 @@
-"""Remotes that have a name: where they are, how they are reached, and where their tokens are.
+"""The registry of remotes: servers with a name, how each is reached, and where its token is.
 
-They stand in `remotes.toml`, apart from `config.toml`: the program rewrites the one, and leaves the other, with what
-people noted in it, as they wrote it. A file that cannot be read is never written over.
+They are kept in `remotes.toml`, which the program rewrites. People's own file, `config.toml`, is never rewritten. A
+file that cannot be read is never overwritten.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from app.remotes.tokens import Tokens
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 BUNDLED = "bundled"
-"""Names the verifier that is started on this device; no remote may be called so."""
+"""Name of the verifier that runs on this device; no remote may have it."""
 FILES = ("ca", "cert", "key")
+"""Fields that are paths of files."""
 HEADER = "# Written by Outrider: `outrider remote`, or the screen of remotes. Comments are not kept.\n"
 
 Kind = Literal["auto", "verifier", "openai"]
@@ -36,35 +37,35 @@ Variable = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One endpoint. Each name is a key of its table in the file."""
+    """One server. Each field is a key of its table in the file."""
 
     url: Url
     kind: Kind = "auto"
-    """verifier, openai: what is there; auto: found out by asking."""
+    """Which kind of server is there; auto: ask it."""
     model: Text | None = None
-    """What to ask an OpenAI-compatible server for; None: the first model that it lists."""
+    """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
     ca: Text | None = None
-    """File of the only authorities whose certificates are trusted; None: those that this device trusts."""
+    """File of the only certificate authorities that are trusted; None: those that this device trusts."""
     cert: Text | None = None
     """File of the client certificate."""
     key: Text | None = None
-    """File of its key; None: it is in the same one."""
+    """File of the certificate's key; None: the key is in the certificate's file."""
     proxy: Proxy | None = None
-    """Address of the proxy; None: as the environment says."""
+    """Address of the proxy; None: the environment decides."""
     connect_timeout: Seconds | None = None
-    """Longest time to connect; None: 3 seconds with the greeting."""
+    """Longest time to connect, in seconds; None: 3 seconds, the first reply included."""
     read_timeout: Seconds | None = None
-    """Silence after which an answer is given up; None: what the line's round trips make likely."""
+    """Longest silence within an answer, in seconds; None: estimated from the line's round trips."""
     first_words_timeout: Seconds | None = None
-    """Longest wait for the first words of an OpenAI-compatible server; None: as the settings say."""
+    """Longest wait for the first words of an OpenAI-compatible server, in seconds; None: the settings decide."""
     token: TokenPlace = "environment"
-    """Where its token is."""
+    """Where its token is kept."""
     token_variable: Variable | None = None
-    """Which variable holds it, where that is the environment; None: it has no token."""
+    """Environment variable that holds the token, if `token` is `environment`; None: there is no token."""
 
 
-_Known = tuple[dict[str, Remote], str | None]
-"""All remotes, and the name of the one in use."""
+_Content = tuple[dict[str, Remote], str | None]
+"""All remotes by name, and the name of the one in use."""
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,16 +74,16 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Remotes:
-    """All that are known, and which of them is used where nothing else says. Changes are on the disk at once."""
+    """All remotes of one config folder, and which one is in use. Each change is written at once."""
 
     def __init__(self, folders: Folders) -> None:
-        """Raises `ConfigError`, which names the file and what is wrong with it."""
+        """Read the file. Raises `ConfigError`, which names the file and the mistake."""
         self.path = folders.config / "remotes.toml"
         self.tokens = Tokens(folders)
         file = _read(self.path)
         self._remotes = dict(file.remotes)
         self.used = file.use
-        """Name of the one that `outrider remote use` chose; None: none, so the bundled verifier."""
+        """Name of the remote that `outrider remote use` chose; None: the bundled verifier."""
 
     def __iter__(self) -> Iterator[tuple[str, Remote]]:
         return iter(self._remotes.items())
@@ -94,7 +95,7 @@ class Remotes:
         return name in self._remotes
 
     def get(self, name: str) -> Remote:
-        """Raises `ConfigError`, which lists those that there are."""
+        """The remote of this name. Raises `ConfigError`, which lists all names."""
         if name not in self._remotes:
             known = ", ".join(self._remotes) or "none yet"
             raise ConfigError(
@@ -104,9 +105,9 @@ class Remotes:
         return self._remotes[name]
 
     def meant_by(self, setting: str | None) -> str | None:
-        """The name of the one that the setting `remote`, which is no address, means; None: the bundled verifier.
+        """The remote's name for a value of the setting `remote` that is no address; None: the bundled verifier.
 
-        Raises `ConfigError` where there is none of that name.
+        Raises `ConfigError` where there is no such remote.
         """
         name = None if setting == BUNDLED else setting or self.used
         if name is not None:
@@ -114,9 +115,9 @@ class Remotes:
         return name
 
     def put(self, name: str, remote: Remote, token: str | None = None, *, was: str | None = None) -> Remote:
-        """Add or replace one; as it is kept. `was`: the name that it had.
+        """Add or replace a remote; returns it as it is kept. `was`: its earlier name.
 
-        `token` None: as before, if it is the same server. Raises `ConfigError`.
+        `token` None: the earlier token stays if the server is the same. Raises `ConfigError`.
         """
         was = was or name
         if problem := name_problem(name):
@@ -132,7 +133,7 @@ class Remotes:
         elif not same:
             remote = msgspec.structs.replace(remote, token="environment")
 
-        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+        def change(remotes: dict[str, Remote], use: str | None) -> _Content:
             renamed = {name if other == was else other: value for other, value in remotes.items()}
             return {**renamed, name: remote}, name if use == was else use
 
@@ -144,10 +145,10 @@ class Remotes:
         return remote
 
     def remove(self, name: str) -> None:
-        """Forget one, and its token. Raises `ConfigError`; a `TokenError` where only the token is still there."""
+        """Delete a remote and its token. Raises `ConfigError`; a `TokenError` where only the token is still there."""
         remote = self.get(name)
 
-        def change(remotes: dict[str, Remote], use: str | None) -> _Known:
+        def change(remotes: dict[str, Remote], use: str | None) -> _Content:
             return {other: value for other, value in remotes.items() if other != name}, None if use == name else use
 
         self._change(change)
@@ -155,10 +156,10 @@ class Remotes:
             self.tokens.drop(name, remote.url, remote.token)
 
     def use(self, name: str | None) -> None:
-        """Choose one for all that is asked from now on; None or `BUNDLED`: this device's. Raises `ConfigError`."""
+        """Choose the remote that is in use; None or `BUNDLED`: the bundled verifier. Raises `ConfigError`."""
         name = None if name == BUNDLED else name
 
-        def change(remotes: dict[str, Remote], _: str | None) -> _Known:
+        def change(remotes: dict[str, Remote], _: str | None) -> _Content:
             self.meant_by(name or BUNDLED)
             return remotes, name
 
@@ -166,14 +167,14 @@ class Remotes:
         self._change(change)
 
     def token(self, name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-        """None: it has none. Raises `ConfigError` where it cannot be had. May wait for a keyring to be unlocked."""
+        """The token of a remote; None: it has none. May wait until a keyring is unlocked. Raises `ConfigError`."""
         remote = self.get(name)
         if remote.token == "environment":
             return environment.get(remote.token_variable or "") or None
         return self.tokens.find(name, remote.url, remote.token)
 
     def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
-        """Where its token is, in words."""
+        """Where a remote's token is kept, in words."""
         if remote.token == "keyring":
             return "keyring"
         if remote.token == "file":
@@ -182,9 +183,11 @@ class Remotes:
             return "none"
         return f"{remote.token_variable} ({'set' if environment.get(remote.token_variable) else 'not set'})"
 
-    def _change(self, change: Callable[[dict[str, Remote], str | None], _Known]) -> None:
-        """Makes others of all remotes and the one in use, as they are now: what was read here may be older than what
-        another window has written, and a person takes a while to type a token."""
+    def _change(self, change: Callable[[dict[str, Remote], str | None], _Content]) -> None:
+        """Read the file again, apply `change` to its content, and write it.
+
+        Another window may have written since this one read: a person takes a while to type a token.
+        """
         try:
             with one_at_a_time(self.path):
                 file = _read(self.path)
@@ -197,7 +200,7 @@ class Remotes:
 
 
 def name_problem(name: str) -> str | None:
-    """Why a remote cannot be called so, if it cannot."""
+    """What is wrong with a remote's name; None: nothing."""
     if name == BUNDLED:
         return f"{BUNDLED} is the verifier on this device; choose another name"
     if not NAME.fullmatch(name):
@@ -206,7 +209,7 @@ def name_problem(name: str) -> str | None:
 
 
 def field_problem(field: str, text: str) -> str | None:
-    """What is wrong with what was typed for one field of a remote, seen by itself; empty: it is left out."""
+    """What is wrong with the text of one field of a form; None: nothing. Empty text leaves the field out."""
     if field == "name":
         return name_problem(text)
     if not text:
@@ -222,7 +225,7 @@ def field_problem(field: str, text: str) -> str | None:
 
 
 def typed(fields: Mapping[str, str]) -> Remote:
-    """A remote from what was typed; empty: left out. Raises `ConfigError`."""
+    """A remote from the fields of a form; empty ones are left out. Raises `ConfigError`."""
     try:
         return msgspec.convert({field: text for field, text in fields.items() if text}, Remote, strict=False)
     except msgspec.ValidationError as error:
@@ -230,7 +233,7 @@ def typed(fields: Mapping[str, str]) -> Remote:
 
 
 def checked(remote: Remote) -> Remote:
-    """The same with every value checked, and whole paths. Raises `ConfigError`."""
+    """A copy with every value checked and absolute paths. Raises `ConfigError`."""
     parts = urlsplit(remote.url)
     if "@" in parts.netloc:
         raise ConfigError(f"the address of {parts.hostname} holds credentials; give the token apart from it")
@@ -289,12 +292,12 @@ def _toml(remotes: Mapping[str, Remote], use: str | None) -> str:
 
 
 def _value(value: object) -> str:
-    # JSON's strings are TOML's, but for one control character that JSON leaves as it is.
+    # A JSON string is a TOML string, except for DEL, which JSON does not escape.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def explain(error: msgspec.ValidationError) -> str:
-    """msgspec's own sentence, in the words of the file."""
+    """msgspec's message in plain words, with the names of the file's keys."""
     sentence, _, place = str(error).replace("`", "'").partition(" - at '$")
     field = place.rstrip("'").rpartition(".")[2]
     if "^https?://" in sentence:

@@ -1,4 +1,4 @@
-"""Remotes as the screen of them needs it: what is known, which one answers now, and what can be done with each."""
+"""The remotes as the screen manages them: which are known, which one answers now, and what can be done with each."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from app.events import ModeChanged
 from app.remotes.registry import Remote, Remotes
 
 if TYPE_CHECKING:
-    from app.remotes.check import Found
-    from app.remotes.connection import Source
+    from app.remotes.check import Finding
+    from app.remotes.source import Source
 
 
-class Asks(Protocol):
-    """Whoever asks the remote: `app.reply.assistant.Assistant`, or a script in a test."""
+class Asker(Protocol):
+    """Sends the questions: `app.reply.assistant.Assistant`, or a script in a test."""
 
     def use(self, source: Source | None) -> None: ...
 
     def status(self) -> ModeChanged: ...
 
 
-class Desk:
-    """`settings`: as the program was started with; `asks` is switched from one remote to another."""
+class RemoteSwitcher:
+    """Switches the asker from one remote to another, and keeps, tests and removes remotes.
 
-    def __init__(self, settings: Settings, folders: Folders, asks: Asks) -> None:
-        self._settings, self._folders, self._asks = settings, folders, asks
+    `settings`: those of the program's start.
+    """
+
+    def __init__(self, settings: Settings, folders: Folders, asker: Asker) -> None:
+        self._settings, self._folders, self._asker = settings, folders, asker
         self.trouble = ""
-        """Why it could not be told at the start which remote is meant, if so."""
+        """Start-up error, if any."""
         self.now = self._at_start()
-        """Name, or where it has none address, of the one that answers now; None: the bundled verifier."""
+        """Name of the remote that answers now, or the address of one without a name; None: the bundled verifier."""
 
     @property
     def status(self) -> ModeChanged:
-        """How it goes with that one."""
-        return self._asks.status()
+        """State of the connection to that remote."""
+        return self._asker.status()
 
     def remotes(self) -> Remotes:
-        """As they are on the disk now: another window may have changed them. Raises `ConfigError`."""
+        """The remotes as they are on the disk now, because another window may change them. Raises `ConfigError`."""
         return Remotes(self._folders)
 
     def use(self, name: str | None) -> str:
-        """Ask this one from now on, and at the next start; what speaks against that, if anything.
+        """Use this remote from now on and at the next start; returns a notice where that has a limit, else "".
 
-        An answer that is on its way is finished where it began. Raises `ConfigError`.
+        A running answer is finished by the remote that began it. Raises `ConfigError`.
         """
-        from app.reply.bootstrap import source_named  # The screen opens without httpx.
+        from app.remotes.choice import source_named  # The screen opens without httpx.
 
         remotes = self.remotes()
         source = source_named(name, remotes, self._settings)
         remotes.use(name)
-        self._asks.use(source)
+        self._asker.use(source)
         self.now = name
         if self._settings.mode == "offline":
             return "Outrider was started offline; it counts from the next start."
@@ -62,11 +65,11 @@ class Desk:
         return ""
 
     async def save(self, name: str, remote: Remote, token: str | None, was: str | None) -> Remote:
-        """Keep one; `was`: the name of the one that it replaces. As it is kept. Raises `ConfigError`.
+        """Save a remote in the place of the one named `was`; returns it as it is kept. Raises `ConfigError`.
 
-        Takes as long as a person needs to unlock a keyring.
+        It takes as long as a person needs to unlock a keyring.
         """
-        from app.remotes.named import options_of
+        from app.remotes.source import options_of
         from remote import Misconfigured
 
         remotes = self.remotes()
@@ -82,9 +85,9 @@ class Desk:
         return kept
 
     async def remove(self, name: str) -> None:
-        """Forget one, and its token; where it answers now, the bundled verifier does from then on.
+        """Delete a remote and its token. If it answers now, the bundled verifier takes over.
 
-        Takes as long as `save`. Raises `ConfigError`.
+        It takes as long as `save`. Raises `ConfigError`.
         """
         remotes = self.remotes()
         try:
@@ -93,12 +96,14 @@ class Desk:
             if self.now == name and name not in self.remotes():
                 self.use(None)
 
-    async def test(self, name: str) -> AsyncIterator[Found]:
-        """One finding after another. Raises `ConfigError`."""
-        from app.remotes.check import Subject, check
+    async def test(self, name: str) -> AsyncIterator[Finding]:
+        """Test a remote, and yield one finding after another. Raises `ConfigError`."""
+        from app.remotes.check import check
+        from app.remotes.source import RemoteSource
 
-        async for found in check(Subject.named(name, self.remotes()), self._settings, os.environ):
-            yield found
+        source = RemoteSource(name, self.remotes(), self._settings.remote_model)
+        async for finding in check(source, self._settings, os.environ):
+            yield finding
 
     def _at_start(self) -> str | None:
         if self._settings.remote is not None and is_address(self._settings.remote):

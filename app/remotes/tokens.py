@@ -1,7 +1,7 @@
-"""Where tokens are kept: in the keyring where one works, else in a file that only this person can read.
+"""Keeps tokens: in the keyring where one works, else in a file that only this account can read.
 
-A token belongs to a remote's name and to the server at its address, so that it is never sent anywhere else: who
-changes the address in `remotes.toml` gives the token again. Nothing here prints a token, or puts it into an error.
+A token belongs to a remote's name and to the server at its address, so it is never sent anywhere else. After a change
+of the address in `remotes.toml`, the token has to be given again. No token is printed, or put into an error.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Place = Literal["keyring", "file"]
 SERVICE = "outrider"
 FILE = "tokens.json"
 KEYRING_SECONDS = 60.0
-"""A keyring may ask the person to unlock it; one without a screen to ask on may never answer."""
+"""Longest wait for the keyring. It may ask the person to unlock it; without a screen it may never answer."""
 
 
 class TokenError(ConfigError):
-    """A token that cannot be had or kept; the message says where and what to do."""
+    """A token that cannot be read or kept; the message says where and what to do."""
 
 
 class Tokens:
@@ -34,7 +34,7 @@ class Tokens:
         self.file = folders.config / FILE
 
     def keep(self, name: str, url: str, token: str) -> Place:
-        """Keep a token; where it is now. Raises `TokenError`."""
+        """Keep a token; returns where it is kept. Raises `TokenError`."""
         account = _account(name, url)
         if _keeps(account, token):
             self._change(account, None)
@@ -43,7 +43,7 @@ class Tokens:
         return "file"
 
     def find(self, name: str, url: str, place: Place) -> str:
-        """Raises `TokenError` where it is not there any more, or the keyring does not give it."""
+        """The token of a remote. Raises `TokenError` where it is gone, or the keyring does not give it."""
         account = _account(name, url)
         if place == "file":
             token = self._read().get(account)
@@ -63,7 +63,7 @@ class Tokens:
         return token
 
     def drop(self, name: str, url: str, place: Place) -> None:
-        """Forget it. Raises `TokenError` where it is still there."""
+        """Delete a token. Raises `TokenError` where that fails."""
         account = _account(name, url)
         if place == "file":
             self._change(account, None)
@@ -78,11 +78,11 @@ class Tokens:
 
     @property
     def exposed(self) -> bool:
-        """Whether others on this device can read the file."""
+        """Whether other accounts of this device can read the file."""
         return self.file.exists() and not is_private(self.file)
 
     def _change(self, account: str, token: str | None) -> None:
-        """Put one token into the file, or take it out, and leave what other windows have put there."""
+        """Put one token into the file, or take it out (None), and keep the changes of other windows."""
         if token is None and account not in self._read():
             return
         try:
@@ -117,12 +117,12 @@ def _account(name: str, url: str) -> str:
 
 
 def _keyring() -> Any:
-    """The system's keyring. Raises whatever it does where there is none that people should use."""
+    """The system's keyring. Raises the keyring's own errors where there is none that is safe to use."""
     import keyring  # 50 ms, and D-Bus or a dynamic library behind it.
     from keyring.errors import NoKeyringError
 
     found = keyring.get_keyring()
-    if found.priority < 1:  # None at all, or one that keeps tokens in the open.
+    if found.priority < 1:  # No keyring, or one that keeps tokens unencrypted.
         raise NoKeyringError(type(found).__name__)
     return found
 
@@ -134,26 +134,26 @@ def _forget(account: str) -> None:
 
 
 def _keeps(account: str, token: str) -> bool:
-    """Whether a keyring took it, and gives it back."""
+    """Whether the keyring took a token and gives it back."""
 
     given_up = threading.Event()
 
     def kept() -> bool:
         ring = _keyring()
         ring.set_password(SERVICE, account, token)
-        if given_up.is_set():  # It was unlocked too late, and nobody would ever take the token out again.
+        if given_up.is_set():  # Unlocked too late: the file has the token by now, and nobody would delete this one.
             _forget(account)
         return bool(ring.get_password(SERVICE, account) == token)
 
     try:
         return _ask(kept)
-    except Exception:  # No keyring, a locked one, one without anybody to unlock it: the file does as well.
+    except Exception:  # No keyring, or a locked one: the file does as well.
         given_up.set()
         return False
 
 
 def _ask(call: Callable[[], T], seconds: float = KEYRING_SECONDS) -> T:
-    """What the keyring says; `TimeoutError` where it does not answer. Raises what it raises."""
+    """The result of a call of the keyring. Raises `TimeoutError` after so many seconds, and what the call raises."""
     answers: list[T] = []
     errors: list[Exception] = []
 
@@ -163,7 +163,7 @@ def _ask(call: Callable[[], T], seconds: float = KEYRING_SECONDS) -> T:
         except Exception as error:
             errors.append(error)
 
-    # Not of a pool: the interpreter waits for those at its end.
+    # No thread of a pool: the interpreter would wait for it at its end.
     thread = threading.Thread(target=run, name="keyring", daemon=True)
     thread.start()
     thread.join(seconds)

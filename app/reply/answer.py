@@ -1,7 +1,7 @@
 """One answer as it grows: its tokens, which of them are verified, and the events that show them.
 
-Text is decoded from all tokens at once, because a character may need several, and sanitised; a character that is not
-complete yet is held back. So what a screen adds up from the events is the text that is stored.
+Text is decoded from all tokens at once, because a character may need several, and it is sanitised. A character that is
+not complete yet is held back. So the text that a screen adds up from the events is the text that is stored.
 """
 
 from __future__ import annotations
@@ -14,34 +14,38 @@ from drafter.text import ChatText
 
 Shown = Drafted | Verified | Retracted
 INCOMPLETE = "\ufffd"
-"""What a decoder puts for bytes that are not, or not yet, a character."""
+"""What a decoder writes for bytes that are not, or not yet, a character."""
 
 
 class Answer:
-    """Verified tokens, then tokens that the drafter wrote alone, then guesses that are shown but not part of it."""
+    """Verified tokens, then tokens that the drafter wrote alone. Guesses are shown after them, and are no part of it.
 
-    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0, told: str = "") -> None:
-        """`told`: what a server had told of it before, which the tokens only spell."""
+    An OpenAI-compatible server knows none of our tokens: its answer is text (`is_text`) without any tokens.
+    """
+
+    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0, sent: str = "") -> None:
+        """`sent`: text that such a server sent earlier; `tokens` only spell it."""
         self._text = text
-        self.told = told
+        self.sent = sent
         self.tokens = list(tokens)
         self.verified = verified
         """How many of the tokens, from the first, the target has verified."""
-        self.telling = False
-        """It is text of a server that knows no tokens of ours; then there are none."""
+        self.is_text = False
         self._pieces: list[str] = []
         self.length = 0
-        """Characters of that text."""
+        """Characters of a server's text."""
         self._sanitiser = Sanitiser()
-        self._told_clean: list[str] = []
-        """What `tell` has shown since `_solid` was made."""
+        self._clean_pieces: list[str] = []
+        """What `add_text` has shown since `_solid` was made."""
         self._solid = ""
         self._ghost = ""
         self._ghost_tokens = 0
 
+    # ---- what is there -----------------------------------------------------------------------------------------------
+
     @property
     def provenance(self) -> list[bool]:
-        """Per token: True where the target verified it."""
+        """Per token: True if the target verified it."""
         return [at < self.verified for at in range(len(self.tokens))]
 
     @property
@@ -50,22 +54,24 @@ class Answer:
         return self.tokens[self.verified :]
 
     @property
-    def beyond(self) -> str:
-        """The text that a server has told."""
+    def server_text(self) -> str:
+        """The text of a server, as it came."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     @property
     def text(self) -> str:
-        """The whole text, with what is still held back of it."""
-        return sanitise(self.said(len(self.tokens)))
+        """The whole sanitised text, with what is still held back of it."""
+        return sanitise(self.decoded(len(self.tokens)))
 
-    def said(self, count: int) -> str:
-        """What the first so many tokens say, as the models read it."""
-        return self.beyond + self._text.decode(self.tokens[:count])
+    def decoded(self, count: int) -> str:
+        """The text of the first `count` tokens, as the models read it."""
+        return self.server_text + self._text.decode(self.tokens[:count])
+
+    # ---- what changes it ---------------------------------------------------------------------------------------------
 
     def begin(self) -> list[Shown]:
-        """Show the tokens that it was made with; call it first."""
+        """Show the tokens that it was made with. Call it first."""
         return self._show(verified=self.verified) if self.tokens else []
 
     def guess(self, tokens: Sequence[int]) -> list[Shown]:
@@ -78,38 +84,38 @@ class Answer:
         return self._show()
 
     def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
-        """Append tokens of the target after the verified ones; drafted tokens that continue them stay."""
+        """Append tokens of the target after the verified ones. Drafted tokens stay if these begin them."""
         if self.suffix[: len(tokens)] != list(tokens):
             self.tokens[self.verified :] = tokens
         self.verified += len(tokens)
         return self._show(verified=len(tokens), from_draft=from_draft)
 
-    def tell_from(self, text: str) -> list[Shown]:
-        """From here on it is text, which begins with this and has no tokens: nobody verifies it."""
-        self.telling, self.tokens, self.verified = True, [], 0
+    def begin_text(self, text: str) -> list[Shown]:
+        """Become text that begins with `text`, in place of the tokens. Nobody verifies it."""
+        self.is_text, self.tokens, self.verified = True, [], 0
         self._pieces, self.length = [text], len(text)
         self._sanitiser.feed(text)
         return self._show()
 
-    def tell(self, piece: str) -> list[Shown]:
-        """Append text of a server. Takes no longer for a long answer than for a short one."""
+    def add_text(self, piece: str) -> list[Shown]:
+        """Append text of a server. It takes no longer for a long answer than for a short one."""
         self._pieces.append(piece)
         self.length += len(piece)
         clean = self._sanitiser.feed(piece)
-        self._told_clean.append(clean)
+        self._clean_pieces.append(clean)
         return [Verified(clean, 0, 0)] if clean else []
 
     def finish(self) -> list[Shown]:
-        """Nothing follows: take guesses back, and show what was held back."""
+        """Take guesses back and show what was held back. Call it last."""
         return self._show(complete=True)
 
     def _show(
         self, guesses: Sequence[int] = (), *, verified: int = 0, from_draft: int = 0, complete: bool = False
     ) -> list[Shown]:
-        """Events from what is shown to what is now."""
+        """Events that lead from what is shown to what is there now."""
         events: list[Shown] = []
-        self._solid += "".join(self._told_clean)
-        self._told_clean.clear()
+        self._solid += "".join(self._clean_pieces)
+        self._clean_pieces.clear()
         everything = [*self.tokens, *guesses]
         solid = self._clean(self.tokens[: self.verified], complete and self.verified == len(everything))
         whole = self._clean(everything, complete)
@@ -128,5 +134,6 @@ class Answer:
         return events
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:
-        decoded = self.beyond + self._text.decode(tokens)
+        """The shown text of the server's text and `tokens`."""
+        decoded = self.server_text + self._text.decode(tokens)
         return sanitise(decoded if complete else decoded.rstrip(INCOMPLETE))

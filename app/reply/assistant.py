@@ -1,7 +1,7 @@
 """The assistant: questions in, events out. The screen, `ask` and the benchmarks all read `Assistant.reply`.
 
-What is asked is stored before anything is sent, and what is answered after each round, so that a crash loses at most
-the round in flight. One reply runs at a time.
+A question is stored before anything is sent, and its answer after each round, so a crash loses at most the round in
+flight. One reply runs at a time.
 """
 
 from __future__ import annotations
@@ -14,40 +14,39 @@ from typing import Self
 
 from app.concurrency import first_of
 from app.config import Settings
-from app.drafting.context import Context, context_of, context_told
 from app.drafting.drafting import Drafting
-from app.drafting.pool import Conversations
-from app.drafting.transcript import conversation_messages, conversation_tokens
-from app.events import Event, Failed, Judged, Mode, ModeChanged, Started, Stats
-from app.remotes.connection import PATIENCE_SECONDS, Connection, Endpoint, Source, Verifier
-from app.remotes.last_seen import Seen
+from app.drafting.pool import DraftingPool
+from app.drafting.prompt import Context, context_of, context_told
+from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
+from app.remotes.connection import PATIENCE_SECONDS, Connection
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
-from app.reply import request as tasks
-from app.reply.finishing import finish, outcome, queued
-from app.reply.generation import NoAnswer, Writing
-from app.reply.judgement import judge, nothing_to_verify, unverified
+from app.remotes.peer import Endpoint, Verifier
+from app.remotes.source import Source
+from app.reply import question
+from app.reply.errors import NoAnswer
+from app.reply.generation import Generation
+from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.outbox import Outbox
+from app.reply.outcome import ReplyOutcome, completed, failed, save
 from app.reply.reply import Reply
-from app.reply.request import Task
+from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, verify
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
-from remote.timing import CLOCK, Clock
-from storage import FinalStatus, Message, StorageBusy, StorageError, Store
-
-CONTEXT_TOKENS = 8192
-"""What the drafter alone reads at most: its attention is computed over every earlier token."""
+from remote.clock import CLOCK, Clock
+from storage import Message, StorageBusy, StorageError, Store
 
 EDGE_PATIENCE_SECONDS = 15.0
-NEVER_AGAIN = ("too_long", "refused", "broken")
-"""Codes of failures after which a question leaves the queue: it would fail again, or be paid for twice."""
+"""Patience with a verifier that connects, if nobody else can answer."""
 
 
 class Assistant:
-    """`source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
+    """Answers questions in the conversations of a store, with the verifier at `source`.
 
-    `modes`: what the mode `auto` may choose from while the verifier answers. `seen`: what was at which address before.
-    `clock`: what deadlines and pauses go by. `early`: while the verifier starts, the drafter writes what it is sure of.
+    `source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
+    `modes`: what the mode `auto` may choose from. `seen`: which model was at which address before. `clock`: measures
+    deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Assistant:
         *,
         draft: bool = True,
         modes: tuple[Verifying, ...] = MODES,
-        seen: Seen | None = None,
+        seen: LastSeen | None = None,
         clock: Clock = CLOCK,
         early: bool = False,
     ) -> None:
@@ -68,19 +67,19 @@ class Assistant:
         self._settings = settings
         self._draft = draft
         self._modes = modes
-        self._seen = seen or Seen()
+        self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
-        """Connections that are given up as soon as the answer that came over them is complete."""
+        """Connections that are closed as soon as the answer that comes over them is complete."""
         self._closed = False
-        self._conversations = Conversations(drafter, store, second_stage=settings.second_stage and draft)
+        self._pool = DraftingPool(drafter, store, second_stage=settings.second_stage and draft)
         self._reply: Reply | None = None
         self._reading = False
-        """A conversation is read for the next one."""
+        """A conversation is being read for the next reply."""
         self._stopped = False
-        """That one is to end at once."""
+        """The next reply is to end at once."""
         self.outbox = Outbox(self, self._connection, clock)
 
     async def __aenter__(self) -> Self:
@@ -102,20 +101,20 @@ class Assistant:
         self._closed = True
         self.outbox.stir()
         await asyncio.gather(*self._leaving)
-        await self._conversations.quiet()
+        await self._pool.quiet()
         if self._connection is not None:
             await self._connection.close()
-        await self._conversations.close()
+        await self._pool.close()
 
     # ---- who is asked ------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
         """Ask this verifier from now on; None: the drafter alone. Connects in the background.
 
-        An answer that is on its way is finished over the connection that it has. Sessions, what was measured of the
-        line, and what memory has come of open conversations begin anew: all of it is another verifier's.
+        An answer in progress is finished over its own connection. Sessions, what was measured of the line, and the
+        memory of open conversations begin anew, because all of it is another verifier's.
         """
-        left, drafting = self._connection, self._conversations.leave()
+        left, drafting = self._connection, self._pool.clear()
         self._connection = self._connect(source)
         self.start()
         leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
@@ -133,13 +132,14 @@ class Assistant:
             vocabulary=self._drafter.config.vocabulary,
             memory=self._drafter.memory_digest,
             seen=self._seen,
-            # Nothing else can answer then, so there is no hurry to give up.
+            # If nobody else can answer, there is no hurry to give up.
             patience=EDGE_PATIENCE_SECONDS if patient else PATIENCE_SECONDS,
             modes=self._modes,
             clock=self._clock,
         )
 
     async def _leave(self, connection: Connection | None, drafting: list[Drafting], reply: Reply | None) -> None:
+        """Close a connection when the reply that uses it has ended."""
         while reply is not None and self._reply is reply and not self._closed:
             await self.outbox.stirred()
         for each in drafting:
@@ -167,17 +167,18 @@ class Assistant:
 
     @property
     def replying(self) -> bool:
+        """A reply runs."""
         return self._reading or self._reply is not None
 
     def no_verifier(self) -> Failed | None:
-        """Why only the drafter could answer now; None where the verifier is there."""
+        """Why only the drafter could answer now; None: the verifier is there."""
         if self._connection is not None and self._connection.verifier is not None:
             return None
         return Failed(f"No verifier: {self.status().why}.", "unavailable")
 
     def _verifiable(self, message_id: str) -> Message:
-        """Raises `NoAnswer` where it, or the verifier, is not there to be verified; `StorageError`."""
-        drafted = self.store.message(message_id)
+        """A message that can be verified now. Raises `NoAnswer`, `StorageError`."""
+        drafted = self.store.messages.get(message_id)
         if problem := self.no_verifier():
             raise NoAnswer(problem.message, problem.code)
         cut = drafted.status != "done" and all(drafted.provenance)
@@ -189,11 +190,9 @@ class Assistant:
         return drafted
 
     def context(self, conversation_id: str) -> Context | None:
-        """How much of what can be read the shown branch takes, without an answer that is being written.
+        """How much of the context window the shown branch takes, without an answer that is being written.
 
-        None where an OpenAI-compatible server does not say.
-
-        Any thread may ask. Raises `StorageError`.
+        None: an OpenAI-compatible server answers, and does not say. Any thread may ask. Raises `StorageError`.
         """
         verifier = None if self._connection is None else self._connection.verifier
         if isinstance(verifier, Endpoint):
@@ -202,21 +201,21 @@ class Assistant:
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS))
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
-        """Which characters of an answer nobody verified; none where its tokens do not say."""
-        from app.archive.html_markdown import drafted_spans  # Markdown is nothing that `ask` would wait for.
+        """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
+        from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
 
         text = sanitise(message.text)
         return drafted_spans(text, message.tokens, message.provenance, self._drafter.text.decode)
 
     async def settled(self) -> ModeChanged:
-        """The mode, once the first connection is made or has failed."""
+        """The mode as soon as the first connection is made or has failed."""
         self.start()
         while self._connection is not None and self._connection.warming:
             await self._connection.changed()
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
-        """Each later change of the mode while no reply runs; a reply reports its own, but for what `use` changed."""
+        """Each later change of the mode while no reply runs. A reply reports its own changes, except one by `use`."""
         self.start()
         connection, unsaid = self._connection, False
         while True:
@@ -240,137 +239,108 @@ class Assistant:
             self._reply.stop()
 
     def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
-        """Store the question, answer it, store the answer. Ends with `Done` or `Failed`.
+        """Store a question, answer it, store the answer. The last event is `Done` or `Failed`.
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        return self._answering(lambda: tasks.ask(self.store, self._settings, conversation_id, prompt))
+        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt)))
 
     def edit(self, message_id: str, text: str) -> AsyncGenerator[Event, None]:
-        """Ask a question in other words, beside it, and answer that; the new branch is shown."""
-        return self._answering(lambda: tasks.edit(self.store, self._settings, message_id, text))
+        """Store another wording of a question beside it, and answer that; the new branch is shown."""
+        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text)))
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
-        """Answer the question of this answer, or this question, once more: beside what is there, and shown instead.
+        """Answer the question of this answer, or this question, once more; the new answer is shown.
 
-        Sampled as the settings say; at a temperature of 0, where that would give an answer that is there already, at
-        0.8. So a drafted answer is simply answered by the target, where it is there.
+        It is sampled as the settings say. If they say temperature 0, and the greedy answer is there already, the
+        temperature is 0.8. So the target, if it is there, simply answers in the place of a drafted answer.
         """
-        return self._answering(
-            lambda: tasks.regenerate(self.store, self._settings, message_id, target=self.no_verifier() is None)
+        return self._begin(
+            lambda: regenerate(self.store, self._settings, message_id, target=self.no_verifier() is None)
         )
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Go on with an answer that was stopped, failed on the way, or ran into its limit.
 
-        What comes is stored beside it, begins with its tokens and is shown in its place; it is sampled as that one was
-        and may have as many tokens more as a new one. Verified tokens stay so. Drafted ones go up as a draft where the
-        target is there, and then `Judged` tells, before `Done`, what was kept.
+        The new answer is stored beside that one, begins with its tokens and is shown instead. It is sampled as that
+        one was, and may get as many tokens more as a new one may have. Verified tokens stay verified. Drafted ones go
+        up as a draft if the target is there, and `Judged` tells, before `Done`, what was kept.
         """
-        return self._answering(lambda: tasks.resume(self.store, self._settings, message_id, self._drafter.text))
+        return self._begin(lambda: resume(self.store, self._settings, message_id, self._drafter.text))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
-        """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from what it
-        keeps.
+        """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
 
-        What comes of it is stored beside that answer, which stays as it was, and shown in its place unless something
-        was said after it. `Judged` tells what was kept, before `Done`. Without a verifier it is `Failed`, and nothing
-        is stored.
+        The new answer is stored beside that one, which stays as it was, and is shown instead unless something was said
+        after it. `Judged` tells, before `Done`, what was kept. Without a verifier it is `Failed`, and nothing is
+        stored.
         """
-        return self._answering(
-            lambda: tasks.verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text)
-        )
+        return self._begin(lambda: verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text))
 
-    async def _answering(self, begin: Callable[[], Task]) -> AsyncGenerator[Event, None]:
-        """The events of the answer that `begin` stores; `Failed` where it cannot."""
+    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
+        """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
+        return self._write(self._new_answer(message, waits=waits))
+
+    def check_idle(self) -> None:
+        """Raises `RuntimeError` while a reply runs."""
         if self.replying:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
+
+    def _new_answer(self, message: Message, *, waits: bool = False) -> Request:
+        return new_answer(self._settings, message, waits=waits)
+
+    async def _begin(self, store: Callable[[], Request]) -> AsyncGenerator[Event, None]:
+        """The events of the answer that `store` stores; `Failed` if it cannot."""
+        self.check_idle()
         self.start()
         try:
-            task = begin()
+            stored = store()
         except NoAnswer as error:
             yield error.event
             return
         except StorageError as error:
             yield Failed(str(error), "internal")
             return
-        async with contextlib.aclosing(self._answer(task)) as events:
+        async with contextlib.aclosing(self._write(stored)) as events:
             async for event in events:
                 yield event
 
-    def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
-        """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
-        return self._answer(tasks.new_answer(self._settings, message, waits=waits))
-
-    async def _answer(self, task: Task) -> AsyncGenerator[Event, None]:
-        message, begun = task.message, task.begun
+    async def _write(self, request: Request) -> AsyncGenerator[Event, None]:
+        """The events of a pending answer, which is stored after each round and at its end."""
+        message, text = request.message, self._drafter.text
         reply: Reply | None = None
-        last: Event
-        status: FinalStatus = "stopped"  # Stays where the iterator is left early.
-        verified = never = waits = False
-        judged: Judged | None = None
+        outcome = ReplyOutcome()  # Stays if the iterator is left early.
         try:
             self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
-            thread, tokens = await asyncio.to_thread(self._read, message.id)
-            reply = self._reply = self._new_reply(message.conversation_id, thread, tokens, task)
+            given = await asyncio.to_thread(request.read, self.store, self._settings, text, draft=self._draft)
+            drafting, session = self._pool.enter(message.conversation_id)
+            begun = request.begin(text)
+            generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
+            reply = Reply(generation, self._connection, alone=request.does != "verifies", early=self._early)
+            self._reply = reply
             if self._stopped:
                 reply.stop()
             async with contextlib.aclosing(reply.steps()) as steps:
                 async for step in steps:
-                    if isinstance(step, Stats):
-                        answer = reply.answer
-                        with contextlib.suppress(StorageBusy):  # The next one saves what this one did not.
-                            self.store.checkpoint(message.id, answer.tokens, answer.provenance, answer.text)
+                    if isinstance(step, RoundEnded):
+                        self._checkpoint(message.id, reply)
                     yield step
-            status, last = outcome(reply)
-            verified = all(last.provenance)
-            if status == "done" and verified and begun is not None:
-                judged = judge(begun, reply.answer.tokens, reply.answer.text)
-        except NoAnswer as error:
-            status, last, never = "failed", error.event, error.event.code in NEVER_AGAIN
-            waits = error.passing and task.waits
-        except (DrafterError, StorageError) as error:
-            status, last, never = "failed", Failed(str(error), "internal"), isinstance(error, DrafterError)
+            outcome = completed(request, reply)
+        except (NoAnswer, DrafterError, StorageError) as error:
+            outcome = failed(request, reply, error)
         finally:
             self._reading, self._reply = False, None
-            settles = task.settles(done=status == "done", verified=verified, never=never)
-            unsaved = await finish(
-                self.store, self._drafter.text, task, reply, status, judged, settles=settles, waits=waits
-            )
+            unsaved = await save(self.store, text, request, reply, outcome)
             self.outbox.stir()
-        if judged is not None:
-            yield judged
-        if waits and isinstance(last, Failed):
-            last = queued(last, reply)
-        yield unsaved or last
+        if outcome.judged is not None:
+            yield outcome.judged
+        if last := unsaved or outcome.last:
+            yield last
 
-    def _read(self, message_id: str) -> tuple[list[Message], list[int]]:
-        """What was said before a message, and its tokens. Raises `StorageError`, `TemplateFailed`."""
-        thread = self.store.branch(message_id)[:-1]
-        return thread, conversation_tokens(self._drafter.text, thread)
-
-    def _new_reply(self, conversation_id: str, thread: list[Message], tokens: list[int], task: Task) -> Reply:
-        begun = task.begin(self._drafter.text)
-        length = len(tokens) + (len(begun.tokens) if task.does == "resumes" else 0)
-        unreadable = None
-        if length > CONTEXT_TOKENS:
-            message = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
-            unreadable = NoAnswer(f"{message} Ask less at once, or start a new conversation.", "too_long")
-        drafting, line = self._conversations.enter(conversation_id)
-        writing = Writing(
-            tokens,
-            messages=conversation_messages(thread),
-            text=self._drafter.text,
-            settings=self._settings,
-            most=task.most,
-            sampling=task.sampling,
-            drafting=drafting,
-            line=line,
-            draft=self._draft,
-            begun=begun,
-            clock=self._clock,
-        )
-        writing.unreadable = unreadable
-        return Reply(writing, self._connection, alone=task.does != "verifies", early=self._early)
+    def _checkpoint(self, message_id: str, reply: Reply) -> None:
+        """Store the answer so far."""
+        answer = reply.answer
+        with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
+            self.store.messages.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)

@@ -1,8 +1,8 @@
-"""The assistant as the screen has it from the first frame on: conversations can be read at once, answers follow.
+"""The core of the screen from the first frame on. Conversations can be read at once; answers follow.
 
-What the assistant needs takes the better part of a second (numpy, ONNX Runtime, the drafter's weights), and none of it
-is on the first frame. A part that cannot be loaded closes no window: what is stored stays readable, and whoever asks
-is told what to mend.
+What the assistant needs (numpy, ONNX Runtime, the drafter's weights) takes most of a second to load, and none of it is
+needed for the first frame. If a part cannot be loaded, the window stays open: what is stored stays readable, and a
+person who asks is told what to mend.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from app.concurrency import first_of
 from app.events import Done, Event, Failed, ModeChanged, Started, Stats
 from app.exits import code_of
 from app.log import note
+from app.reply import question
+from app.reply.errors import NoAnswer
 from app.sanitise import sanitise
 from storage import FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
-    from app.drafting.context import Context
-    from app.remotes.connection import Source
+    from app.drafting.prompt import Context
+    from app.remotes.source import Source
     from app.reply.assistant import Assistant
 
 log = logging.getLogger("outrider.start")
@@ -35,26 +38,26 @@ class NotStarted(Exception):
     """There is no assistant, and the text says why."""
 
 
-class Stopped(NotStarted):
-    """The person does not want to wait for it."""
+class DeferredCore:
+    """An assistant for the screen over an open store. It is loaded in the background, after `start`.
 
-
-class Starting:
-    """A core for the screen over an open store. Nothing is loaded before `start`."""
+    A question is stored as soon as it is asked, and answered as soon as the assistant is there.
+    """
 
     def __init__(self, store: Store, settings: Settings, folders: Folders) -> None:
         self.store = store
-        self.outbox = EarlyOutbox(self)
-        # A window is there when the server is back; a command is not.
+        self.outbox = DeferredOutbox(self)
+        # A window is still there when the server is back, so a question may wait; a command has ended by then.
         self._settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
         self._folders = folders
         self._begun = asyncio.Event()
         self._closing = asyncio.Event()
         self._stopped = asyncio.Event()
+        """The person has stopped the question that waits for the assistant."""
         self._assistant: asyncio.Future[Assistant] = asyncio.get_running_loop().create_future()
         self._holding: asyncio.Task[None] | None = None
         self._chosen: list[Source | None] = []
-        """Whom to ask, as the person said it before there was an assistant."""
+        """The remotes that the person chose before there was an assistant."""
 
     async def __aenter__(self) -> Self:
         self._holding = asyncio.create_task(self._hold())
@@ -68,31 +71,32 @@ class Starting:
         if self._holding is not None:
             await self._holding
         if self._assistant.done():
-            self._assistant.exception()  # Whoever asked was told; nobody need have asked.
+            self._assistant.exception()  # Take it, or asyncio complains that nobody did.
 
     def start(self) -> None:
-        """Begin to load, in the background."""
+        """Begin to load the assistant in the background."""
         self._begun.set()
 
     async def assistant(self) -> Assistant:
-        """The assistant as soon as it is there. Raises `NotStarted`."""
+        """The assistant, as soon as it is loaded. Raises `NotStarted`."""
         return await asyncio.shield(self._assistant)
 
     @property
     def present(self) -> Assistant | None:
-        """The assistant where it is there."""
+        """The assistant if it is loaded."""
         future = self._assistant
         return future.result() if future.done() and future.exception() is None else None
 
     async def _hold(self) -> None:
-        """Opens the assistant, and keeps it for as long as the program runs."""
+        """Open the assistant, and keep it open for as long as the program runs."""
         await self._begun.wait()
         if self._closing.is_set():
             return
         try:
-            opening = await asyncio.to_thread(import_module, "app.reply.bootstrap")
-            source = opening.usable_source(self._settings, self._folders)
-            async with opening.assistant_on(self.store, self._settings, self._folders, source, early=True) as assistant:
+            bootstrap = await asyncio.to_thread(import_module, "app.reply.bootstrap")
+            source = import_module("app.remotes.choice").usable_source(self._settings, self._folders)
+            opening = bootstrap.assistant_on(self.store, self._settings, self._folders, source, early=True)
+            async with opening as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
@@ -106,23 +110,18 @@ class Starting:
             why = str(error) if foreseen else f"Outrider could not start ({type(error).__name__}); see: outrider log"
             self._assistant.set_exception(NotStarted(sanitise(why)))
 
-    # ---- what the screen asks for ------------------------------------------------------------------------------------
+    # ---- what the screen reads ---------------------------------------------------------------------------------------
 
     def status(self) -> ModeChanged:
+        """The mode now, and why."""
         if assistant := self.present:
             return assistant.status()
         if self._assistant.done():
             return ModeChanged("offline", str(self._assistant.exception()))
         return ModeChanged("warming", "the drafter is being loaded")
 
-    def use(self, source: Source | None) -> None:
-        """Ask this verifier from now on, or as soon as there is anything to ask for."""
-        if assistant := self.present:
-            assistant.use(source)
-        else:
-            self._chosen.append(source)
-
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
+        """Each later change of the mode that no reply reports; the first is that the assistant is there."""
         try:
             assistant = await self.assistant()
         except NotStarted:
@@ -134,136 +133,159 @@ class Starting:
             yield change
 
     def context(self, conversation_id: str) -> Context | None:
+        """How much of the context window the shown branch takes; None: not known yet. Raises `StorageError`."""
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
+        """Spans of an answer's characters that nobody verified. Without an assistant: all of them or none."""
         if assistant := self.present:
             return assistant.drafted_spans(message)
         text = sanitise(message.text)
         return [(0, len(text))] if not any(message.provenance) else []
 
+    # ---- what the screen asks for ------------------------------------------------------------------------------------
+
+    def use(self, source: Source | None) -> None:
+        """Ask this verifier from now on; None: the drafter alone."""
+        if assistant := self.present:
+            assistant.use(source)
+        else:
+            self._chosen.append(source)
+
     def stop(self) -> None:
+        """End the running reply, or the wait for the assistant."""
+        self._stopped.set()
         if assistant := self.present:
             assistant.stop()
-        else:
-            self._stopped.set()
 
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        if self.present is not None:
-            return self.events(lambda assistant: assistant.reply(conversation_id, prompt))
-
-        def ask() -> Message:
-            return self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
-
-        return self._asked(ask)
+        """Store a question and answer it."""
+        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt)))
 
     def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
-        if self.present is not None:
-            return self.events(lambda assistant: assistant.edit(message_id, text))
-
-        def ask() -> Message:
-            question = self.store.message(message_id)
-            return self.store.ask(question.conversation_id, text, parent_id=question.parent_id)
-
-        return self._asked(ask)
+        """Store another wording of a question beside it, and answer that."""
+        return _noted(self._ask(lambda: question.edit(self.store, message_id, text)))
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
+        """See `Assistant.regenerate`."""
         return self.events(lambda assistant: assistant.regenerate(message_id))
 
     def resume(self, message_id: str) -> AsyncIterator[Event]:
+        """See `Assistant.resume`."""
         return self.events(lambda assistant: assistant.resume(message_id))
 
     def verify(self, message_id: str) -> AsyncIterator[Event]:
+        """See `Assistant.verify`."""
         return self.events(lambda assistant: assistant.verify(message_id))
 
-    async def _asked(self, ask: Callable[[], Message]) -> AsyncGenerator[Event, None]:
-        """The events of a question that `ask` stores at once, so that no kill takes it while nobody can answer yet."""
+    async def _ask(self, store: Callable[[], Message]) -> AsyncGenerator[Event, None]:
+        """The events of a question that `store` stores at once, so that a kill while the program loads does not lose
+        it."""
+        if self.present is not None:
+            self.present.check_idle()
+        self._stopped.clear()
         try:
-            answer = ask()
+            answer = store()
+        except NoAnswer as error:
+            yield error.event
+            return
         except StorageError as error:
             yield Failed(str(error), "internal")
             return
+        early = self.present is None
         assistant: Assistant | None = None
-        status: FinalStatus = "stopped"  # Stays where nobody waits any more.
+        status: FinalStatus = "stopped"  # Stays if nobody waits any more.
         last: Event = Done(True, "stopped", (), (), Stats())
         try:
-            yield Started(answer.conversation_id, answer.id)
+            if early:
+                yield Started(answer.conversation_id, answer.id)
             assistant = await self._unless_stopped()
-        except Stopped:
-            pass  # That is what `last` says.
         except NotStarted as error:
             status, last = "failed", Failed(str(error), "internal")
         finally:
             if assistant is None:
-                self.store.finish(answer.id, (), (), "", status, {})
+                self.store.messages.finish(answer.id, (), (), "", status, {})
         if assistant is None:
             yield last
             return
         async with contextlib.aclosing(assistant.answer(answer)) as events:
             async for event in events:
-                if not isinstance(event, Started):
-                    note(event)
+                if not (early and isinstance(event, Started)):
                     yield event
 
-    async def events(self, begin: Callable[[Assistant], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
+    def events(self, begin: Callable[[Assistant], AsyncGenerator[Event, None]]) -> AsyncIterator[Event]:
         """The events of what `begin` begins, as soon as there is an assistant to begin it."""
+        return _noted(self._begin(begin))
+
+    async def _begin(self, begin: Callable[[Assistant], AsyncGenerator[Event, None]]) -> AsyncGenerator[Event, None]:
+        self._stopped.clear()
         try:
-            assistant = self.present or await self._unless_stopped()
+            assistant = await self._unless_stopped()
         except NotStarted as error:
             yield Failed(str(error), "internal")
             return
+        if assistant is None:
+            yield Failed("Stopped before it was begun.", "internal")
+            return
         async with contextlib.aclosing(begin(assistant)) as events:
             async for event in events:
-                note(event)
                 yield event
 
-    async def _unless_stopped(self) -> Assistant:
-        """Raises `NotStarted` where there is none, or the person does not want to wait for it."""
-        self._stopped.clear()
-        coming, stopped = asyncio.ensure_future(self.assistant()), asyncio.ensure_future(self._stopped.wait())
-        try:
-            await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if coming.done():
-                return coming.result()
-            raise Stopped("Stopped before it was begun.")
-        finally:
-            for wait in (coming, stopped):
-                wait.cancel()
-            await asyncio.gather(coming, stopped, return_exceptions=True)
+    async def _unless_stopped(self) -> Assistant | None:
+        """The assistant as soon as it is there; None: the person does not want to wait. Raises `NotStarted`."""
+        if not self._assistant.done() and not self._stopped.is_set():
+            await first_of(self._stopped.wait(), asyncio.wait([self._assistant]))
+        if self._stopped.is_set():
+            return None
+        return self._assistant.result()
 
 
-class EarlyOutbox:
-    """The queue of the store while there is no assistant, and its outbox as soon as there is one."""
+async def _noted(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    """The events, each of which the log hears of."""
+    async with contextlib.aclosing(events):
+        async for event in events:
+            note(event)
+            yield event
 
-    def __init__(self, core: Starting) -> None:
+
+class DeferredOutbox:
+    """The queue of the store, which an assistant sends from as soon as there is one."""
+
+    def __init__(self, core: DeferredCore) -> None:
         self._core = core
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Raises `StorageError`."""
-        assistant = self._core.present
-        return (assistant.outbox if assistant else self._core.store).enqueue(conversation_id, prompt)
+        """Keep a prompt for the target. Raises `StorageError`."""
+        return self._stir(self._core.store.queue.add(conversation_id, prompt))
 
     def enqueue_verification(self, message_id: str) -> Queued:
-        """Raises `StorageError`."""
-        assistant = self._core.present
-        return (assistant.outbox if assistant else self._core.store).enqueue_verification(message_id)
+        """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""
+        return self._stir(self._core.store.queue.add_verification(message_id))
 
     def queued(self) -> list[Queued]:
-        """Raises `StorageError`."""
-        return self._core.store.queued()
+        """What waits, in its order. Raises `StorageError`."""
+        return self._core.store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
-        """Raises `StorageError`."""
-        return self._core.store.unqueue(queued_id)
+        """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
+        return self._core.store.queue.remove(queued_id)
 
     async def due(self) -> AsyncGenerator[Queued, None]:
+        """What is to be sent now, as soon as there is an assistant; see `Outbox.due`."""
         try:
             assistant = await self._core.assistant()
         except NotStarted:
             return
-        async for queued in assistant.outbox.due():
-            yield queued
+        async with contextlib.aclosing(assistant.outbox.due()) as due:
+            async for queued in due:
+                yield queued
 
     def send(self, queued: Queued) -> AsyncIterator[Event]:
+        """Have something answered or verified; see `Outbox.send`."""
         return self._core.events(lambda assistant: assistant.outbox.send(queued))
+
+    def _stir(self, queued: Queued) -> Queued:
+        if assistant := self._core.present:
+            assistant.outbox.stir()
+        return queued

@@ -1,79 +1,81 @@
-"""An answer in text, by an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
+"""An answer as text from an OpenAI-compatible server, which verifies nothing and knows no tokens of ours.
 
-A question may cost money, so it is sent once: whatever goes wrong after that ends the reply, with what has come of it.
-Only a request that never left, or that the server refused before it began, is sent again. The answer is kept as text
-without tokens: nobody has verified them, and no limit is counted in them.
+A question may cost money, so it is sent once. Whatever goes wrong after that ends the answer, with the text that has
+come. Only a request that never left, or that the server refused before it began, is sent again. The answer is stored as
+text without tokens: nobody has verified any, and no limit is counted in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from app.events import ModeChanged, Reasoned
+from app.events import ModeChanged, Reasoned, RoundEnded
 from app.exits import GO_ON
-from app.remotes.connection import Connection, Endpoint
-from app.reply.continuation import Continuation, Diverged
-from app.reply.generation import NoAnswer, Step, Writing
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
+from app.reply.errors import NoAnswer
+from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
-from remote.chat_stream import CUT
+from remote.openai.stream import CUT
 
 BETWEEN_SECONDS = 60.0
-"""Silence between two words after which an answer is given up, where the remote says nothing. The system notices a dead
-line sooner; a busy server may put an answer aside for a while."""
+"""Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
+server may put an answer aside for a while."""
 BUSY_TRIES = 4
-"""Requests that a full server may refuse; it is asked again after 1, 2 and 4 s, or when it says."""
+"""Requests that a full server may refuse. It is asked again after 1, 2 and 4 s, or when it says."""
 BUSY_SECONDS = 60.0
 """Longest wait that a server may ask for."""
 UNSENT_TRIES = 3
 """Times that a server may be found and be gone again before the question leaves."""
 SHARE = 256
-"""A checkpoint is due when the text has grown by this fraction: each writes all of it, and answers may be long."""
+"""The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
 FILTERED = "content_filter"
+"""Reason that a server gives if its content filter ended the answer."""
 
 
-class Telling:
-    """One way of writing an answer: the server tells it."""
+class EndpointText:
+    """The text of one answer, by one OpenAI-compatible server."""
 
-    def __init__(self, writing: Writing, connection: Connection, endpoint: Endpoint) -> None:
-        self._writing, self._connection, self._endpoint = writing, connection, endpoint
+    def __init__(self, generation: Generation, connection: Connection, endpoint: Endpoint) -> None:
+        self._generation, self._connection, self._endpoint = generation, connection, endpoint
         self._host = endpoint.client.host
-        answer = writing.answer
-        self._known = answer.told or answer.said(answer.verified)
+        answer = generation.answer
+        self._known = answer.sent or answer.decoded(answer.verified)
         """The text that the server is to go on with."""
         self._join = Continuation(self._known, continues=endpoint.model.continues)
         self._thinks = False
+        """The model is reasoning."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """Until the answer is complete. Raises `NoAnswer`; returns early where the question has not left."""
-        writing = self._writing
-        if writing.settings.mode == "edge":
+        """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
+        generation = self._generation
+        if generation.given.settings.mode == "edge":
             advice = "which verifies no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
         yield ModeChanged("hosted", self._connection.why)
-        await writing.drafting.quiet()
+        await generation.drafting.quiet()
         stream: ChatStream | None = None
         try:
             for tries in range(1, BUSY_TRIES + 1):
                 try:
-                    stream = await writing.unless_stopped(self._ask())
+                    stream = await generation.unless_stopped(self._ask())
                     break
                 except Busy as error:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
                     yield ModeChanged("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
-                    await writing.unless_stopped(writing.clock.sleep(wait))
-                    if writing.stopping.is_set():
+                    await generation.unless_stopped(generation.clock.sleep(wait))
+                    if generation.stopping:
                         break
             if stream is None:
-                writing.reason = "stopped"
+                generation.end("stopped")
                 return
-            writing.tells(stream, self._endpoint.model.id)
+            generation.begin_text(stream, self._endpoint.model.id)
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
-            writing.unsent += 1
-            if writing.unsent >= UNSENT_TRIES:
+            if generation.count_unsent() >= UNSENT_TRIES:
                 raise NoAnswer(f"No answer: {error}.", "unavailable", passing=True) from error
             self._connection.lost(self._endpoint, error)
         except (RemoteError, Diverged) as error:
@@ -83,15 +85,15 @@ class Telling:
                 await stream.aclose()
 
     async def _ask(self) -> ChatStream:
-        """Send the question, with what is known of its answer where the server goes on with that."""
-        writing, options = self._writing, self._endpoint.client.options
-        first = options.first_words_seconds or writing.settings.first_words_timeout
+        """Send the question, with the answer so far if the server can go on with that."""
+        given, options = self._generation.given, self._endpoint.client.options
+        first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
         return await self._endpoint.client.chat(
-            [*writing.messages, *begun],
-            writing.sampling,
+            [*given.messages, *begun],
+            given.sampling,
             model=self._endpoint.model.id,
-            most=writing.settings.max_tokens,
+            most=given.settings.max_tokens,
             deadline=first,
             silence=options.read_seconds or BETWEEN_SECONDS,
             patience=first,
@@ -100,28 +102,28 @@ class Telling:
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
         """The stream, to its end."""
-        writing, answer = self._writing, self._writing.answer
+        generation, answer = self._generation, self._generation.answer
         saved = 0
-        while writing.reason is None:
-            piece = await writing.unless_stopped(anext(stream, None))
-            if writing.stopping.is_set():
-                writing.reason = "stopped"
+        while generation.reason is None:
+            piece = await generation.unless_stopped(anext(stream, None))
+            if generation.stopping:
+                generation.end("stopped")
             elif piece is None:
                 self._join.finish()
                 self._end(stream)
             else:
-                for step in self._shown(stream, piece):
+                for step in self._take(stream, piece):
                     yield step
-            if writing.reason is not None or answer.length - saved > answer.length // SHARE:
+            if generation.reason is not None or answer.length - saved > answer.length // SHARE:
                 saved = answer.length
-                yield writing.stats(self._connection)
+                yield RoundEnded(generation.stats(self._connection))
 
-    def _shown(self, stream: ChatStream, piece: str) -> list[Step]:
-        """What a piece changes: empty ones are reasoning."""
+    def _take(self, stream: ChatStream, piece: str) -> list[Step]:
+        """What a piece of the stream changes. An empty piece is reasoning."""
         steps: list[Step] = []
-        writing, name = self._writing, self._endpoint.model.id
-        if piece and not writing.answer.telling:
-            steps += writing.answer.tell_from(self._known)
+        generation, name = self._generation, self._endpoint.model.id
+        if piece and not generation.answer.is_text:
+            steps += generation.replace_tokens(self._known)
             self._connection.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
@@ -131,35 +133,34 @@ class Telling:
             steps.append(ModeChanged("hosted", f"{self._connection.why}; {name} is reasoning"))
         if thought := stream.new_thoughts():
             steps.append(Reasoned(thought))
-        steps += writing.answer.tell(self._join.take(piece))
-        writing.count_first()
+        steps += generation.add_text(self._join.take(piece))
         return steps
 
     def _end(self, stream: ChatStream) -> None:
-        """Say whether the answer is whole, and what cut it."""
-        writing, reason = self._writing, stream.reason
-        writing.reason = "length" if reason in CUT or stream.overlong else "end"
+        """Say that the answer is over, whether it is whole, and what cut it."""
+        reason, cut_by, full = stream.reason, "", False
         if reason == FILTERED:
-            writing.cut_by = "the server's content filter ended it"
+            cut_by = "the server's content filter ended it"
         elif stream.overlong:
-            writing.cut_by = "longer than any answer that is kept"
+            cut_by = "longer than any answer that is kept"
         elif reason in CUT:
-            while_thinking = "" if stream.spoken else ", while it was still reasoning"
-            writing.cut_by = f"{self._limit(stream)}{while_thinking}"
+            limit, full = self._limit(stream)
+            cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
+        cut = reason in CUT or stream.overlong
+        self._generation.end("length" if cut else "end", cut_by=cut_by, full=full)
 
-    def _limit(self, stream: ChatStream) -> str:
-        """What an answer that was cut has run into."""
-        most, window = self._writing.settings.max_tokens, self._endpoint.model.max_model_len
+    def _limit(self, stream: ChatStream) -> tuple[str, bool]:
+        """The limit that cut an answer, and whether that is the model's context."""
+        most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if window is not None and used >= window - 1:
-            self._writing.full = True
-            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full"
+            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", True
         if most is not None:
-            return f"cut at {most:,} tokens (max_tokens)"
-        return f"cut at a limit of {self._host}"
+            return f"cut at {most:,} tokens (max_tokens)", False
+        return f"cut at a limit of {self._host}", False
 
     def _failure(self, error: Exception) -> NoAnswer:
-        """What is said where there is no answer, or no more of it."""
+        """What the person reads if there is no answer, or no more of it."""
         if isinstance(error, LinkDown):
             self._connection.lost(self._endpoint, error)
         if isinstance(error, Diverged):
@@ -171,13 +172,60 @@ class Telling:
         said = str(error).rstrip(".")
         if isinstance(error, Refused) and error.code == "too_long":
             return NoAnswer(f"{said}. Start a new conversation.", "too_long")
-        if self._writing.answer.text:
+        if self._generation.answer.text:
             return NoAnswer(f"{said}. What came of the answer is kept. To go on: {GO_ON}.", "broken")
         if isinstance(error, Refused | Incompatible):
             return NoAnswer(f"{said}.", "refused")
-        first = self._endpoint.client.options.first_words_seconds or self._writing.settings.first_words_timeout
+        settings, options = self._generation.given.settings, self._endpoint.client.options
+        first = options.first_words_seconds or settings.first_words_timeout
         advice = f"A model that needs more than {first:.3g} s to begin needs a longer first_words_timeout. "
         slow = advice if "said nothing" in said or "within" in said else ""
         return NoAnswer(
             f"{said}. {slow}The question was sent once, and is not sent again by itself: ask again.", "broken"
         )
+
+
+# ---- an answer that broke off ----------------------------------------------------------------------------------------
+
+
+class Diverged(Exception):
+    """A server that was asked again says something else than before, so the two texts cannot be joined."""
+
+
+class Continuation:
+    """Finds what is new in a server's words when it is asked again for an answer that broke off.
+
+    A server that can go on is sent the text so far (`sent`). Any other server begins anew, and its words count once it
+    has repeated all of that text.
+    """
+
+    def __init__(self, known: str, *, continues: bool) -> None:
+        """`known`: the text so far. `continues`: the server can go on with a text that it is sent."""
+        # Servers may cut white space off a message's end, and words begin with it: so that is to come again.
+        self.sent = known.rstrip() if continues else ""
+        """The text that the server is to go on with; empty: it begins anew."""
+        self._again = known[len(self.sent) :]
+        self._heard = ""
+
+    def take(self, piece: str) -> str:
+        """The new part of a piece. Raises `Diverged`."""
+        if not self._again:
+            return piece
+        self._heard += piece
+        if len(self._heard) < len(self._again) and self._again.startswith(self._heard):
+            return ""
+        if not self._heard.startswith(self._again) and not self.sent:
+            raise Diverged
+        # If the server goes on with a text that it was sent, only white space was to come again.
+        new, self._again = self._heard[_common(self._heard, self._again) :], ""
+        return new
+
+    def finish(self) -> None:
+        """The server has ended its answer. Raises `Diverged`."""
+        if self._again and not self.sent:
+            raise Diverged
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((at for at, (left, right) in enumerate(zip(one, other)) if left != right), min(len(one), len(other)))

@@ -1,63 +1,56 @@
-"""One answer while it is written: what every way of writing it reads and adds to.
+"""One answer while it is written: what it is written from, what there is of it, and every way in which it changes.
 
-The ways are rounds (`app/reply/edge.py`), a stream (`app/reply/hosted.py`), text of another server
-(`app/reply/endpoint.py`) and the drafter alone; `app/reply/reply.py` chooses between them.
+Four writers share it: rounds (`app/reply/edge.py`), a stream (`app/reply/hosted.py`), the text of another server
+(`app/reply/endpoint.py`) and the drafter alone (`app/reply/offline.py`). `app/reply/reply.py` chooses between them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import Failed, ModeChanged, Paced, Reasoned, Stats
-from app.remotes.connection import Connection, Verifier
+from app.events import EndReason, ModeChanged, Reasoned, RoundEnded, Stats
+from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
+from app.remotes.peer import Verifier
+from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
+from app.reply.errors import NoAnswer
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
-from remote import ChatStream, HostedStream, RemoteSession, RoundReply, VerifierClient
-from remote.bounds import Bounds
-from remote.openai import Usage
-from remote.protocol import Sampling
-from remote.timing import CLOCK, Clock
+from remote import ChatStream, HostedStream, RoundReply
+from remote.clock import CLOCK, Clock
+from remote.openai.schema import Usage
+from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | ModeChanged | Stats | Paced
-Reason = Literal["end", "length", "stopped"]
-Code = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
+Step = Shown | Reasoned | ModeChanged | RoundEnded
 
 PREFILL_SECONDS = 0.01
-"""A guess at what the target takes for each token it has not seen; a deadline may be too late, not too early."""
+"""A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""
 FIRST_SERVER_SECONDS = 0.5
+"""A guess at the target's time for a round before any was measured."""
 TOKEN_BYTES = 4
-"""Of a token on its way up."""
+"""Size of a token on its way up."""
 MEMORY_LIMIT_SECONDS = 1.0
 """Longest wait for memory before a request, which needs the line for itself."""
 SURE = 0.7
-"""Chance that the target keeps a token and all before it, down to which drafted tokens are shown. On 60 everyday
-questions, before the first round, these are 7.5 tokens of 29, of which 7 % are withdrawn; at 0.5 13.7 and 16 %, at 0
-28.3 and 46 %."""
-
-
-class NoAnswer(Exception):
-    """Neither side can go on. `passing`: the server is away, so that the question may wait for it."""
-
-    def __init__(self, message: str, code: Code, *, passing: bool = False) -> None:
-        super().__init__(message)
-        self.event = Failed(message, code)
-        self.passing = passing
+"""Drafted tokens are shown while the chance that the target keeps a token and all before it is at least this.
+On 60 everyday questions, before the first round, that shows 7.5 of 29 tokens, of which 7 % are withdrawn. At 0.5 it
+shows 13.7, and 16 % are withdrawn; at 0 28.3 and 46 %."""
 
 
 def sure_path(tree: DraftTree) -> list[int]:
-    """The tokens of a draft that may be read before they are checked: the likeliest path, as far as it is sure.
+    """The tokens of a draft that may be read before they are checked: its likeliest path, as far as that is sure.
 
-    Nothing of a tree of which no chances are known.
+    Empty for a tree without known chances.
     """
     path: list[int] = []
     for node in tree.likeliest_path():
@@ -67,120 +60,119 @@ def sure_path(tree: DraftTree) -> list[int]:
     return path
 
 
-@dataclass
-class Line:
-    """What one conversation shares with its verifier, from reply to reply."""
+@dataclass(frozen=True)
+class GenerationInput:
+    """What an answer is written from. It is known before the first token and does not change."""
 
-    client: VerifierClient | None = None
-    session: RemoteSession | None = None
-    sent: int = 0
-    """Tokens that the verifier has seen."""
-
-    def with_verifier(self, verifier: Verifier) -> RemoteSession:
-        if self.session is None or self.client is not verifier.client:
-            session = verifier.client.session(Bounds.of(verifier.card))
-            self.client, self.session, self.sent = verifier.client, session, 0
-        return self.session
-
-
-class Writing:
-    """The answer to `prompt`, the tokens of a conversation up to where its answer begins.
-
-    `messages`: the same conversation as (role, text), for a server that reads no tokens. `begun`: what there is of the
-    answer; the target keeps or replaces those of its tokens that are not verified. `most`: tokens of a whole answer, in
-    the drafter's vocabulary.
-    """
-
-    def __init__(
-        self,
-        prompt: Sequence[int],
-        *,
-        messages: Sequence[tuple[str, str]],
-        text: ChatText,
-        settings: Settings,
-        most: int,
-        sampling: Sampling,
-        drafting: Drafting,
-        line: Line,
-        draft: bool,
-        begun: Answer,
-        clock: Clock = CLOCK,
-    ) -> None:
-        self.answer = begun
-        self.reason: Reason | None = None
-        """Why it ended; None before."""
-        self.prompt = list(prompt)
-        self.messages = messages
-        self.text = text
-        self.settings = settings
-        self.most = most
-        self.cut_by = ""
-        """What ended the answer before the model did; empty where that is its limit of tokens, or nothing."""
-        self.full = False
-        """No more of this conversation can be read."""
-        self.unreadable: NoAnswer | None = None
-        """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
-        self.unsent = 0
-        """Times that a server was gone before the question left."""
-        self.model = ""
-        """Whom the OpenAI-compatible server was asked for."""
-        self._stream: ChatStream | None = None
-        self.sampling = sampling
-        self.drafting = drafting
-        self.line = line
-        self.draft = draft
-        self.stop_tokens = set(text.stop_tokens)
-        self.stopping = asyncio.Event()
-        self.rounds = 0
-        self.drafted_nodes = 0
-        self.traffic: list[RoundReply | HostedStream | ChatStream] = []
-        self.ahead = Lookahead(drafting, enabled=draft and settings.ahead and self.draft_sampling is None)
-        self.choosing = draft and settings.mode == "auto"
-        """The faster mode is taken."""
-        self._chosen = False
-        self._guessed_before = drafting.guessed
-        self._given = self.answer.verified
-        """Tokens that were verified before it began."""
-        self.clock = clock
-        self._begun = clock.now()
-        self._first_token: float | None = None
-
-    # ---- what is there -----------------------------------------------------------------------------------------------
-
-    @property
-    def tokens(self) -> list[int]:
-        """Of the conversation, with all that has been written."""
-        return self.prompt + self.answer.tokens
-
-    @property
-    def committed(self) -> list[int]:
-        """Without what was written alone."""
-        return self.prompt + self.answer.tokens[: self.answer.verified]
-
-    @property
-    def left(self) -> int:
-        """Tokens that the answer may still have."""
-        return self.most - len(self.answer.tokens)
+    prompt: Sequence[int]
+    """Tokens of the conversation, up to where the answer begins."""
+    messages: Sequence[tuple[str, str]]
+    """The same conversation as (role, text), for a server that reads no tokens of ours."""
+    text: ChatText
+    settings: Settings
+    sampling: Sampling
+    most: int
+    """Tokens of a whole answer, in the drafter's vocabulary."""
+    draft: bool
+    """False: the target alone, token by token."""
+    unreadable: NoAnswer | None = None
+    """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
 
     @property
     def draft_sampling(self) -> DraftSampling | None:
-        """None: the likeliest candidates, as always where the target is greedy."""
+        """How candidates are drawn. None: the likeliest ones are taken, as always if the target is greedy."""
         sampling = self.sampling
         if self.settings.tree == "deterministic" or sampling.temperature == 0:
             return None
         return DraftSampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed)
 
+
+class Generation:
+    """An answer that is being written. Others read its attributes; only its methods change them."""
+
+    def __init__(
+        self,
+        given: GenerationInput,
+        *,
+        drafting: Drafting,
+        session: VerifierSession,
+        begun: Answer,
+        clock: Clock = CLOCK,
+    ) -> None:
+        """`begun`: the answer so far. The target keeps or replaces its tokens that are not verified."""
+        self.given = given
+        self.drafting = drafting
+        self.session = session
+        self.clock = clock
+        self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
+        self.answer = begun
+        self.reason: EndReason | None = None
+        """Why the answer is over; None while it is written."""
+        self.cut_by = ""
+        """What ended the answer before the model did; empty if that is its limit of tokens, or nothing."""
+        self.full = False
+        """The conversation is as long as the server can read."""
+        self.stop_tokens = set(given.text.stop_tokens)
+        self.rounds = 0
+        self.model = ""
+        """The model that an OpenAI-compatible server was asked for."""
+        self._unsent = 0
+        self._drafted_nodes = 0
+        self._traffic: list[RoundReply | HostedStream | ChatStream] = []
+        self._text_stream: ChatStream | None = None
+        self._stopping = asyncio.Event()
+        self._mode_chosen = False
+        self._begun = clock.now()
+        self._first_token: float | None = None
+        self._guessed_before = drafting.guessed
+        self._verified_before = begun.verified
+
+    # ---- what is there -----------------------------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> list[int]:
+        """Tokens of the conversation, with all that has been written of the answer."""
+        return [*self.given.prompt, *self.answer.tokens]
+
+    @property
+    def committed(self) -> list[int]:
+        """Tokens of the conversation, with the verified ones of the answer."""
+        return [*self.given.prompt, *self.answer.tokens[: self.answer.verified]]
+
+    @property
+    def left(self) -> int:
+        """Tokens that the answer may still get."""
+        return self.given.most - len(self.answer.tokens)
+
+    @property
+    def stopping(self) -> bool:
+        """The person has stopped the answer."""
+        return self._stopping.is_set()
+
+    @property
+    def usage(self) -> Usage | None:
+        """What an OpenAI-compatible server has counted; None: nothing."""
+        return None if self._text_stream is None else self._text_stream.usage
+
+    @property
+    def streamed(self) -> int | None:
+        """Tokens of an OpenAI-compatible server, as far as known; None: no such server takes part."""
+        if self._text_stream is None:
+            return None
+        return self._text_stream.pieces if self.usage is None else self.usage.completion_tokens
+
     def stats(self, connection: Connection | None) -> Stats:
+        """The totals so far."""
         link = None if connection is None else connection.link
         # What was measured of a line that is down is not what the line is like now.
         rtt = None if connection is None or connection.verifier is None else connection.link.rtt_seconds
         return Stats(
             rounds=self.rounds,
-            verified=max(0, self.answer.verified - self._given),
+            verified=max(0, self.answer.verified - self._verified_before),
             streamed=self.streamed,
             counted=self.usage is not None,
             drafted=len(self.answer.suffix),
-            drafted_nodes=self.drafted_nodes,
+            drafted_nodes=self._drafted_nodes,
             second_stage=self.drafting.guessed - self._guessed_before,
             ahead_tries=self.ahead.tries,
             ahead_hits=self.ahead.hits,
@@ -191,36 +183,63 @@ class Writing:
             line=None if link is None else link.state,
             up_bytes_per_second=None if link is None else link.up_bytes_per_second,
             down_bytes_per_second=None if link is None else link.down_bytes_per_second,
-            bytes_up=sum(exchange.bytes_up for exchange in self.traffic),
-            bytes_down=sum(exchange.bytes_down for exchange in self.traffic),
+            bytes_up=sum(exchange.bytes_up for exchange in self._traffic),
+            bytes_down=sum(exchange.bytes_down for exchange in self._traffic),
         )
 
-    @property
-    def usage(self) -> Usage | None:
-        """What an OpenAI-compatible server has counted."""
-        return None if self._stream is None else self._stream.usage
+    # ---- how tokens come in ------------------------------------------------------------------------------------------
 
-    @property
-    def streamed(self) -> int | None:
-        """Tokens of such a server, as far as they are known; None: there is none."""
-        if self._stream is None:
-            return None
-        return self._stream.pieces if self.usage is None else self.usage.completion_tokens
+    def guess(self, tokens: Sequence[int]) -> list[Shown]:
+        """Show tokens that the target may say next."""
+        return self.answer.guess(self.cut(tokens))
 
-    # ---- what is added -----------------------------------------------------------------------------------------------
+    def take_verdict(self, tree: DraftTree, reply: RoundReply, *, full: bool) -> list[Shown]:
+        """Append what a round's verdict brought. `full`: the verifier can read no more tokens."""
+        verdict = reply.verdict
+        accepted = [int(tree.tokens[node]) for node in verdict.accepted]
+        shown = self.verify(accepted + ([] if verdict.bonus is None else [verdict.bonus]), len(accepted))
+        self.session.record(verdict.length)
+        self._traffic.append(reply)
+        self._drafted_nodes += len(tree)
+        if full and self.reason is None:
+            self.end("length")
+        return shown
+
+    def begin_stream(self, stream: HostedStream) -> None:
+        """Count the bytes of a hosted stream that has begun."""
+        self._traffic.append(stream)
+
+    def take_progress(self, progress: Progress) -> list[Shown]:
+        """Append what a round of a hosted stream brought."""
+        shown = self.verify(unpack_tokens(progress.tokens), progress.drafted)
+        self.session.record(progress.length)
+        if progress.finished and self.reason is None:
+            self.end("length")
+        return shown
 
     def verify(self, tokens: Sequence[int], from_draft: int) -> list[Shown]:
-        """Put in tokens that the target has verified, of which the first so many had been guessed."""
+        """Append verified tokens of one round. The first `from_draft` of them had been guessed."""
         kept = self.cut(tokens, after=self.answer.verified)
         shown = self.answer.verify(kept, min(from_draft, len(kept)))
         self.rounds += 1
-        self.count_first()
-        self.end_at(self.answer.tokens[: self.answer.verified])
+        self._note_first_token()
+        self._end_after(self.answer.tokens[: self.answer.verified])
+        return shown
+
+    def draft(self, token: int, *, ends: bool) -> list[Shown]:
+        """Append a token that the drafter wrote alone. `ends`: the answer may be complete with it."""
+        shown = self.answer.draft(token)
+        self._note_first_token()
+        if ends:
+            self._end_after(self.answer.tokens)
         return shown
 
     def cut(self, tokens: Sequence[int], after: int | None = None) -> list[int]:
-        """Tokens up to the first that ends an answer, and no more than it may have after `after` others."""
-        left = self.left if after is None else self.most - after
+        """The tokens up to the first that ends an answer, and no more than fit after `after` tokens of the answer.
+
+        `after` None: after all of them.
+        """
+        left = self.left if after is None else self.given.most - after
         kept: list[int] = []
         for token in tokens[: max(0, left)]:
             kept.append(token)
@@ -228,53 +247,89 @@ class Writing:
                 break
         return kept
 
-    def tells(self, stream: ChatStream, model: str) -> None:
-        """An OpenAI-compatible server has begun to answer, with this model."""
-        self.traffic.append(stream)
-        self._stream, self.model = stream, model
+    def add_stop_tokens(self, tokens: Collection[int]) -> None:
+        """Let these tokens end the answer too: the ones that the verifier's card names."""
+        self.stop_tokens.update(tokens)
 
-    def end_at(self, tokens: Sequence[int]) -> None:
-        """The answer may be complete with these."""
+    # ---- how text comes in -------------------------------------------------------------------------------------------
+
+    def begin_text(self, stream: ChatStream, model: str) -> None:
+        """Note that an OpenAI-compatible server has begun to answer, with this model."""
+        self._traffic.append(stream)
+        self._text_stream, self.model = stream, model
+
+    def replace_tokens(self, known: str) -> list[Shown]:
+        """Let the answer be text from here on, which begins with `known`."""
+        return self.answer.begin_text(known)
+
+    def add_text(self, piece: str) -> list[Shown]:
+        """Append text of an OpenAI-compatible server."""
+        shown = self.answer.add_text(piece)
+        self._note_first_token()
+        return shown
+
+    def count_unsent(self) -> int:
+        """Count that the question did not leave; returns how often that has happened."""
+        self._unsent += 1
+        return self._unsent
+
+    # ---- how it begins and ends --------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Shown]:
+        """Show the answer so far. Call it first."""
+        return self.answer.begin()
+
+    def stop(self) -> None:
+        """Have the answer end as soon as possible; whoever writes it then calls `end`."""
+        self._stopping.set()
+
+    def end(self, reason: EndReason, *, cut_by: str = "", full: bool = False) -> None:
+        """Say why the answer is over."""
+        self.reason, self.cut_by, self.full = reason, cut_by, full
+
+    def finish(self) -> list[Shown]:
+        """Show what was held back. Call it last."""
+        return self.answer.finish()
+
+    def _end_after(self, tokens: Sequence[int]) -> None:
+        """End the answer if it is complete with these tokens."""
         if tokens and tokens[-1] in self.stop_tokens:
-            self.reason = "end"
-        elif len(tokens) >= self.most:
-            self.reason = "length"
+            self.end("end")
+        elif len(tokens) >= self.given.most:
+            self.end("length")
 
-    def count_first(self) -> None:
-        """Something has been written."""
-        if self._first_token is None and (self.answer.tokens or self.answer.telling):
+    def _note_first_token(self) -> None:
+        if self._first_token is None and (self.answer.tokens or self.answer.is_text):
             self._first_token = self.clock.now() - self._begun
 
     # ---- with whom, and for how long ---------------------------------------------------------------------------------
 
+    @property
+    def chooses_mode(self) -> bool:
+        """The faster mode is taken; False: the settings name the mode."""
+        return self.given.draft and self.given.settings.mode == "auto"
+
     def mode(self, connection: Connection) -> Verifying:
-        """Who drafts now."""
+        """Who drafts now. The first call chooses; later ones say what the answer had better go on in."""
         if self.answer.suffix:
-            return "edge"  # What was written alone goes up as a draft.
-        if not self.choosing:
-            return "hosted" if self.settings.mode == "hosted" else "edge"
-        begun, self._chosen = self._chosen, True
+            return "edge"  # What was written offline goes up as a draft.
+        if not self.chooses_mode:
+            return "hosted" if self.given.settings.mode == "hosted" else "edge"
+        chosen, self._mode_chosen = self._mode_chosen, True
         rtt = connection.link.rtt_seconds or 0.0
-        return connection.modes.review(rtt) if begun else connection.modes.choose(rtt)
+        return connection.modes.review(rtt) if chosen else connection.modes.choose(rtt)
 
     def memory_from(self, verifier: Verifier) -> int | None:
-        """The first token whose memory to ask for; None where it means nothing to the drafter."""
-        means = self.draft and self.drafting.reads(verifier.card.memory)
-        return self.drafting.memory_from if means else None
+        """The first token whose memory to ask for; None: this verifier's memory means nothing to the drafter."""
+        readable = self.given.draft and self.drafting.reads(verifier.card.memory)
+        return self.drafting.memory_from if readable else None
 
     def deadline(self, connection: Connection, committed: Sequence[int]) -> float:
-        """Seconds for the verifier to answer to these tokens, of which it may not have seen some."""
-        unseen = max(0, len(committed) - self.line.sent)
-        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unseen
-        return connection.link.deadline(estimate, TOKEN_BYTES * unseen)
+        """Seconds for the verifier to answer to these tokens, of which it may have to read some first."""
+        unread = self.session.unread(committed)
+        estimate = (connection.server_seconds or FIRST_SERVER_SECONDS) + PREFILL_SECONDS * unread
+        return connection.link.deadline(estimate, TOKEN_BYTES * unread)
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T] | asyncio.Task[T]) -> T | None:
-        """The work's result; None where `stopping` was set first, and then the work is cancelled."""
-        working, stopping = asyncio.ensure_future(work), asyncio.create_task(self.stopping.wait())
-        try:
-            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-            return working.result() if working.done() else None
-        finally:
-            working.cancel()
-            stopping.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+        """The result of `work`. None if the person stops the answer first; then the work is cancelled."""
+        return await unless_set(self._stopping, work)

@@ -1,6 +1,6 @@
-"""Hosted mode: a stream that is drafted and verified there, until the answer is complete or another way is better.
+"""Hosted mode: a stream that the verifier drafts and verifies by itself.
 
-The drafter here takes the memory that comes along, and so can go on at any token when the stream breaks.
+The drafter on the device takes the memory that comes along, so it can go on at any token when the stream breaks.
 """
 
 from __future__ import annotations
@@ -9,102 +9,103 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from app.events import Paced
-from app.remotes.connection import Connection, Verifier
+from app.events import RoundEnded, RoundReport
+from app.remotes.connection import Connection
+from app.remotes.peer import Verifier
 from app.reply.answer import Shown
 from app.reply.edge import Edge
-from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Step, Writing
+from app.reply.generation import FIRST_SERVER_SECONDS, MEMORY_LIMIT_SECONDS, Generation, Step
 from remote import HostedStream
-from remote.protocol import Memory, Progress, unpack_tokens
+from remote.protocol import Memory, Progress
 
 MEMORY_BYTES = 64 * 1024
-"""More than a frame of memory has, which may stand before the next words of a stream."""
+"""More than a frame of memory has, which may come before the next words of a stream."""
 GHOST_SECONDS = 0.03
-"""Round trip from which on there is time to read guesses before the first words of a stream."""
+"""Least round trip that leaves time to read guesses before the first words of a stream."""
 
 
 class Hosted:
-    """A stream of one answer by one verifier."""
+    """The stream of one answer by one verifier."""
 
-    def __init__(self, writing: Writing, connection: Connection, verifier: Verifier) -> None:
-        self._writing, self._connection, self._verifier = writing, connection, verifier
+    def __init__(self, generation: Generation, connection: Connection, verifier: Verifier) -> None:
+        self._generation, self._connection, self._verifier = generation, connection, verifier
         self.begun = False
-        """Something has come of it."""
+        """Text has come."""
         self._opening = self._warm = False
-        """It begins its answer; and the verifier has run something before."""
-        self._asked = self._before = 0.0
-        """When it was asked for, and when its last words came."""
+        """The stream opens its answer. The verifier has run something before."""
+        self._asked = self._last = 0.0
+        """When the stream was asked for, and when its last words came."""
 
     async def steps(self) -> AsyncGenerator[Step, None]:
-        """Raises `RemoteError`."""
-        writing, connection, drafting = self._writing, self._connection, self._writing.drafting
-        session, committed = writing.line.with_verifier(self._verifier), writing.tokens
-        clock = writing.clock
+        """The stream until the answer is complete or another mode is better. Raises `RemoteError`."""
+        generation, connection, drafting = self._generation, self._connection, self._generation.drafting
+        session, committed = generation.session.with_verifier(self._verifier), generation.tokens
         await drafting.hear_out(MEMORY_LIMIT_SECONDS)
         await drafting.follow(committed)
         opening = session.stream(
             committed,
-            writing.sampling,
-            most=writing.left,
-            memory_from=writing.memory_from(self._verifier),
-            deadline=writing.deadline(connection, committed),
+            generation.given.sampling,
+            most=generation.left,
+            memory_from=generation.memory_from(self._verifier),
+            deadline=generation.deadline(connection, committed),
             silence=connection.link.deadline(FIRST_SERVER_SECONDS),
-            draft=writing.draft,
+            draft=generation.given.draft,
         )
-        self._opening, self._warm = not writing.answer.tokens, connection.server_seconds is not None
-        self._asked, stream = clock.now(), None
+        self._opening, self._warm = not generation.answer.tokens, connection.server_seconds is not None
+        self._asked, stream = generation.clock.now(), None
         asking = asyncio.create_task(opening)
         try:
-            for step in await self._meanwhile(asking):
+            for step in await self._guesses(asking):
                 yield step
-            stream = await writing.unless_stopped(asking)
+            stream = await generation.unless_stopped(asking)
         finally:
             if stream is None:
-                await _let_go(asking)
+                await _abandon(asking)
         if stream is None:
-            writing.reason = "stopped"
+            generation.end("stopped")
             return
-        writing.traffic.append(stream)
+        generation.begin_stream(stream)
         try:
-            while writing.reason is None:
-                frame = await writing.unless_stopped(_next(stream))
+            while generation.reason is None:
+                frame = await generation.unless_stopped(_next(stream))
                 if frame is None:
-                    writing.reason = "stopped" if writing.stopping.is_set() else "length"
+                    generation.end("stopped" if generation.stopping else "length")
                 elif isinstance(frame, Memory):
-                    drafting.receive(writing.tokens, frame)
+                    drafting.receive(generation.tokens, frame)
                 else:
                     seconds = self._learn(stream, frame)
-                    for step in self._progress(frame):
+                    self.begun = True
+                    for step in generation.take_progress(frame):
                         yield step
-                    yield _paced(frame, seconds)
-                    yield writing.stats(connection)
+                    yield RoundEnded(generation.stats(connection), _report(frame, seconds))
                     stream.silence = connection.link.deadline(connection.server_seconds or 0.0, MEMORY_BYTES)
-                    if writing.reason is None and writing.mode(connection) != "hosted":
+                    if generation.reason is None and generation.mode(connection) != "hosted":
                         return
         finally:
-            if writing.reason in ("end", "length"):
-                await drafting.follow(writing.tokens)
+            if generation.reason in ("end", "length"):
+                await drafting.follow(generation.tokens)
                 drafting.listen(stream)
             else:
                 await stream.aclose()
 
-    async def _meanwhile(self, asking: asyncio.Task[Any]) -> list[Shown]:
-        """Guesses to show while the first words are on their way; none where these come sooner."""
-        writing, connection = self._writing, self._connection
-        if not writing.draft or writing.answer.tokens or (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS:
+    async def _guesses(self, asking: asyncio.Task[Any]) -> list[Shown]:
+        """Guesses to show while the first words are on their way; none if these come sooner."""
+        generation, connection = self._generation, self._connection
+        near = (connection.link.rtt_seconds or 0.0) < GHOST_SECONDS
+        if not generation.given.draft or generation.answer.tokens or near:
             return []
-        edge = Edge(writing, connection, self._verifier)
+        edge = Edge(generation, connection, self._verifier)
         drafting = asyncio.create_task(edge.draft())
         try:
             await asyncio.wait([asking, drafting], return_when=asyncio.FIRST_COMPLETED)
-            return writing.answer.guess(edge.guesses(drafting.result())) if drafting.done() else []
+            return edge.guess(drafting.result().tree) if drafting.done() else []
         finally:
             drafting.cancel()
 
     def _learn(self, stream: HostedStream, progress: Progress) -> float:
-        """What a round of the stream says of verifier and line; seconds since the one before it, if there was one."""
-        connection, now, gained = self._connection, self._writing.clock.now(), len(progress.tokens) // 4
-        before, self._before = self._before, now
+        """Note what a round says of verifier and line. Returns seconds since the round before it; 0 for the first."""
+        connection, now, gained = self._connection, self._generation.clock.now(), len(progress.tokens) // 4
+        before, self._last = self._last, now
         if self.begun:
             connection.modes.hosted(gained, now - before)
             connection.waited(now - before)
@@ -115,19 +116,10 @@ class Hosted:
             connection.modes.hosted(gained, beside, opening=self._opening)
         return 0.0
 
-    def _progress(self, progress: Progress) -> list[Shown]:
-        """Put what a round of the stream gave into the answer."""
-        writing = self._writing
-        shown = writing.verify(unpack_tokens(progress.tokens), progress.drafted)
-        writing.line.sent, self.begun = progress.length, True
-        if progress.finished and writing.reason is None:
-            writing.reason = "length"
-        return shown
 
-
-def _paced(progress: Progress, seconds: float) -> Paced:
-    """A round of the stream, so many seconds after the one before; 0: there was none."""
-    return Paced(
+def _report(progress: Progress, seconds: float) -> RoundReport:
+    """A round of the stream that came `seconds` after the one before; 0: it is the first."""
+    return RoundReport(
         levels=0,
         nodes=0,
         expected=None,
@@ -140,8 +132,8 @@ def _paced(progress: Progress, seconds: float) -> Paced:
     )
 
 
-async def _let_go(asking: asyncio.Task[HostedStream]) -> None:
-    """Nobody wants the stream any more, whether it has begun or not."""
+async def _abandon(asking: asyncio.Task[HostedStream]) -> None:
+    """Close a stream that nobody wants any more, whether it has begun or not."""
     asking.cancel()
     (opened,) = await asyncio.gather(asking, return_exceptions=True)
     if isinstance(opened, HostedStream):
@@ -149,5 +141,5 @@ async def _let_go(asking: asyncio.Task[HostedStream]) -> None:
 
 
 async def _next(stream: HostedStream) -> Memory | Progress | None:
-    """None at its end."""
+    """The next frame; None at the end of the stream."""
     return await anext(stream, None)

@@ -1,7 +1,7 @@
-"""What waits for the target, and when it is sent: prompts asked without a line, answers that are to be verified.
+"""What waits for the target, and when it is sent: questions asked without a line, and answers to be verified.
 
-All of it is in the database. This says what is due, and keeps a verifier that fails from being asked the same again
-and again.
+All of it is in the database. The outbox says what is due, and keeps a verifier that fails from being asked the same
+again and again.
 """
 
 from __future__ import annotations
@@ -9,57 +9,80 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from app.concurrency import first_of
 from app.events import Event, Failed
-from app.remotes.connection import Connection, Endpoint, Peer
-from remote.timing import CLOCK, Clock
-from storage import Queued, StorageError
-
-if TYPE_CHECKING:
-    from app.reply.assistant import Assistant
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint, Peer
+from remote.clock import CLOCK, Clock
+from storage import Message, Queued, StorageError, Store
 
 LOOK_SECONDS = 30.0
-"""Between two looks for what another program has queued."""
+"""Pause between two looks for what another program has queued."""
 RETRY_SECONDS = (1.0, 300.0)
-"""Before the same is sent again that failed: twice as long each time, since some servers ask money for each try."""
+"""Least and longest pause before what failed is sent again. It doubles each time: some servers charge for each try."""
+
+
+class Answerer(Protocol):
+    """Who answers what is due: the assistant."""
+
+    @property
+    def store(self) -> Store:
+        """Where the queue is."""
+
+    @property
+    def replying(self) -> bool:
+        """A reply runs, so nothing else is sent."""
+
+    def start(self) -> None:
+        """Begin to connect."""
+
+    def no_verifier(self) -> Failed | None:
+        """Why nothing can be sent now; None: it can."""
+
+    def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
+        """The events of an answer that is verified."""
+
+    def answer(self, message: Message, *, waits: bool) -> AsyncGenerator[Event, None]:
+        """The events of the answer that a pending message becomes."""
 
 
 class Outbox:
-    """The queue of `assistant`; while `connection` is None, nothing is due."""
+    """The queue of `assistant`. While `connection` is None, nothing is due."""
 
-    def __init__(self, assistant: Assistant, connection: Connection | None, clock: Clock = CLOCK) -> None:
+    def __init__(self, assistant: Answerer, connection: Connection | None, clock: Clock = CLOCK) -> None:
         self._assistant = assistant
         self._store = assistant.store
         self._connection = connection
         self._stirred = asyncio.Event()
         self._tried: tuple[str, Peer | None] = "", None
-        """What was sent last, and with which verifier."""
+        """Id of what was sent last, and the verifier it was sent with."""
         self._clock = clock
         self._failures: dict[str, int] = {}
-        """How often each was sent in vain."""
+        """How often something was sent in vain, by id."""
         self._not_before = clock.now()
+        """When what failed may be sent again."""
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
         """Keep a prompt for the target. Raises `StorageError`."""
-        queued = self._store.enqueue(conversation_id, prompt)
+        queued = self._store.queue.add(conversation_id, prompt)
         self.stir()
         return queued
 
     def enqueue_verification(self, message_id: str) -> Queued:
-        """Have an answer verified when the verifier is there. Raises `StorageError`."""
-        queued = self._store.enqueue_verification(message_id)
+        """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""
+        queued = self._store.queue.add_verification(message_id)
         self.stir()
         return queued
 
     def queued(self) -> list[Queued]:
         """What waits, in its order. Raises `StorageError`."""
-        return self._store.queued()
+        return self._store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
-        """Take it out; one that is being answered is not tried again. Raises `StorageError`."""
-        return self._store.unqueue(queued_id)
+        """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
+        return self._store.queue.remove(queued_id)
 
     def use(self, connection: Connection | None) -> None:
         """Send what waits over this one from now on."""
@@ -76,10 +99,10 @@ class Outbox:
         return self._stirred.wait()
 
     async def due(self) -> AsyncGenerator[Queued, None]:
-        """What is to be sent now, one after another, as often as the verifier is there and no reply runs.
+        """What is to be sent now, one after another, while the verifier is there and no reply runs.
 
-        Whoever reads this passes each on to `send`. What fails is due again when a verifier has come back, and that is
-        looked for every second while something waits.
+        The reader passes each on to `send`. What fails is due again when a verifier has come back, and that is looked
+        for every second while something waits.
         """
         self._assistant.start()
         with contextlib.ExitStack() as wanted:
@@ -90,7 +113,7 @@ class Outbox:
                 queued: Queued | None = None
                 if not self._assistant.replying:
                     with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                        queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
+                        queued = self._store.queue.next(verify=not isinstance(verifier, Endpoint))
                 missed = connection if queued is not None and verifier is None else None
                 if eager is not missed:
                     wanted.close()
@@ -110,10 +133,10 @@ class Outbox:
                 await first_of(stirred.wait(), *changed, self._clock.sleep(timeout))
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
-        """Have it answered or verified, with the events of `Assistant.reply` or `verify`; none if somebody was faster.
+        """Have something answered or verified, with the events of that; none if another program was faster.
 
-        It leaves the queue once the target has answered, or never can. Where the line is lost on the way, the drafter
-        may finish the answer, which then waits to be verified.
+        It leaves the queue once the target has answered, or never can. If the line is lost on the way, the drafter may
+        finish the answer, which then waits to be verified.
         """
         self._tried = queued.id, None if self._connection is None else self._connection.verifier
         if queued.message_id is not None:
@@ -123,7 +146,7 @@ class Outbox:
             return
         else:
             try:
-                message = self._store.take(queued.id)
+                message = self._store.queue.take(queued.id)
             except StorageError as error:
                 yield Failed(str(error), "internal")
                 return
@@ -138,7 +161,7 @@ class Outbox:
         self._sent(queued.id, failed=isinstance(last, Failed))
 
     def _sent(self, queued_id: str, *, failed: bool) -> None:
-        """When the same may be sent again."""
+        """Note when the same may be sent again."""
         count = self._failures.get(queued_id, 0) + 1
         self._failures = {queued_id: count} if failed else {}
         least, most = RETRY_SECONDS

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import App, SystemCommand
-from textual.binding import Binding
 from textual.notifications import Notify
 from textual.screen import Screen
 
 from app.config import Settings
 from app.sanitise import sanitise
-from app.tui.bindings import checked
+from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import Copying
 from app.tui.core import Core
-from app.tui.saved_state import Remembered
+from app.tui.saved_state import SavedState
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.textual_private import drop_notification, shown_notifications
@@ -25,28 +24,28 @@ from app.tui.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from textual.command import Provider
 
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 # The palette's own modules are read when it is opened for the first time.
 
 
 def _actions() -> type[Provider]:
-    from app.tui.palette import Actions
+    from app.tui.palette import ActionCommands
 
-    return Actions
+    return ActionCommands
 
 
 def _themes() -> type[Provider]:
-    from app.tui.palette import Themes
+    from app.tui.palette import ThemeCommands
 
-    return Themes
+    return ThemeCommands
 
 
 def _conversations() -> type[Provider]:
-    from app.tui.palette import Conversations
+    from app.tui.palette import ConversationCommands
 
-    return Conversations
+    return ConversationCommands
 
 
 class OutriderApp(Copying):
@@ -57,17 +56,10 @@ class OutriderApp(Copying):
     """
 
     TITLE = "Outrider"
-    BINDINGS = [
-        Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
-        Binding("f1", "show_help", "Help", id="app.help", priority=True),
-        Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
-        Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
-        Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
-        Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
-    ]
+    BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, desk: Desk | None = None) -> None:
+    def __init__(self, core: Core, settings: Settings | None = None, desk: RemoteSwitcher | None = None) -> None:
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
@@ -77,7 +69,7 @@ class OutriderApp(Copying):
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self._file = core.store.path.with_name("screen.json")
-        self.remembered = Remembered.load(self._file)
+        self.remembered = SavedState.load(self._file)
         known = self.remembered.theme in self.available_themes
         self.theme = self.remembered.theme if known else DARK.name
 
@@ -121,7 +113,7 @@ class OutriderApp(Copying):
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen.focused or self.screen))
+            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen)))
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name

@@ -1,59 +1,38 @@
-"""Every key of the screen: where it acts, the name by which it is remapped, and the check of what a person remapped.
+"""Every key of the screen, in one list, and the check of the keys that a person has remapped.
 
-A key acts in a room: everywhere, in the conversation's screen, or in the part that has the focus. Two rooms beside each
-other may use one key for two things; a key of the whole screen may not be taken away from it in a part by accident.
+Two rooms beside each other may use one key for two things. A key of the whole screen may not be taken from it in a part
+of the screen by accident. The rooms import every screen, so the application imports this module and no widget may.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from textual.binding import Binding, BindingsMap
+from textual.app import App
+from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.keys import KEY_DISPLAY_ALIASES, Keys
 
 from app.config import ConfigError
-from app.tui.textual_private import bindings_of, keymap_of
+from app.tui.keymap import Action, Room, actions_in
 
+EVERYWHERE = (
+    Binding("ctrl+q", "quit", "Quit", id="app.quit", priority=True),
+    Binding("f1", "show_help", "Help", id="app.help", priority=True),
+    Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
+    Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
+    Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
+    Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
+)
+"""The application's own keys."""
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 NAMED = {key.value for key in Keys} | set(KEY_DISPLAY_ALIASES) | {f"f{number}" for number in range(1, 25)}
-SHORT = {"escape": "esc", "up": "↑", "down": "↓"}
-"""How a hint calls these keys; it calls the others as the settings do."""
 SOURCE = "[keys] in the settings"
 
 
-class Room(NamedTuple):
-    """A part of the screen that has keys of its own."""
-
-    title: str
-    node: type[DOMNode]
-    outer: bool
-    """Its keys act whatever has the focus."""
-    over: bool = False
-    """It lies over the conversation: nothing else hears a key meanwhile, but what acts everywhere."""
-
-    def bindings(self) -> Iterator[Binding]:
-        """Those that have a name, its own first, in the order in which they are written; one entry for each key."""
-        for base in self.node.__mro__:
-            for _, binding in BindingsMap(base.__dict__.get("BINDINGS", ())):
-                if binding.id:
-                    yield binding
-
-
-class Action(NamedTuple):
-    """What a key does, by the name under which it can be given another."""
-
-    id: str
-    keys: tuple[str, ...]
-    description: str
-    room: str
-
-
 def rooms() -> tuple[Room, ...]:
-    """From the part with the focus outwards."""
-    from app.tui.app import OutriderApp
+    """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
@@ -81,44 +60,26 @@ def rooms() -> tuple[Room, ...]:
         Room("Export", ExportScreen, False, over=True),
         Room("Help", HelpScreen, False, over=True),
         Room("Conversation", ChatScreen, True),
-        Room("Everywhere", OutriderApp, True),
+        Room("Everywhere", App, True, keys=EVERYWHERE),
     )
 
 
+def rooms_near(node: DOMNode) -> list[Room]:
+    """The rooms whose keys act now, the nearest first, then the others on the screen. `node`: what has the focus."""
+    nodes = node.ancestors_with_self
+    near = [room for room in rooms() if any(isinstance(node, room.node) for node in nodes)]
+    if any(room.over for room in near):
+        return near  # The conversation lies below.
+    return near + [room for room in rooms() if room not in near and not room.over]
+
+
 def actions(keys: Mapping[str, str]) -> list[Action]:
-    """All of them with the keys they have now; `keys`: the remapped ones, by id."""
+    """All actions, with the keys they have now; `keys`: the remapped ones, by id."""
     found: dict[str, Action] = {}
     for room in rooms():
         for action in actions_in(room, keys):
-            found.setdefault(action.id, action)  # What can be done in two rooms has one name, and the same keys.
+            found.setdefault(action.id, action)  # An action in two rooms has one id and the same keys.
     return list(found.values())
-
-
-def actions_in(room: Room, keys: Mapping[str, str]) -> list[Action]:
-    """Those of one room."""
-    found: dict[str, Action] = {}
-    for binding in room.bindings():
-        name = binding.id or ""
-        own = found[name].keys if name in found else ()
-        mapped = tuple(key.strip() for key in keys[name].split(",")) if name in keys else (*own, binding.key)
-        found[name] = Action(name, mapped, binding.description, room.title)
-    return list(found.values())
-
-
-def key_of(node: DOMNode, name: str) -> str:
-    """The first key of an action as it is mapped now, for a hint; empty where `node` and what it is in lack it."""
-    places = (binding for one in node.ancestors_with_self for _, binding in bindings_of(one) if binding.id == name)
-    binding = next(places, None)
-    if binding is None:
-        return ""
-    key = keymap_of(node.app).get(name, binding.key).split(",")[0].strip()
-    *modifiers, last = key.split("+") if len(key) > 1 else [key]
-    return "+".join([*modifiers, SHORT.get(last, last)])
-
-
-def hint(node: DOMNode, *actions: tuple[str, str], between: str = "   ") -> str:
-    """What some keys do: each action by its name, with a word or two for it."""
-    return between.join(f"{key} {words}" for name, words in actions if (key := key_of(node, name)))
 
 
 def checked(keys: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:

@@ -9,8 +9,8 @@ from app.events import Event, ModeChanged
 from storage import Message, Queued, Store
 
 if TYPE_CHECKING:
-    from app.drafting.context import Context
-    from app.remotes.connection import Source
+    from app.drafting.prompt import Context
+    from app.remotes.source import Source
 
 
 class Outbox(Protocol):

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.events import Done, Event, Paced, Started, Stats
+from app.events import Done, Event, RoundEnded, RoundReport, Started, Stats
 from app.reply.dimmed_text import DimmedText
 
 SHOWN_ROUND_TRIPS = 60
@@ -20,12 +20,12 @@ class Acceptance:
     offered: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
 
-    def add(self, paced: Paced) -> None:
+    def add(self, report: RoundReport) -> None:
         """A round. What was drafted elsewhere or not at all says nothing, nor an answer that goes up to be verified."""
-        if not paced.nodes or (not paced.levels and paced.expected is None):
+        if not report.nodes or (not report.levels and report.expected is None):
             return
-        right = paced.gained - 1  # The last token is the target's own.
-        depth = max(paced.levels, right, 1)
+        right = report.gained - 1  # The last token is the target's own.
+        depth = max(report.levels, right, 1)
         while len(self.offered) < depth:
             self.offered.append(0)
             self.accepted.append(0)
@@ -79,7 +79,7 @@ class Totals:
         return self.verified - self.rounds if self.rounds else None
 
 
-class Figures:
+class SessionMetrics:
     """Listens to the events of every answer."""
 
     def __init__(self) -> None:
@@ -97,15 +97,13 @@ class Figures:
             self.session.answers += 1
         for totals in (self.answer, self.session):
             totals.dimmed.apply(event)
-        if isinstance(event, Stats):
-            self._count(event)
-        elif isinstance(event, Done):
+        if isinstance(event, RoundEnded | Done):
             self._count(event.stats)
-        elif isinstance(event, Paced):
-            self.answer.acceptance.add(event)
-            self.session.acceptance.add(event)
-            if event.rtt_seconds > 0:
-                self.round_trips.append(event.rtt_seconds)
+        if isinstance(event, RoundEnded) and (report := event.report) is not None:
+            self.answer.acceptance.add(report)
+            self.session.acceptance.add(report)
+            if report.rtt_seconds > 0:
+                self.round_trips.append(report.rtt_seconds)
 
     def _count(self, stats: Stats) -> None:
         for totals in (self.answer, self.session):

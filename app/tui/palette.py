@@ -47,7 +47,7 @@ class Command(NamedTuple):
     run: Callable[[], Awaitable[object]]
 
 
-class Actions(Provider):
+class ActionCommands(Provider):
     """Everything that has a key, with that key; in the part of the screen that it acts in."""
 
     def commands(self) -> Iterator[Command]:
@@ -84,7 +84,7 @@ class Actions(Provider):
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 
 
-class Themes(Provider):
+class ThemeCommands(Provider):
     """Each theme by its name."""
 
     async def search(self, query: str) -> Hits:
@@ -95,7 +95,7 @@ class Themes(Provider):
                 yield Hit(score, matcher.highlight(title), partial(setattr, self.app, "theme", name))
 
 
-class Conversations(Provider):
+class ConversationCommands(Provider):
     """Conversations whose title or messages hold the words."""
 
     async def search(self, query: str) -> Hits:
@@ -103,7 +103,7 @@ class Conversations(Provider):
         if not isinstance(screen, OpenConversation):
             return
         try:
-            found = await asyncio.to_thread(screen.core.store.find, query, FOUND)
+            found = await asyncio.to_thread(screen.core.store.search.conversations, query, FOUND)
         except StorageError:
             return  # The list of conversations says what is wrong.
         for at, one in enumerate(found):

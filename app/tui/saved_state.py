@@ -5,20 +5,21 @@ A file beside the database, for the program alone; what a person writes is the s
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from app.files import write_private
 
-class Remembered(msgspec.Struct, kw_only=True):
+
+class SavedState(msgspec.Struct, kw_only=True):
     """Each field as it was left; the defaults are those of a first start."""
 
     theme: str = ""
     panel: bool = False
 
     @classmethod
-    def load(cls, path: Path) -> Remembered:
+    def load(cls, path: Path) -> SavedState:
         """What cannot be read, or is not ours, counts as a first start."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
@@ -27,6 +28,4 @@ class Remembered(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Raises `OSError`."""
-        fresh = path.with_name(f"{path.name}.new")
-        fresh.write_bytes(msgspec.json.encode(self))
-        os.replace(fresh, path)
+        write_private(path, msgspec.json.encode(self).decode())

@@ -17,7 +17,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.textual_private import error_of
 
 if TYPE_CHECKING:
-    from app.remotes.switcher import Desk
+    from app.remotes.switcher import RemoteSwitcher
 
 
 COLLECTIONS = 5
@@ -36,14 +36,14 @@ def collect_less() -> None:
     gc.set_threshold(1_000, 10, 500)
 
 
-class Window(OutriderApp):
+class TerminalApp(OutriderApp):
     """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
 
     def __init__(
         self,
         core: Core,
         settings: Settings | None = None,
-        desk: Desk | None = None,
+        desk: RemoteSwitcher | None = None,
         *,
         conversation: str | None = None,
         on_painted: Callable[[], None],

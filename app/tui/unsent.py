@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from app.files import replace_file
 from storage.bin import KEPT
 from storage.owner import Owner
 
@@ -22,7 +23,7 @@ NAME = re.compile(r"[0-9a-z_-]{1,64}")
 NEW = "new-"
 
 
-class Unsent:
+class UnsentTexts:
     """`database`: the file beside which the folder of the texts lies. Every call raises `OSError` where it fails."""
 
     def __init__(self, database: Path) -> None:
@@ -83,10 +84,7 @@ class Unsent:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if claim:
             self._owner.claim()
-        fresh = path.with_name(f".{path.name}.{self._owner.name}")  # Which no other window takes for a text.
-        with open(fresh, "w", encoding="utf-8", errors="replace", newline="\n", opener=_privately) as file:
-            file.write(text)
-        os.replace(fresh, path)
+        replace_file(path, [text], errors="replace", sync=False)
 
     def _inherit(self, path: Path) -> None:
         """Takes over the last text of a window that is gone."""
@@ -97,7 +95,3 @@ class Unsent:
         left = [old for old in self._folder.glob(f"{NEW}*") if old.name.removeprefix(NEW) not in living]
         for old in sorted(left, key=lambda old: old.stat().st_mtime)[-1:]:
             os.replace(old, path)
-
-
-def _privately(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""A baseline's folder: its config, and the weights that are its own in bfloat16; the target's are borrowed again."""
+"""A baseline's folder: its config, and its own weights in bfloat16. Weights of the target are borrowed again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drafter.model import weights_digest
 
 
 class ForeignTarget(DrafterError):
-    """A baseline that was trained for another target, or for other weights of it."""
+    """The baseline was trained for another target, or for other weights of it."""
 
 
 def save_baseline(model: Baseline, folder: Path) -> None:
@@ -31,7 +31,7 @@ def save_baseline(model: Baseline, folder: Path) -> None:
 
 
 def load_baseline(folder: Path, target: PreTrainedModel) -> Baseline:
-    """The float model of a folder, on the target's device, with what it borrows of the target.
+    """Load the float model of a folder to the target's device, with what it borrows from the target.
 
     Raises `DrafterMissing`, `DrafterCorrupt`, `ForeignTarget`.
     """

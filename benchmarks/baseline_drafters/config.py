@@ -1,4 +1,4 @@
-"""What a baseline's folder says about it: method, shapes, the target it belongs to, and what its training took."""
+"""What a baseline's folder says about it: method, shapes, the target it belongs to, and the cost of its training."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ METHODS: tuple[Method, ...] = get_args(Method)
 
 
 class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`config.json` of a baseline's folder."""
+    """The `config.json` of a baseline's folder."""
 
     method: Method
     target: str
-    """The target's name, for people."""
+    """Name of the target, for people."""
     weights: str
-    """Digest of the target's weights, hex: a drafter of another target drafts badly and says nothing."""
+    """Digest of the target's weights, hex. A drafter for another target drafts badly without a message."""
     vocabulary: int
-    """Of the target."""
+    """Size of the target's vocabulary."""
     hidden: int
-    """Width of its layers; EAGLE's is the target's."""
+    """Width of its layers. EAGLE's is the target's."""
     layers: int = 1
     """Decoder layers of its own."""
     heads: int
@@ -32,12 +32,12 @@ class BaselineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rope_theta: float
     norm_eps: float
     features: tuple[int, ...] = ()
-    """Hidden states of the target that it reads: i is the input of layer i, L what the final norm gives."""
+    """Hidden states of the target that it reads: i is the input of layer i, L the result of the final norm."""
     own_head: bool = False
-    """EAGLE only: the head is trained, from the target's, instead of being the target's."""
+    """EAGLE only: the head is trained, starting from the target's."""
     draft_vocabulary: tuple[int, ...] = ()
-    """Target ids that it can draft; empty: all of them."""
+    """Target ids that it can draft; empty: all."""
     stop_tokens: tuple[int, ...] = ()
     steps: int = 0
     seconds: float = 0.0
-    """Of training, over all runs."""
+    """Seconds of training, over all runs."""

@@ -1,53 +1,73 @@
 """One conversation of a baseline: its tokens, the cache rows of its layers, and features of verified tokens.
 
-A row is *exact* when it was made from a verified token's feature, or needs none. Rows of tokens that are not verified
-yet, as while the line is down, are made one after another, each from the output before it; once features come, they
-are made again from those, as EAGLE does after each round. Drafted nodes' rows last for one draft. Not thread-safe.
+A row is *exact* if it was made from a verified token's feature, or needs none. Rows of tokens that are not verified
+yet, as while the line is down, are made one after another, each from the output before it. Once features come, these
+rows are made again from them, as EAGLE does after each round. Rows of drafted nodes last for one draft. Not
+thread-safe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from benchmarks.baseline_drafters.config import BaselineConfig
 from drafter.model import KeysValues
 from drafter.search import Acceptance, Pace, Proposals, grow
 from drafter.tree import DraftTree
 
-if TYPE_CHECKING:
-    from benchmarks.baseline_drafters.model import Baseline
+
+class RowModel(Protocol):
+    """What a conversation needs of a baseline's model; see `Baseline` for shapes."""
+
+    config: BaselineConfig
+    embedding: nn.Embedding
+
+    def empty_past(self, *batch: int) -> list[KeysValues]:
+        """No cached rows."""
+        ...
+
+    def logits(self, out: Tensor) -> Tensor:
+        """The next token's logits for each output."""
+        ...
+
+    def __call__(
+        self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """One step: outputs, and the new cache rows of each layer."""
+        ...
 
 
 class BaselineContext:
     """The state that drafting one conversation needs, on the model's device."""
 
-    def __init__(self, model: Baseline) -> None:
+    def __init__(self, model: RowModel) -> None:
         self.tokens: list[int] = []
         self.calls = 0
-        """Of the model, so far."""
+        """Calls of the model so far."""
         self._model = model
         weight = model.embedding.weight
         self._device = weight.device
         ids = model.config.draft_vocabulary or range(model.config.vocabulary)
         self._kept = torch.tensor(list(ids), device=self._device)
-        # Row j is what token j's row is made from: the feature of token j - 1, and for the first one zero.
+        # Row j is the input of token j's row: the feature of token j - 1, and zero for the first one.
         self._previous = weight.new_zeros(1, model.config.hidden)
         self._past = model.empty_past()
         self._exact = 0
         self._out = weight.new_zeros(model.config.hidden)
-        """Of the last cached row."""
+        """Output of the last cached row."""
 
     def commit(self, tokens: Sequence[int]) -> None:
         """Append tokens."""
         self.tokens += tokens
 
     def remember(self, start: int, features: Tensor) -> None:
-        """Take encoded features (n, H) of the tokens from `start` on, the first that has none yet.
+        """Take encoded features (n, H) of the tokens from `start` on, which must be the first token without one.
 
         Raises `ValueError` for features of other tokens.
         """
@@ -70,28 +90,28 @@ class BaselineContext:
         """Forget the tokens from position `length` on, and the features of those from `remembered` on."""
         del self.tokens[length:]
         self._previous = self._previous[: 1 + min(length, length if remembered is None else remembered)]
-        # The last row is made again, because what it gave is kept of the last one only.
+        # The last row is made again, because only the last output is kept.
         self._exact = max(0, min(self._exact, length, self.remembered + 1) - 1)
 
     @torch.no_grad()
     def imagine(self, end: int) -> None:
-        """Take the model's own outputs as features of the tokens up to `end`: the target's were lost on the way."""
+        """Use the model's own outputs as features of the tokens up to `end`. The target's were lost on the way."""
         while self.remembered < end:
             self._make_exact()
             self.remember(self.remembered, self._out[None])
 
     @torch.no_grad()
     def draft(self, pace: Pace, acceptance: Acceptance | None = None) -> DraftTree:
-        """The likeliest continuations of the last token, with their log-probabilities. Changes no committed state.
+        """A tree of the likeliest continuations of the last token. Commits nothing.
 
-        `acceptance` turns the log-probabilities into the chances that nodes are chosen by.
+        `acceptance` turns the drafter's log-probabilities into the chances by which nodes are chosen.
         """
         if not self.tokens:
             raise ValueError("nothing to continue: no token is committed")
         self._catch_up()
         length, past = len(self.tokens), self._past
         most = max(0, pace.breadth * (pace.depth - 1))
-        # The last row stands for the root: index -1 has its feature, if that came, or its output, and sees no node.
+        # The last row stands for the root: index -1 has its feature if that came, or else its output, and sees no node.
         outs = self._out.new_zeros(most + 1, len(self._out))
         outs[-1] = self._previous[length] if self.remembered == length else self._out
         sees = torch.zeros(most + 1, most, dtype=torch.bool, device=self._device)
@@ -138,7 +158,7 @@ class BaselineContext:
         start = self._cached
         tokens = torch.tensor(self.tokens[start:end], device=self._device)
         if not self._model.config.features:
-            previous = self._out.expand(len(tokens), -1)  # Not looked at.
+            previous = self._out.expand(len(tokens), -1)  # It is not used.
         mask = torch.ones(end - start, end, dtype=torch.bool, device=self._device).tril(start)
         positions = torch.arange(start, end, device=self._device)
         out, added = self._call(tokens, positions, previous, self._past, mask)
@@ -148,7 +168,7 @@ class BaselineContext:
         self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
         self.calls += 1
-        return self._model(tokens, positions, previous, past, mask)  # type: ignore[no-any-return]
+        return self._model(tokens, positions, previous, past, mask)
 
     def _proposals(self, out: Tensor, top: int) -> Proposals:
         logits = self._model.logits(out)[:, self._kept].float()

@@ -1,14 +1,15 @@
 """EAGLE-2's drafter (arXiv 2406.16858), whose model is EAGLE's (arXiv 2401.15077).
 
-Per paper: a linear layer fuses the embedding of a token with the target's feature of the token before it, the hidden
-state that the target's head reads; one decoder layer; the target's own embedding and head, frozen. Trained to give the
-next feature: SmoothL1 on it, and a tenth of that weight for the cross-entropy with the target's distribution, which
-differs from the KL divergence by a constant. Features get uniform noise, so that the drafter bears its own mistakes
-when it goes on from its own outputs. The tree is grown by expand and rerank (`drafter/search.py`).
+From the paper: a linear layer fuses the embedding of a token with the target's feature of the token before it, which is
+the hidden state that the target's head reads. One decoder layer follows, then the target's own head; embedding and head
+are frozen. It learns to give the next feature, with SmoothL1 on the feature and a tenth of that weight for the
+cross-entropy with the target's distribution, which differs from the KL divergence by a constant. Features get uniform
+noise, so that the drafter can cope with its own mistakes when it continues from its own outputs. The tree is grown by
+expand and rerank (`drafter/search.py`).
 
-What differs: the decoder layer norms its input, which the published code leaves out in its only layer, so that a rate
-that suits MoA suits it too; the width of its MLP is chosen for a number of trained parameters; data, packing,
-optimisers and schedule are MoA's.
+Differences: the decoder layer norms its input, which the published code leaves out in its only layer, so that a
+learning rate that suits MoA suits it too. The width of its MLP is chosen for a number of trained parameters. Data,
+packing, optimisers and schedule are MoA's.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues, SelfAttentionLayer, layer_shape
-from drafter.training.distil import Batch, additive
+from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses, agrees, distances
 
 
 class Eagle2(Baseline):
-    """One decoder layer over [embedding ; feature]; its output is the next feature."""
+    """One decoder layer over [embedding ; feature]. Its output is the next feature."""
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
@@ -48,7 +49,10 @@ class Eagle2(Baseline):
         return out, [rows]
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """Teacher-forced: every row starts from the target's feature, so agreement is known at depth 1 only."""
+        """The losses of one batch, teacher-forced.
+
+        Each row starts from the target's feature, so agreement is known at depth 1 only.
+        """
         noise = recipe.noise * (2 * torch.rand_like(features) - 1)
         previous = shifted(features + noise, batch.positions)
         past = self.empty_past(len(batch.ids))

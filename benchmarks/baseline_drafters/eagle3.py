@@ -1,18 +1,18 @@
 """EAGLE-3's drafter (arXiv 2503.01840).
 
-Per paper: the target's hidden states of a low, a middle and a high layer, fused by a linear layer without bias, take
-the place of EAGLE's feature; no loss on features, only the cross-entropy with the target's distribution (the KL
-divergence but for a constant); *training-time test*: the drafter is unrolled for several steps in training, each fed
-with the outputs of the step before, under a mask that shows a row the fused features up to its root and the drafter's
-own rows after it. As in the published code, embedding and feature are normed apart and give queries, keys and values
-together, the feature is the residual, the head reads a normed output, and a step's loss weighs 0.8 times that of the
-one before.
+From the paper: the target's hidden states of a low, a middle and a high layer, fused by a linear layer without bias,
+take the place of EAGLE's feature. There is no loss on features, only the cross-entropy with the target's distribution,
+which differs from the KL divergence by a constant. *Training-time test*: in training, the drafter is unrolled for
+several steps, each fed with the outputs of the step before. The mask shows a row the fused features up to its root, and
+the drafter's own rows after it. As in the published code, embedding and feature have separate norms and give queries,
+keys and values together; the feature is the residual; the head reads a normed output; and the loss of a step has 0.8
+times the weight of the step before.
 
-What differs: the fused features are what the verifier would send, so they and not the three states count as bytes on
-the wire. The head is the target's, frozen, over the whole vocabulary, and cut to the draft vocabulary for drafting, as
-MoA's is; the paper trains one of its own over the draft vocabulary, which `own_head` does, from the target's. The
-layers are the published ones in proportion to the target's depth (2, 16 and 29 of 32); the width of the MLP is chosen
-for a number of trained parameters; data, packing, optimisers and schedule are MoA's.
+Differences: the verifier would send the fused features, so these count as bytes on the wire, not the three states. The
+head is the target's, frozen, over the whole vocabulary, and cut to the draft vocabulary for drafting, as MoA's is. The
+paper trains a head of its own over the draft vocabulary; `own_head` does this, starting from the target's. The layers
+are the published ones in proportion to the target's depth (2, 16 and 29 of 32). The width of the MLP is chosen for a
+number of trained parameters. Data, packing, optimisers and schedule are MoA's.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline, borrow_ends, shifted
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.training.distil import Batch, additive
+from drafter.training.batches import Batch, additive
 from drafter.training.losses import Losses, agrees, distances
 
 
 class FusedLayer(SelfAttentionLayer):
-    """A decoder layer on features, whose attention reads embeddings beside them."""
+    """A decoder layer on features, whose attention also reads embeddings."""
 
     def __init__(
         self, size: int, heads: int, kv_heads: int, head_size: int, ffn: int, theta: float, eps: float
@@ -41,13 +41,13 @@ class FusedLayer(SelfAttentionLayer):
         self.feature_norm = Norm(size, eps)
 
     def project_pair(self, embedded: Tensor, features: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query (..., hq, M, d), key and value (..., hk, M, d) of `embedded` and `features`, each (..., M, E)."""
+        """Project `embedded` and `features`, each (..., M, E): query (..., hq, M, d), key and value (..., hk, M, d)."""
         both = torch.cat((self.input_layernorm(embedded), self.feature_norm(features)), dim=-1)
         return self.project_normed(both, positions)
 
 
 class Eagle3(Baseline):
-    """One decoder layer over fused features; its output takes their place for the next token."""
+    """One decoder layer over fused features. Its output takes their place for the next token."""
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
@@ -74,7 +74,10 @@ class Eagle3(Baseline):
         return self.layer.finish(previous, query, keys, values, additive(mask)), [(key, value)]
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """Training-time test: in step s a row's root lies s tokens before it, so s + 1 is the depth that is learnt."""
+        """The losses of one batch by training-time test.
+
+        In step s, a row's root is s tokens before it, so depth s + 1 is learnt.
+        """
         rows = torch.arange(batch.ids.shape[1], device=batch.ids.device)
         embedded, out = self.embedding(batch.ids), self.encode(features)
         known: list[KeysValues] = []
@@ -85,7 +88,7 @@ class Eagle3(Baseline):
             known.append((key, value))
             up_to_root = batch.causal & (rows[:, None] - rows >= step)
             out = self.layer.add(previous, attend_unrolled(query, known, additive(up_to_root)))
-            # Nearer to the beginning of a conversation than that, there is no root.
+            # Nearer than that to the beginning of a conversation, there is no root.
             rooted = (batch.positions >= step)[batch.learn]
             count = rooted.sum().clamp(min=1)
             guessed, aim = torch.log_softmax(self.logits(out[batch.learn][rooted]).float(), dim=-1), wanted[rooted]
@@ -99,11 +102,11 @@ class Eagle3(Baseline):
 
 
 def attend_unrolled(query: Tensor, known: Sequence[KeysValues], mask: Tensor) -> Tensor:
-    """Attention of the last of s + 1 unrolled steps: what a row sees when its root lies s tokens before it.
+    """Attention in the last of s + 1 unrolled steps: what a row sees if its root is s tokens before it.
 
-    `query` (B, hq, T, d); `known`: each step's keys and values (B, hk, T, d). Row j sees the first step's rows up to
-    its root j - s, by the additive `mask` (B, 1, T, T), and of each step m >= 1 the one row j - s + m. Rows with fewer
-    than s tokens before them in their conversation give nothing of use.
+    `query` (B, hq, T, d). `known`: each step's keys and values (B, hk, T, d). Row j sees the first step's rows up to
+    its root j - s, by the additive `mask` (B, 1, T, T), and from each step m >= 1 the single row j - s + m. Rows with
+    fewer than s tokens before them in their conversation give nothing of use.
     """
     last = len(known) - 1
     groups, scale = query.shape[1] // known[0][0].shape[1], query.shape[-1] ** -0.5

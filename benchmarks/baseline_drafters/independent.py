@@ -1,10 +1,10 @@
 """An independent drafter: a small language model of its own, distilled from the target's distribution.
 
-What speculative decoding began with (arXiv 2211.17192, 2302.01318): it shares the target's vocabulary and nothing else,
-needs nothing of it at run time, and so loses nothing while the line is down. A Llama of a few layers with tied
-embeddings, trained on the target's answers with the KL divergence (DistillSpec, arXiv 2310.08461), with data, packing,
-optimisers and schedule of MoA. MoA's authors let theirs share the target's embedding and head and train only its
-layers; here all of it is its own, and all of it counts as trained.
+Speculative decoding began with such drafters (arXiv 2211.17192, 2302.01318). It shares only the vocabulary with the
+target and needs nothing of it at run time, so it loses nothing while the line is down. It is a Llama of a few layers
+with tied embeddings, trained on the target's answers with the KL divergence (DistillSpec, arXiv 2310.08461). Data,
+packing, optimisers and schedule are MoA's. MoA's authors let theirs share the target's embedding and head and train
+only its layers. Here everything is its own, and counts as trained.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues, Norm, SelfAttentionLayer, layer_shape
-from drafter.training.distil import DEPTHS, Batch, additive
+from drafter.training.batches import Batch, additive
+from drafter.training.distil import DEPTHS
 from drafter.training.losses import Losses, agrees, distances
 
 
@@ -35,7 +36,7 @@ class Independent(Baseline):
         self.head.weight = self.embedding.weight
 
     def borrow(self, target: PreTrainedModel) -> None:
-        """Nothing."""
+        """Do nothing: everything is its own."""
 
     def logits(self, out: Tensor) -> Tensor:
         return self.head(self.norm(out))  # type: ignore[no-any-return]
@@ -43,7 +44,7 @@ class Independent(Baseline):
     def forward(
         self, tokens: Tensor, positions: Tensor, previous: Tensor, past: Sequence[KeysValues], mask: Tensor
     ) -> tuple[Tensor, list[KeysValues]]:
-        """`previous` is not looked at."""
+        """One step. `previous` is not used."""
         x, rows, seen = self.embedding(tokens), [], additive(mask)
         for layer, cached in zip(self.layers, past):
             x, new = layer(x, positions, cached, seen)
@@ -51,7 +52,7 @@ class Independent(Baseline):
         return x, rows
 
     def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
-        """The same model as transformers has it, for `generate(assistant_model=...)` of this target."""
+        """The same model in transformers' form, for `generate(assistant_model=...)` of this target."""
         config = self.config
         shape = LlamaConfig(
             vocab_size=config.vocabulary,
@@ -74,7 +75,7 @@ class Independent(Baseline):
         return model.eval().requires_grad_(False)
 
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """Its rows depend on tokens only, so agreement is the same at every depth."""
+        """The losses of one batch. Rows depend on tokens only, so agreement is the same at every depth."""
         past = self.empty_past(len(batch.ids))
         out, _ = self(batch.ids, batch.positions, features, past, batch.causal)
         guessed = torch.log_softmax(self.logits(out[batch.learn]).float(), dim=-1)

@@ -1,8 +1,8 @@
-"""What EAGLE-2, EAGLE-3 and the independent model have in common: the interface that training and drafting use.
+"""The interface of EAGLE-2, EAGLE-3 and the independent model for training and drafting.
 
-Row j belongs to token j. It is made from that token and, in EAGLE, from the *feature* of token j - 1; it gives an
-output that stands for token j's own feature and from which the head reads token j + 1. So features of verified tokens
-0 .. j - 1 are enough to draft after token j, as memory of them is for MoA; past that a row takes the output before it.
+Row j belongs to token j. It is made from that token and, in EAGLE, from the *feature* of token j - 1. Its output stands
+for token j's own feature, and from it the head reads token j + 1. So features of verified tokens 0 .. j - 1 are enough
+to draft after token j, like MoA's memory of them. Beyond these, a row takes the output before it.
 
 Shapes: B sequences, M new rows, P cached rows, H the baseline's width (in EAGLE the target's, E), V the vocabulary.
 """
@@ -20,14 +20,14 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.context import BaselineContext
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from drafter.model import KeysValues
-from drafter.training.distil import Batch
+from drafter.training.batches import Batch
 from drafter.training.losses import Losses
 
 FLOAT16_BYTES = 2
 
 
 class Baseline(nn.Module, ABC):
-    """A drafter that is run in float PyTorch, for measurements only."""
+    """A drafter that runs in float PyTorch, for measurements only."""
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Baseline(nn.Module, ABC):
 
     @abstractmethod
     def borrow(self, target: PreTrainedModel) -> None:
-        """Copy what is the target's own; a head that is trained begins as the target's."""
+        """Copy what is the target's own. A head that is trained starts as the target's."""
 
     @abstractmethod
     def forward(
@@ -45,27 +45,33 @@ class Baseline(nn.Module, ABC):
     ) -> tuple[Tensor, list[KeysValues]]:
         """One step: outputs (..., M, H), and the new cache rows of each layer.
 
-        `tokens`, `positions` (..., M); `previous` (..., M, H): encoded feature of the token before each, or the output
-        that stands for it; `past`: (..., heads, P, size) of each layer; `mask` (..., M, P+M) bool: true where a row
-        sees a row.
+        `tokens`, `positions` (..., M). `previous` (..., M, H): the encoded feature of the token before each, or the
+        output that stands for it. `past`: (..., heads, P, size) of each layer. `mask` (..., M, P+M) bool: true where a
+        row sees a row.
         """
 
     @abstractmethod
     def losses(self, batch: Batch, features: Tensor, wanted: Tensor, recipe: BaselineRecipe) -> Losses:
-        """Of one batch, given the target's `features` (B, T, W) and its log-probabilities `wanted` (n, V) where
-        `batch.learn` holds."""
+        """The losses of one batch.
+
+        `features` (B, T, W) and log-probabilities `wanted` (n, V) are the target's; the latter where `batch.learn`
+        holds.
+        """
 
     def encode(self, features: Tensor) -> Tensor:
-        """(..., W) features of verified tokens -> (..., H), what crosses the wire and rows are made from."""
+        """Encode features of verified tokens, (..., W) -> (..., H).
+
+        The result crosses the wire, and rows are made from it.
+        """
         return features
 
     def logits(self, out: Tensor) -> Tensor:
-        """(..., H) outputs -> (..., V)"""
+        """The next token's logits for each output, (..., H) -> (..., V)."""
         return self.head(out)  # type: ignore[no-any-return]
 
     @property
     def bytes_per_token(self) -> int:
-        """On the wire, of each verified token, besides the token itself: encoded features in float16."""
+        """Bytes on the wire for each verified token, besides the token itself: encoded features in float16."""
         return FLOAT16_BYTES * self.config.hidden if self.config.features else 0
 
     def empty_past(self, *batch: int) -> list[KeysValues]:
@@ -79,7 +85,7 @@ class Baseline(nn.Module, ABC):
 
 
 def shifted(features: Tensor, positions: Tensor) -> Tensor:
-    """For each token of packed rows (B, T, H) the feature of the one before it; zero where there is none."""
+    """For each token of packed rows (B, T, H), the feature of the one before it; zero if there is none."""
     return torch.where(positions[..., None] > 0, features.roll(1, dims=-2), 0.0)
 
 

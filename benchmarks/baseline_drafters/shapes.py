@@ -1,4 +1,4 @@
-"""The shapes of a baseline for a target: as many trained parameters as asked for, which is as many as MoA's."""
+"""The shapes of a baseline for a target, with a given number of trained parameters: by default as many as MoA's."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ CLASSES: dict[Method, Callable[[BaselineConfig], Baseline]] = {
 }
 
 STEP = 32
-"""MLPs are multiples of this wide."""
+"""The width of an MLP is a multiple of this."""
 
 INDEPENDENT_LAYERS = 4
 INDEPENDENT_HEAD_SIZE = 32
 
 
 def build(config: BaselineConfig) -> Baseline:
-    """The untrained model."""
+    """The untrained model of a config."""
     return CLASSES[config.method](config)
 
 
 def features_of(method: Method, depth: int) -> tuple[int, ...]:
-    """The hidden states that a method reads of a target with so many layers."""
+    """The hidden states that a method reads from a target with so many layers."""
     if method == "eagle2":
         return (depth,)
     if method == "eagle3":  # In proportion to 2, 16 and 29 of 32.
@@ -47,7 +47,10 @@ def features_of(method: Method, depth: int) -> tuple[int, ...]:
 
 
 def moa_parameters(config: DrafterConfig) -> int:
-    """Trained parameters of a MoA drafter of these shapes; how many of the target's layers it runs changes nothing."""
+    """Trained parameters of a MoA drafter of these shapes.
+
+    The number of the target's layers that it runs does not matter.
+    """
     with torch.device("meta"):
         draft, encoder = DraftModel(config), MemoryEncoder(config)
     draft.freeze()
@@ -59,8 +62,8 @@ def baseline_config(
 ) -> BaselineConfig:
     """A baseline for this target, called `name`, with about so many trained parameters; None: as many as MoA's.
 
-    EAGLE has the target's width and heads; the independent model four layers, heads of 32, and a width that goes with
-    an MLP of 8/3 of it. In all of them the width of the MLP then makes up the number. An `own_head` counts.
+    EAGLE has the target's width and heads. The independent model has four layers, heads of 32, and a width that goes
+    with an MLP of 8/3 of it. In all of them, the width of the MLP then makes up the number. An `own_head` counts.
     """
     shapes = drafter_config(target, name, inference_layers=0)
     config = BaselineConfig(
@@ -85,7 +88,7 @@ def baseline_config(
 
 
 def _nearest(candidates: Iterator[BaselineConfig], parameters: int) -> BaselineConfig:
-    """The candidate whose number of trained parameters is nearest; they grow from one to the next."""
+    """The candidate whose number of trained parameters is nearest. The candidates grow from one to the next."""
     best = next(candidates)
     while abs(own_parameters(candidate := next(candidates)) - parameters) <= abs(own_parameters(best) - parameters):
         best = candidate

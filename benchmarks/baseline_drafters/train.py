@@ -14,8 +14,8 @@ from benchmarks.baseline_drafters.config import BaselineConfig
 from benchmarks.baseline_drafters.model import Baseline
 from benchmarks.baseline_drafters.recipe import BaselineRecipe
 from benchmarks.baseline_drafters.shapes import build
-from drafter.training.answers import Conversation
-from drafter.training.distil import Batch, batches, split, unseen_batches
+from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import Batch, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses
 from drafter.training.teacher import Recording, Teacher
@@ -24,15 +24,15 @@ from drafter.training.teacher import Recording, Teacher
 def train_baseline(
     config: BaselineConfig,
     target: PreTrainedModel,
-    data: list[Conversation],
+    data: list[AnsweredConversation],
     out: Path,
     recipe: BaselineRecipe,
     device: str = "cpu",
     recording: Recording | None = None,
 ) -> Baseline:
-    """Train for `recipe.steps`; a checkpoint in `out` is resumed from. The model's config tells steps and seconds.
+    """Train for `recipe.steps`; a checkpoint in `out` is resumed. The model's config counts steps and seconds.
 
-    `recording`, of this target and these data, stands in for the target's forwards.
+    `recording`: features of this target on these data, used in place of the target's forwards.
     """
     torch.manual_seed(recipe.seed)
     target = target.to(device).eval().requires_grad_(False)
@@ -63,7 +63,6 @@ def train_baseline(
 def teach(
     teacher: Teacher | Recording, head: nn.Module, batch: Batch, layers: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """The target's hidden states of `layers` (B, T, W), and what its head makes of the last: log-probabilities (n, V)
-    where `batch.learn` holds."""
+    """The target's hidden states of `layers` (B, T, W), and its log-probabilities (n, V) where `batch.learn` holds."""
     features, last = teacher.hidden_states(batch, layers)
     return features, torch.log_softmax(head(last[batch.learn]).float(), dim=-1)

@@ -1,7 +1,7 @@
-"""Training data: the answers that the target itself gives, generated in batches, resumable.
+"""Training data: answers that the target itself gives, generated in batches and resumable.
 
-Each line of the file is one conversation as `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the
-spans of tokens that the target generated. Processes that train together answer together.
+Each line of the file is one conversation, `{"ids": [...], "learn": [[start, end], ...]}`: its token ids, and the spans
+of tokens that the target generated. Processes that train together also answer together.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from drafter.training.processes import processes
-from drafter.training.progress import Progress, stage
+from drafter.training.progress import StageProgress, stage
 
 AT_ONCE = 512
-"""Prompts that are continued together at most."""
+"""Most prompts that are continued at the same time."""
 STRETCH = 16
-"""Tokens that they go on for before those that are done leave them."""
+"""Tokens between two moments at which finished answers leave the batch."""
 
 
 @dataclass(frozen=True)
-class Conversation:
+class AnsweredConversation:
     ids: list[int]
     learn: list[tuple[int, int]]
 
 
-def read_answers(path: Path) -> list[Conversation]:
+def read_answers(path: Path) -> list[AnsweredConversation]:
     conversations = []
     for line in path.read_text().splitlines():
         raw = json.loads(line)
-        conversations.append(Conversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
+        conversations.append(AnsweredConversation(raw["ids"], [(start, end) for start, end in raw["learn"]]))
     return conversations
 
 
-def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int]) -> tuple[tuple[int, ...], float]:
-    """A draft vocabulary: the `count` tokens most used in the answers, and those of `also`; and their share of the use.
+def frequent_tokens(
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int]
+) -> tuple[tuple[int, ...], float]:
+    """A draft vocabulary: the `count` tokens used most in the answers, and those of `also`; and their share of all use.
 
-    What is not in it is left to the target's own bonus token.
+    Other tokens can only come as the target's own bonus token.
     """
     uses = Counter(token for sample in data for begin, end in sample.learn for token in sample.ids[begin:end])
     kept = sorted({token for token, _ in uses.most_common(count)} | set(also))
@@ -51,9 +53,12 @@ def frequent_tokens(data: Sequence[Conversation], count: int, also: Iterable[int
 
 
 def draft_vocabulary(
-    data: Sequence[Conversation], count: int, also: Iterable[int], vocabulary: int
+    data: Sequence[AnsweredConversation], count: int, also: Iterable[int], vocabulary: int
 ) -> tuple[tuple[int, ...], float]:
-    """`frequent_tokens`, or where the target's `vocabulary` is no larger than `count`, all of them: () and 1."""
+    """The result of `frequent_tokens`.
+
+    If the target's `vocabulary` is no larger than `count`: () for all tokens, and 1.
+    """
     return ((), 1.0) if count >= vocabulary else frequent_tokens(data, count, also)
 
 
@@ -65,11 +70,11 @@ def _continue(
     new_tokens: int,
     temperature: float,
     half: bool,
-    progress: Progress,
+    progress: StageProgress,
 ) -> list[list[int]]:
-    """The target's continuation of each prompt, up to and with its stop token; each counts in `progress` when it ends.
+    """The target's continuation of each prompt, including its stop token. Each counts in `progress` when it ends.
 
-    Answers that are done leave the batch every `STRETCH` tokens: the longest is many times as long as most.
+    Finished answers leave the batch every `STRETCH` tokens, because the longest answer is many times as long as most.
     """
     width = max(map(len, prompts))
     stops = model.generation_config.eos_token_id
@@ -106,14 +111,14 @@ def _continue(
 
 
 def _opening(tokenizer: PreTrainedTokenizerBase, question: str) -> list[int]:
-    """Tokens from the beginning to where the first answer starts."""
+    """Tokens from the beginning to the start of the first answer."""
     asked = [{"role": "user", "content": question}]
     text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def _next(tokenizer: PreTrainedTokenizerBase, question: str, last: int) -> list[int]:
-    """Tokens from behind an answer that ends with the token `last` to where the next one starts.
+    """Tokens from the end of an answer, whose last token is `last`, to the start of the next one.
 
     An answer that was cut is closed first, as the template closes one.
     """
@@ -136,11 +141,12 @@ def generate_answers(
     temperatures: Sequence[float] = (0.0, 0.8),
     half: bool = False,
 ) -> None:
-    """Let the target answer every conversation's questions in turn and append the lines to `out`.
+    """Let the target answer the questions of every conversation in turn, and append the lines to `out`.
 
-    A file that is there already is continued after its last whole batch of conversations. `temperatures` are used in
-    turn, one conversation each. `half`: compute in bfloat16 where the model's weights have more bits. Of several
-    processes each answers every n-th batch, and the main one writes: the lines are those that one alone would write.
+    An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
+    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. If there are several
+    processes, each answers every n-th batch and the main one writes. The lines are those that one process alone would
+    write.
     """
     together = processes(model.device.type)
     done = broadcast_object_list([_kept(out, batch, len(questions)) if together.is_main_process else 0])[0]
@@ -162,7 +168,10 @@ def generate_answers(
 
 
 def _kept(out: Path, batch: int, total: int) -> int:
-    """How many conversations of a file stand: all if there are all, else those in whole batches; the rest is cut."""
+    """How many conversations of a file are kept: all if it is complete, else those in whole batches.
+
+    The rest is cut off.
+    """
     if not out.exists():
         return 0
     lines = out.read_bytes().splitlines(keepends=True)
@@ -181,7 +190,7 @@ def _answer(
     new_tokens: int,
     temperatures: Sequence[float],
     half: bool,
-    progress: Progress,
+    progress: StageProgress,
 ) -> list[str]:
     """The lines of one batch of conversations."""
     torch.manual_seed(seed)
@@ -196,7 +205,7 @@ def _answer(
             if turn < len(conversation)
         }
         for first, temperature in enumerate(temperatures):
-            # Prompts of about one length together, so that little of a batch is padding.
+            # Prompts of similar length run together, so that little of a batch is padding.
             asked = sorted((i for i in prompts if i % len(temperatures) == first), key=lambda i: len(prompts[i]))
             for begin in range(0, len(asked), AT_ONCE):
                 some = asked[begin : begin + AT_ONCE]

@@ -1,4 +1,4 @@
-"""The model card of an artefact: what it is, for which target, how it was made, and how good it is."""
+"""The model card in a drafter's folder: what it is, for which target, how it was made, and how good it is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from drafter.config import write_config
+from drafter.training.loop import Unseen
 
 if TYPE_CHECKING:
     from drafter.training.pipeline import Built, Plan
@@ -17,46 +16,25 @@ if TYPE_CHECKING:
 CARD = "README.md"
 
 
-class Unseen(msgspec.Struct, frozen=True):
-    """What a training log tells of answers that were not learnt from."""
-
-    divergence: float
-    """KL(target || drafter), nats."""
-    agreement: list[float]
-    """Share of tokens whose likeliest guess is the target's, by staleness from 1 on."""
-    alone: float
-    """The same share, of a last turn drafted without any memory of it."""
-
-
-class _Line(msgspec.Struct):
-    unseen: Unseen | None = None
-
-
 @dataclass(frozen=True)
 class Evaluation:
-    """Rounds on questions that were not learnt from."""
+    """The result of rounds on questions that were not learnt from."""
 
     tau: float
     ci95: tuple[float, float]
     by_depth: tuple[float, ...]
     float_tau: float
-    """On the same questions with the graph before it was quantised."""
+    """The same questions with the graph before it was quantised."""
     float_ci95: tuple[float, float]
     prompts: int
     command: str
-    """Measures all but `float_tau` again."""
-
-
-def read_unseen(log: Path) -> Unseen | None:
-    """The last such figures of a training log; None where there were too few answers to keep some from learning."""
-    lines = (msgspec.json.decode(line, type=_Line) for line in reversed(log.read_bytes().splitlines()))
-    return next((line.unseen for line in lines if line.unseen is not None), None)
+    """The command that measures everything again except `float_tau`."""
 
 
 def write_card(out: Path, built: Built, plan: Plan, evaluation: Evaluation | str) -> None:
-    """Write the card of the artefact in `out`, and its config with the card's checksum.
+    """Write the card into the drafter's folder `out`, and its config with the card's checksum.
 
-    `evaluation` is what was measured, or a sentence that says why nothing was.
+    `evaluation`: what was measured, or a sentence that says why nothing was.
     """
     config = built.config
     recipe = {**asdict(plan.recipe.for_start(config, plan.init is not None)), "processes": built.processes}
@@ -120,7 +98,7 @@ def _on_unseen(unseen: Unseen) -> list[str]:
 
 
 def interval(tau: float, ci95: Sequence[float]) -> str:
-    """`3.21 (95 %: 3.02 to 3.40)`"""
+    """Text such as `3.21 (95 %: 3.02 to 3.40)`."""
     return f"{tau:.2f} (95 %: {ci95[0]:.2f} to {ci95[1]:.2f})"
 
 

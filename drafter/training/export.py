@@ -1,4 +1,4 @@
-"""From a trained drafter to an artefact folder: the step graph as ONNX, int8 weights, config and checksums."""
+"""Exports the step graph of a trained drafter as ONNX."""
 
 from __future__ import annotations
 
@@ -7,43 +7,19 @@ import warnings
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
 
-from drafter.model import DraftModel
+from drafter.config import INLINE
+from drafter.model.draft_model import DraftModel, StepModule
 from drafter.step import cache_shapes, graph_names
-
-INLINE = 1_500_000_000
-"""Bytes of float weights that fit into the graph's own file, whose format ends at 2 GB; more lie beside it."""
-
-
-class StepGraph(nn.Module):
-    """One draft step as a graph of plain tensors, with the head cut to the draft vocabulary and the top K taken."""
-
-    def __init__(self, model: DraftModel) -> None:
-        super().__init__()
-        self.model = model
-        kept = list(model.config.draft_vocabulary) or list(range(model.config.vocabulary))
-        self.top = min(model.config.top, len(kept))
-        self.head = nn.Linear(model.config.hidden, len(kept), bias=False)
-        self.head.weight = nn.Parameter(model.head.weight.detach()[kept].clone())
-        self.kept: Tensor
-        self.register_buffer("kept", torch.tensor(kept))
-
-    def forward(self, tokens: Tensor, positions: Tensor, mask: Tensor, *cached: Tensor) -> tuple[Tensor, ...]:
-        """`cached`: keys and values of memory, then of each layer."""
-        memory, *past = zip(cached[::2], cached[1::2])
-        hidden, rows = self.model(tokens, positions, mask, past, memory)
-        best, index = torch.log_softmax(self.head(hidden), dim=-1).topk(self.top, dim=-1)
-        return (best, self.kept[index], *(tensor for row in rows for tensor in row))
 
 
 def export_graph(model: DraftModel, path: Path) -> None:
-    """Write the float step graph; M, P and T stay free. Where it is large, its weights are in `*.data` beside it."""
-    graph = StepGraph(model).eval()
-    # The exporter keeps no head but the graph's own.
+    """Write the float step graph, in which M, P and T stay free. Large weights go into `*.data` beside it."""
+    graph = StepModule(model).eval()
+    # The exporter keeps only the graph's own head.
     size = sum(weight.nbytes for name, weight in graph.named_parameters() if name != "model.head.weight")
     config, rows, cached, seen = model.config, 3, 5, 7
-    shapes = [(config.kv_heads, seen, config.head_size)]  # Of memory.
+    shapes = [(config.kv_heads, seen, config.head_size)]  # The shape of memory.
     shapes += [(heads, cached, size) for heads, size in cache_shapes(config)]
     arguments = (
         torch.arange(rows),

@@ -1,6 +1,6 @@
-"""Questions that a drafter is measured on: set aside in the work folder before it learns from the others.
+"""Questions that a drafter is measured on. They are set aside in the work folder before it learns from the others.
 
-They are a prompt file like any other, and stay what they are when training is run again, with more questions too.
+The file is a prompt file like any other. It stays the same when training runs again, also with more questions.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from drafter.training.processes import processes
 ANSWERS, HELD_OUT = "answers.jsonl", "held_out.jsonl"
 """Files of the work folder."""
 MOST, SHARE = 64, 10
-"""So many conversations are set aside at most, and at most one in ten."""
+"""Most conversations that are set aside, and the largest share of all: one in ten."""
 FEWEST = 8
-"""Of fewer, tau would say nothing: then none is set aside."""
+"""With fewer, tau would say nothing, so none is set aside."""
 
 
 def hold_out(questions: Sequence[Sequence[str]], work: Path) -> tuple[list[Sequence[str]], list[str]]:
-    """The conversations that may be learnt from, and the first questions of those that are set aside.
+    """The conversations to learn from, and the first questions of those that are set aside.
 
-    Only questions that are asked once are, and they are spread evenly. Once `work` has answers the choice stands, since
-    any other question may have been learnt from. Of several processes the main one writes.
+    Only questions that are asked once are set aside, spread evenly. Once `work` has answers the choice stays, because
+    any other question may have been learnt from. If there are several processes, the main one writes.
     """
     path = work / HELD_OUT
     if (work / ANSWERS).exists():

@@ -1,8 +1,8 @@
-"""The training loop that every drafter here goes through: schedule, optimisers, log, checkpoints.
+"""The training loop of every drafter here: schedule, optimisers, log, checkpoints.
 
-A killed run continues at its last checkpoint as if it had never stopped: batches are a function of the step, and so
-is whatever a model draws. Where several processes train together, each has batches of its own and all step by the mean
-of their gradients, so that their weights stay the same. Knows nothing of what is learnt.
+A killed run continues from its last checkpoint as if it had never stopped, because batches and all random numbers are
+functions of the step. Processes that train together have batches of their own, and all step by the mean of their
+gradients, so their weights stay the same. The loop does not depend on what is learnt.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import torch
 from torch import nn
@@ -32,28 +33,28 @@ LOGGED, SAVED = 20, 100
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long, and how fast."""
+    """How long to train, and how fast."""
 
     steps: int = 1500
     rate: float = 3e-3
     warmup: int = 50
     decay: float = 0.4
-    """Share of the steps over which the rate falls to zero."""
+    """Share of the steps, at the end, over which the rate falls to zero."""
     seed: int = 11
 
     def rate_at(self, step: int) -> float:
-        """Linear warm-up, flat, linear decay to zero."""
+        """The learning rate: linear warm-up, constant, linear decay to zero."""
         falling = (self.steps - step) / max(1.0, self.decay * self.steps)
         return self.rate * min(1.0, (step + 1) / self.warmup, falling)
 
 
 def trained_parameters(model: nn.Module) -> int:
-    """How many numbers are learnt; what a drafter borrows from its target is frozen and does not count."""
+    """How many numbers are learnt. What a drafter borrows from its target is frozen and does not count."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
 def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the hidden matrices, AdamW for the rest: vectors, and tables whose rows are tokens."""
+    """Muon for the hidden matrices. AdamW for the rest: vectors, and tables whose rows are tokens."""
     learnt = [(name.split("."), weight) for name, weight in model.named_parameters() if weight.requires_grad]
     hidden = {id(weight) for path, weight in learnt if weight.ndim == 2 and not {"embedding", "head"} & set(path)}
     return [
@@ -79,12 +80,12 @@ def fit(
     device: str = "cpu",
     check: Callable[[], dict[str, object]] | None = None,
 ) -> float:
-    """Train for `schedule.steps`, in bfloat16 autocast; returns the seconds it took, over all runs.
+    """Train for `schedule.steps`, in bfloat16 autocast, and return the seconds that it took over all runs.
 
-    `stream(first, stride)` gives the batches number first, first + stride, ...: of n processes the i-th learns from
-    number n*s + i in step s. The main process fills `out` with `log.jsonl` and `checkpoint.pt`, from which a killed run
-    is resumed. A line of the log: step, means over the last 20 batches of the main process, and the seconds so far,
-    over all runs; with each checkpoint also what `check` finds, as `unseen`.
+    `stream(first, stride)` gives the batches number first, first + stride, ... With n processes, process i learns from
+    batch n*s + i in step s. The main process writes `log.jsonl` and `checkpoint.pt` to `out`; a killed run is resumed
+    from the checkpoint. A line of the log holds the step, means over the main process's last 20 batches, and the
+    seconds over all runs. With each checkpoint it also holds the result of `check`, as `unseen`.
     """
     together = processes(device)
     count, number = together.num_processes, together.process_index
@@ -137,12 +138,12 @@ def fit(
                 partial = checkpoint.with_suffix(".partial")
                 torch.save({**states, "step": step + 1, "seconds": seconds}, partial)
                 os.replace(partial, checkpoint)
-    together.wait_for_everyone()  # Whoever looks for the checkpoint now finds it.
+    together.wait_for_everyone()  # After this, every process finds the checkpoint.
     return seconds
 
 
 def means(recent: Sequence[Losses]) -> dict[str, object]:
-    """What the log tells of some batches."""
+    """The figures of some batches, for the log."""
     agreement = np.mean([entry.agreement for entry in recent], axis=0)
     return {
         "loss": round(float(np.mean([entry.total.item() for entry in recent])), 4),
@@ -150,3 +151,24 @@ def means(recent: Sequence[Losses]) -> dict[str, object]:
         "agreement": [round(float(share), 3) for share in agreement],
         "chain_tau": round(chain_tau(agreement.tolist()), 3),
     }
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """What a training log says of answers that were not learnt from."""
+
+    divergence: float
+    """KL(target || drafter), nats."""
+    agreement: list[float]
+    """Share of tokens whose likeliest guess is the target's, by staleness from 1 on."""
+    alone: float
+    """That share in last turns that were drafted without any memory of them."""
+
+
+class _LogLine(msgspec.Struct):
+    unseen: Unseen | None = None
+
+
+def read_unseen(log: Path) -> Unseen | None:
+    """The last such figures in a training log. None if there were too few answers to keep some from learning."""
+    lines = (msgspec.json.decode(line, type=_LogLine) for line in reversed(log.read_bytes().splitlines()))
+    return next((line.unseen for line in lines if line.unseen is not None), None)

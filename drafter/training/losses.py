@@ -1,4 +1,4 @@
-"""How far a drafter's distribution is from the target's, and what is told of one batch."""
+"""Distances of a drafter's distribution from the target's, and the figures of one batch."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ import torch
 from torch import Tensor
 
 Divergence = Literal["kl", "tv", "lk"]
-"""Forward KL; total variation, the share of drafts that rejection sampling refuses; minus the logarithm of the rest."""
+"""kl: forward KL. tv: total variation, the share of drafts that rejection sampling refuses. lk: minus the logarithm of
+the rest."""
 
 DIVERGENCES: tuple[Divergence, ...] = get_args(Divergence)
 
 
 @dataclass
 class Losses:
-    """Of one batch."""
+    """The loss and the figures of one batch."""
 
     total: Tensor
-    """What is minimised."""
+    """The value that is minimised."""
     divergence: float
     """KL(target || drafter) in nats, whatever is minimised."""
     agreement: list[float] = field(default_factory=list)
-    """Share of queries, by staleness from 1 on, whose best token is the target's."""
+    """Share of queries whose best token is the target's, by staleness from 1 on."""
     overall: float = 0.0
-    """The same share, of all queries."""
+    """That share over all queries."""
 
 
 def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:
-    """Of each row, the distance of the drafter's log-probabilities `guessed` (n, V) from the target's `wanted`: (n,).
+    """For each row, the distance of the drafter's log-probabilities `guessed` (n, V) from the target's `wanted`: (n,).
 
-    "kl" covers all that the target might say. "tv" is what decides acceptance, 1 - sum(min(p, q)), but its gradient
-    fades where the two hardly overlap; "lk", -log(sum(min(p, q))), has the same optimum and no such weakness
+    "kl" covers everything that the target might say. "tv" is what decides acceptance, 1 - sum(min(p, q)), but its
+    gradient fades where the two hardly overlap. "lk", -log(sum(min(p, q))), has the same optimum without this weakness
     (LK losses, arXiv 2602.23881).
     """
     if kind == "kl":
@@ -44,16 +45,19 @@ def divergence(wanted: Tensor, guessed: Tensor, kind: Divergence) -> Tensor:
 
 
 def distances(wanted: Tensor, guessed: Tensor, kind: Divergence) -> tuple[Tensor, Tensor]:
-    """What is minimised, and KL(target || drafter) without a gradient: (n,) each, and computed once where it is one."""
+    """The distance to minimise, and KL(target || drafter) without a gradient, (n,) each.
+
+    If both are KL, it is computed once.
+    """
     away = divergence(wanted, guessed, kind)
     return away, away.detach() if kind == "kl" else divergence(wanted, guessed.detach(), "kl")
 
 
 def agrees(wanted: Tensor, guessed: Tensor) -> Tensor:
-    """(n,) float32: 1 where both find the same token likeliest."""
+    """(n,) float32: 1 where both have the same likeliest token."""
     return (wanted.argmax(-1) == guessed.argmax(-1)).float()
 
 
 def chain_tau(agreement: Sequence[float]) -> float:
-    """Tokens gained per round by a chain of `len(agreement)` with these per-depth agreements, bonus included."""
+    """Tokens gained per round by a chain with these agreements at each depth, bonus included."""
     return 1.0 + float(np.cumprod(agreement).sum())

@@ -1,6 +1,6 @@
-"""From a target and questions to an artefact folder: let it answer, distil, export, quantise, describe.
+"""From a target and questions to a drafter's folder: answer, distil, export, quantise, describe.
 
-Each stage leaves its result in the work folder, and is resumed or skipped when run again.
+Each stage leaves its result in the work folder. When run again, it is resumed or skipped.
 """
 
 from __future__ import annotations
@@ -30,76 +30,78 @@ from drafter.config import (
 from drafter.datastore import save_datastore
 from drafter.memory import Bits
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
-from drafter.quantise import Parity, StepInputs, compare, prompt, quantise_graph
 from drafter.step import StepGraph
 from drafter.text import ChatText
-from drafter.training.answers import Conversation, draft_vocabulary, generate_answers, read_answers
-from drafter.training.card import Unseen, read_unseen
-from drafter.training.distil import Recipe, train
+from drafter.training.answers import AnsweredConversation, draft_vocabulary, generate_answers, read_answers
+from drafter.training.distil import train
 from drafter.training.export import export_graph
 from drafter.training.heldout import ANSWERS
-from drafter.training.loop import LOG, trained_parameters
+from drafter.training.loop import LOG, Unseen, read_unseen, trained_parameters
 from drafter.training.processes import processes
+from drafter.training.quantise import Parity, StepInputs, compare, prompt, quantise_graph
+from drafter.training.recipe import Recipe
 from drafter.training.target import UnsupportedTarget, check_head, drafter_config
 from drafter.training.teacher import Recording
 from drafter.training.text_side import read_text_side
 
 FLOAT_GRAPH = "float.onnx"
-"""In the work folder: the step graph before it is quantised."""
+"""File in the work folder: the step graph before it is quantised."""
 COMPARED = 64
 """Answers on which the quantised graph is compared with the float one."""
 
 
 class TooFewPrompts(ValueError):
-    """Not enough to learn from; the message says how many there are."""
+    """Not enough to learn from. The message says how many there are."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What can be chosen for a drafter; the defaults suit a target of any size."""
+    """The choices for a drafter. The defaults suit a target of any size."""
 
     recipe: Recipe = Recipe()
     inference_layers: int | None = None
-    """N; None: as many as `init` has, or 1 where the target's family allows it."""
+    """N. None: as many as `init` has, or 1 if the target's family allows it."""
     first_layers: int | None = None
-    """F; None: likewise."""
+    """F. None: as many as `init` has, or 1 if the target's family allows it."""
     layer_self_attention: bool | None = None
-    """None: as `init` has it, or as `drafter_config` chooses."""
+    """None: as in `init`, or as `drafter_config` chooses."""
     cross_attention: bool = True
-    """False: an ablation, see `DrafterConfig`."""
+    """False: an ablation; see `DrafterConfig`."""
     memory_bits: Bits = 4
-    """Of a number of memory on the wire. For the bundled pair 4 lower tau by 0.3 % (6.76 to 6.74 on 60 prompts)."""
+    """Bits of each number of memory on the wire. For the bundled pair, 4 lower tau by 0.3 % (6.76 to 6.74 on 60
+    prompts)."""
     draft_vocabulary: int = 32_768
-    """How many of the answers' most frequent tokens the head keeps; the rest are left to the target's bonus token."""
+    """How many of the answers' most frequent tokens the head keeps. The others can only come as the target's bonus
+    token."""
     answer_tokens: int = 200
     """Longest answer that is learnt from."""
     datastore: int = 400_000
-    """Most tokens of the answers that the artefact keeps for the second stage; 0: none."""
+    """Most tokens of the answers that the drafter's folder keeps for the second stage; 0: none."""
     batch: int = 1024
-    """Conversations between two points that a killed run resumes from."""
+    """Conversations between two points from which a killed run can resume."""
     init: Path | None = None
-    """An older drafter's folder, to begin with its weights."""
+    """Folder of an older drafter whose weights are the start."""
     recording: Path | None = None
-    """Where the target's features of the answers are kept for other drafters to learn from; None: nowhere."""
+    """Where the target's features of the answers are kept for other drafters; None: nowhere."""
     recorded: tuple[int, ...] = ()
-    """Hidden states that are recorded beside the last one."""
+    """Hidden states that are recorded besides the last one."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """A finished artefact and what is known of it."""
+    """A finished drafter and what is known of it."""
 
     config: DrafterConfig
     parity: Parity
     answers: int
     answer_tokens: int
     covered: float
-    """Share of the answers' tokens that the draft vocabulary holds."""
+    """Share of the answers' tokens that is in the draft vocabulary."""
     trained_parameters: int
     processes: int
-    """That trained together: each step learnt from as many batches."""
+    """Processes that trained together. Each step learnt from as many batches."""
     unseen: Unseen | None
-    """On answers that were kept from learning; None where there were too few for that."""
+    """Figures on answers that were kept from learning. None if there were too few."""
 
 
 def build(
@@ -111,10 +113,10 @@ def build(
     out: Path,
     plan: Plan,
 ) -> Built | None:
-    """Make a drafter for `target` on the device it is on.
+    """Make a drafter for `target`, on the device where it is.
 
-    `source`, its folder or name on the hub, has its tokenizer; `questions` holds those of each conversation. Of several
-    processes all answer and train; the main one makes the artefact, and the others get None.
+    `source`: folder of the target, or its name on the hub, for its tokenizer. `questions`: those of each conversation.
+    If there are several processes, all answer and train; the main one writes the drafter, and the others get None.
     Raises `UnsupportedTarget`, `TooFewPrompts` or `DrafterError` before anything is computed.
     """
     together = processes(target.device.type)
@@ -130,7 +132,8 @@ def build(
     if together.is_main_process:
         side.write(out)
     answers = work / ANSWERS
-    batch = min(plan.batch, -(-len(questions) // together.num_processes))  # So that all have something to answer.
+    # So that every process has something to answer.
+    batch = min(plan.batch, -(-len(questions) // together.num_processes))
     generate_answers(target, tokenizer, questions, answers, batch=batch, new_tokens=plan.answer_tokens, half=True)
     data = read_answers(answers)
     recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
@@ -177,19 +180,19 @@ INHERITED = (
     *("inference_layers", "first_layers", "blocks", "ffn", "encoder_ffn", "exit_norm", "from_target"),
     *("layer_self_attention", "cross_attention", "scheme", "steps", "seconds"),
 )
-"""What a drafter has of the one that it begins with."""
+"""Fields of the config that a drafter takes from the one it begins with."""
 GIVEN = ("vocabulary", "hidden", "target_layers", "target_heads", "target_kv_heads", "target_head_size", "target_ffn")
-"""What both have of the target."""
+"""Fields of the config that both have from the target."""
 
 
 def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
-    """What is going to be trained. Raises `UnsupportedTarget`, and `DrafterError` for a bad `init`."""
+    """The config of the drafter to train. Raises `UnsupportedTarget`, and `DrafterError` for a bad `init`."""
     layers = {"inference_layers": plan.inference_layers, "first_layers": plan.first_layers}
     if plan.init is None:
         config = drafter_config(target, name, **layers, layer_self_attention=plan.layer_self_attention)
         return msgspec.structs.replace(config, cross_attention=plan.cross_attention, memory_bits=plan.memory_bits)
     older = MemoryEncoder.load(plan.init).config
-    load_draft_model(plan.init, plan.init / FLOAT)  # To fail now, and not after hours of answers.
+    load_draft_model(plan.init, plan.init / FLOAT)  # It should fail now, not after hours of answers.
     asked: dict[str, int | None] = {**layers, "layer_self_attention": plan.layer_self_attention}
     for part, value in asked.items():
         has = getattr(older, part)
@@ -204,24 +207,25 @@ def _config(target: PreTrainedModel, name: str, plan: Plan) -> DrafterConfig:
     return msgspec.structs.replace(config, **inherited, memory_bits=plan.memory_bits)
 
 
-def datastore_texts(data: Sequence[Conversation], opening: Sequence[int], most: int) -> list[list[int]]:
-    """Every n-th answer, `most` tokens or little more in all, each behind the `opening` that the template gives it."""
+def datastore_texts(data: Sequence[AnsweredConversation], opening: Sequence[int], most: int) -> list[list[int]]:
+    """Every n-th answer, about `most` tokens in all, each after the `opening` that the template gives it."""
     texts = [[*opening, *sample.ids[begin:end]] for sample in data for begin, end in sample.learn]
     every = -(-sum(len(text) + 1 for text in texts) // most)
     return texts[:: max(1, every)]
 
 
 def stop_tokens(target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-    """What ends an answer of this target."""
+    """The tokens that end an answer of this target."""
     stops = target.generation_config.eos_token_id if target.generation_config is not None else None
     stops = tokenizer.eos_token_id if stops is None else stops
     return tuple(stops) if isinstance(stops, list) else () if stops is None else (int(stops),)
 
 
 def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
-    """Make an artefact's quantised graph again from its float weights; how far the two differ on random tokens.
+    """Make the quantised graph of a drafter's folder again from its float weights; returns how far the two differ.
 
-    `scheme` None: as it was quantised before. The old graph stays until the new one is whole. Raises `DrafterError`.
+    They are compared on random tokens. `scheme` None: as before. The old graph stays until the new one is complete.
+    Raises `DrafterError`.
     """
     config = read_config(folder, verify=(FLOAT, TOKENIZER, TEMPLATE))
     config = msgspec.structs.replace(config, scheme=scheme or config.scheme)
@@ -242,6 +246,6 @@ def requantise(folder: Path, scheme: Scheme | None = None) -> Parity:
     return parity
 
 
-def _inputs(folder: Path, config: DrafterConfig, data: Sequence[Conversation]) -> list[StepInputs]:
+def _inputs(folder: Path, config: DrafterConfig, data: Sequence[AnsweredConversation]) -> list[StepInputs]:
     step = StepGraph.load(folder, config)
     return [prompt(step, sample.ids) for sample in data[:: max(1, len(data) // COMPARED)]]

@@ -1,7 +1,7 @@
-"""Where training runs: on one device, or on several by as many processes, started by `accelerate launch` or `torchrun`.
+"""Where training runs: on one device, or on several by as many processes (`accelerate launch` or `torchrun`).
 
-All processes run the same program. What one of them alone must do (logs, checkpoints, the artefact) is done by the
-main one. They share a file system. Everything else is accelerate's.
+All processes run the same program and share a file system. The main process alone writes logs, checkpoints and the
+drafter. Everything else is accelerate's.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from accelerate import PartialState
@@ -17,24 +17,23 @@ from accelerate.utils import reduce
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
-DEVICES: tuple[Device, ...] = get_args(Device)
 PATIENCE = timedelta(days=7)
-"""How long processes wait for the main one. A process that dies is the launcher's business: it ends the others."""
+"""How long processes wait for the main one. If a process dies, the launcher ends the others."""
 
 
 class NoDevice(ValueError):
-    """A device that is not here, or that cannot be shared by several processes; the message says which."""
+    """A device that is not here, or that several processes cannot share. The message says which."""
 
 
 def processes(device: str = "cpu") -> PartialState:
-    """The processes that train together, usually one; the first call, with their kind of device, connects them."""
+    """The processes that train together, usually one. The first call connects them and sets their kind of device."""
     launched = "LOCAL_RANK" in os.environ
-    # Alone, nothing needs accelerate's own choice of a device.
+    # A single process does not need accelerate's choice of a device.
     return PartialState(cpu=not launched or device == "cpu", timeout=PATIENCE)
 
 
 def choose_device(wanted: Device = "auto") -> str:
-    """The device of this process, and all processes connected; `auto` is CUDA, else MPS, else the CPU.
+    """Choose the device of this process, and connect all processes. `auto` is CUDA, else MPS, else the CPU.
 
     Raises `NoDevice`.
     """
@@ -49,7 +48,7 @@ def choose_device(wanted: Device = "auto") -> str:
 
 
 def average_gradients(parameters: Iterable[torch.nn.Parameter], together: PartialState) -> None:
-    """Give all processes the mean of their gradients; a parameter that had none in one of them counts as 0 there."""
+    """Give all processes the mean of their gradients. A gradient that is missing in one of them counts as 0 there."""
     if together.num_processes == 1:
         return
     for parameter in parameters:

@@ -1,7 +1,7 @@
-"""How far a long stage is and how long it still takes: a bar on a terminal, a line now and then elsewhere.
+"""Progress of a long stage and the time that is left: a bar on a terminal, and a line now and then elsewhere.
 
-Both go to stderr. What an earlier run has done counts as done, and not as speed: the time left is computed from what
-this run did.
+Both go to stderr. What an earlier run did counts as done, but not for the speed: the time left is computed from this
+run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from rich.progress import Progress as Bars
 T = TypeVar("T")
 
 EVERY = 30.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 
 
-class Progress(Protocol):
+class StageProgress(Protocol):
     """A stage that is running."""
 
     def advance(self, count: int = 1) -> None:
-        """So much more is done."""
+        """Count this many more steps as done."""
 
     def tell(self, brief: str, line: str) -> None:
-        """What is known by now: `brief` stands beside a bar; without one, `line` is written with the time left."""
+        """Show news: `brief` beside a bar; without a bar, `line` with the time left."""
 
 
 @contextmanager
-def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterator[Progress]:
-    """Show a stage of `total` steps while the block runs, `done` of which an earlier run did.
+def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterator[StageProgress]:
+    """Show a stage of `total` steps while the block runs. An earlier run did `done` of them.
 
-    Of processes that work together only one should have it `shown`. A stage with nothing left to do shows nothing.
+    Only one of several processes should have it `shown`. A stage with nothing left to do shows nothing.
     """
     console = Console(stderr=True)
     if not shown or done >= total:
@@ -50,7 +50,7 @@ def stage(name: str, total: int, done: int = 0, *, shown: bool = True) -> Iterat
 
 
 def track(name: str, items: Sequence[T]) -> Iterable[T]:
-    """The items, with progress shown as they are used up."""
+    """Yield the items, and show how many are used up."""
     with stage(name, len(items)) as progress:
         for item in items:
             yield item
@@ -73,7 +73,7 @@ def _bars(console: Console) -> Bars:
         TimeRemainingColumn(),
         TextColumn("{task.fields[brief]}", markup=False),
         console=console,
-        # Steps may take minutes; by default rich forgets what is older than 30 s.
+        # Steps may take minutes. By default rich forgets what is older than 30 s.
         speed_estimate_period=math.inf,
     )
 
@@ -82,7 +82,7 @@ class _Bar:
     def __init__(self, bars: Bars, name: str, total: int, done: int) -> None:
         self._bars = bars
         self._task = bars.add_task(name, total=total, completed=done, brief="")
-        bars.advance(self._task, 0)  # Where the time of the first step begins.
+        bars.advance(self._task, 0)  # The time of the first step begins here.
 
     def advance(self, count: int = 1) -> None:
         self._bars.advance(self._task, count)

@@ -1,4 +1,4 @@
-"""The frozen target as a teacher: its cached keys and values and its features, of batches or of a verifier's rounds."""
+"""The frozen target as a teacher: its cached keys and values and its features, for batches or a verifier's rounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drafter.model import DraftModel
 
 
 class UnsupportedTarget(ValueError):
-    """The target's architecture cannot be drafted for this way; the message says which part."""
+    """A drafter cannot be made for the target's architecture in this way. The message says which part is the reason."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Features:
     """What the target computed for B rows of T tokens."""
 
     keys_values: Tensor
-    """(B, T, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE) then its value."""
+    """(B, T, L, 2*Hk*d): per token and layer, each KV head's key (after RoPE), then its value."""
     entry: Tensor
-    """(B, T, E): the input of the last N layers; with N = 0 the same as `last`."""
+    """(B, T, E): the input of the last N layers. With N = 0 the same as `last`."""
     last: Tensor
     """(B, T, E): after the final norm."""
     start: Tensor | None = None
-    """(B, T, E): what the first F layers give; None with F = 0."""
+    """(B, T, E): the output of the first F layers. None with F = 0."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ INFERABLE = {
     "qwen2": _Layers(qkv_bias=True),
     "qwen3": _Layers(qk_norm=True),
 }
-"""Families whose layers the device can run. Beyond a sliding window it sees more than the target does: its guesses get
-worse there, never wrong."""
+"""Model families whose layers the device can run. Beyond a sliding window, the device sees more than the target does.
+Its guesses get worse there, never wrong."""
 
 
 def drafter_config(
@@ -59,12 +59,12 @@ def drafter_config(
     layer_self_attention: bool | None = None,
     ffn: int | None = None,
 ) -> DrafterConfig:
-    """The shapes of a drafter for this target, with as many heads as it has; `ffn` is as wide as its own by default.
+    """The shapes of a drafter for this target, with as many heads. `ffn`: width of its MLPs; None: the target's.
 
-    `inference_layers` (N) and `first_layers` (F) None: 1 where the device can run the target's layers and enough are
-    left between them, else 0. `layer_self_attention` None: only where memory is all that the target's layers give;
-    beside the keys and values of one of them it costs a third of the training and gains nothing that can be measured.
-    Raises `UnsupportedTarget`.
+    `inference_layers` (N) and `first_layers` (F) None: 1 if the device can run the target's layers and enough are left
+    between them, else 0. `layer_self_attention` None: used only if memory is all that the drafter has of the target's
+    layers. Beside the keys and values of one of these layers, it costs a third of the training and gains nothing
+    measurable. Raises `UnsupportedTarget`.
     """
     config = model.config.get_text_config(decoder=True)
     why = _not_inferable(config)
@@ -126,9 +126,9 @@ def _not_inferable(config: PreTrainedConfig) -> str | None:
 
 
 def check_head(model: PreTrainedModel) -> None:
-    """Raise `UnsupportedTarget` where the target's logits are not those of its head on its last hidden state.
+    """Raise `UnsupportedTarget` if the target's logits are not those of its head on its last hidden state.
 
-    Drafters borrow the head; some families scale or cap what it gives.
+    Drafters borrow the head, and some families scale or cap its result.
     """
     ids = torch.arange(min(8, model.get_input_embeddings().weight.shape[0]), device=model.device)[None]
     with torch.no_grad():
@@ -158,16 +158,16 @@ def borrow(draft: DraftModel, model: PreTrainedModel) -> None:
 
 @torch.no_grad()
 def copy_layers(draft: DraftModel, model: PreTrainedModel) -> None:
-    """Begin with the target's own layers: those after the first F as self-attention, the `replaced` one as
+    """Start from the target's own layers: those after the first F as self-attention, the `replaced` one as
     cross-attention.
 
-    So the drafter starts as its target with the layers between left out, and learns to make up for them. The width of
-    its MLPs can be another: these then keep their random weights.
+    So the drafter starts as its target without the layers in between, and learns to make up for them. If its MLPs have
+    another width, they keep their random weights.
     """
     layers = model.base_model.layers
     for own, theirs in zip(draft.self_attention, layers[draft.config.first_layers :]):
         _copy_fitting(own, theirs.state_dict())
-    # The cross-attention's own projections stand beside its MLP, not in a module of theirs.
+    # The cross-attention has its projections beside its MLP, not in a module of their own.
     source = {
         name.removeprefix("self_attn."): weight for name, weight in layers[draft.config.replaced].state_dict().items()
     }
@@ -181,9 +181,9 @@ def _copy_fitting(module: nn.Module, source: Mapping[str, Tensor]) -> None:
 
 
 def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, config: DrafterConfig) -> Features:
-    """One forward of the target, and what a drafter of this config learns from.
+    """Run the target once, and return what a drafter of this config learns from.
 
-    `ids`, `positions` (B, T); `mask` (B, 1, T, T) bool, true where a query sees a key.
+    `ids`, `positions` (B, T). `mask` (B, 1, T, T) bool, true where a query sees a key.
     """
     layers = [layer for layer in (config.entry_layer, config.first_layers) if 0 < layer < config.target_layers]
     keys_values, states, last = everything(model, ids, positions, mask, layers)
@@ -195,8 +195,8 @@ def features(model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tenso
 def everything(
     model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One forward of the target: `Features.keys_values`, and what `hidden_states` gives."""
-    cache = DynamicCache()  # Without the config: layers with a sliding window keep all rows.
+    """Run the target once, and return `Features.keys_values` and the results of `hidden_states`."""
+    cache = DynamicCache()  # Without the config, layers with a sliding window keep all rows.
     out = model.base_model(
         input_ids=ids,
         position_ids=positions,
@@ -207,17 +207,17 @@ def everything(
     )
     pairs = [torch.stack((layer.keys, layer.values), dim=-2) for layer in cache.layers]  # (B, Hk, T, 2, d) each
     stacked = torch.stack(pairs, dim=1).permute(0, 3, 1, 2, 4, 5).flatten(3)
-    return stacked, _beside(out, layers), out.last_hidden_state
+    return stacked, side_by_side(out, layers), out.last_hidden_state
 
 
 @torch.no_grad()
 def hidden_states(
     model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor, layers: Sequence[int]
 ) -> tuple[Tensor, Tensor]:
-    """One forward of the target: hidden states of `layers` side by side (B, T, len(layers)*E), and the last (B, T, E).
+    """Run the target once: hidden states of `layers` side by side (B, T, len(layers)*E), and the last (B, T, E).
 
-    Arguments are those of `features`. `layers` are counted as transformers does: i is the input of layer i, and L is
-    what the final norm gives.
+    The arguments are those of `features`. Layers are counted as in transformers: i is the input of layer i, and L is
+    the result of the final norm.
     """
     out = model.model(
         input_ids=ids,
@@ -226,49 +226,11 @@ def hidden_states(
         use_cache=False,
         output_hidden_states=list(layers) or None,
     )
-    return _beside(out, layers), out.last_hidden_state
+    return side_by_side(out, layers), out.last_hidden_state
 
 
-def _beside(out: Any, layers: Sequence[int]) -> Tensor:
+def side_by_side(out: Any, layers: Sequence[int]) -> Tensor:
+    """The hidden states of `layers` in the output of a model, (..., len(layers)*E)."""
     if not layers:
         return out.last_hidden_state[..., :0]  # type: ignore[no-any-return]
     return torch.cat([out.hidden_states[layer] for layer in layers], dim=-1)
-
-
-class FeatureTap:
-    """While open, keeps hidden states of a verifying target's forwards: what EAGLE's drafters get after each round.
-
-    `layers` as in `hidden_states`. The forwards are of one sequence each: pending tokens, then a draft tree's nodes.
-    """
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[int]) -> None:
-        self._body, self._layers = model.model, list(layers)
-        self._seen: list[Tensor] = []
-        self._hooks: list[Any] = []
-
-    def __enter__(self) -> FeatureTap:
-        self._hooks = [
-            self._body.register_forward_pre_hook(self._ask, with_kwargs=True),
-            self._body.register_forward_hook(self._keep),
-        ]
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def take(self, nodes: int, accepted: Sequence[int]) -> Tensor:
-        """(n, len(layers)*E): of the tokens that were verified since the last call.
-
-        These are all that were pending, and the `accepted` ones of the last forward's `nodes` tree nodes.
-        """
-        rows = torch.cat(self._seen)
-        self._seen.clear()
-        pending = len(rows) - nodes
-        return rows[[*range(pending), *(pending + node for node in accepted)]]
-
-    def _ask(self, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return args, kwargs | {"output_hidden_states": self._layers or None}
-
-    def _keep(self, body: Any, args: tuple[Any, ...], out: Any) -> None:
-        self._seen.append(_beside(out, self._layers)[0])

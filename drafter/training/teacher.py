@@ -1,7 +1,7 @@
 """What a drafter learns from: the frozen target's keys, values and hidden states, computed for each batch or recorded.
 
-A conversation's features do not depend on what it is packed with. So they can be computed once for all training data
-and kept in a file, which pays where several drafters learn from the same answers: the target is a third of a step.
+The features of a conversation do not depend on what it is packed with. So they can be computed once for all training
+data and kept in a file. This pays if several drafters learn from the same answers: the target is a third of a step.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,20 +18,18 @@ from transformers import PreTrainedModel
 
 from drafter.config import DrafterConfig
 from drafter.model import weights_digest
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import Batch
 from drafter.training.processes import processes
 from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
-
-if TYPE_CHECKING:
-    from drafter.training.distil import Batch
 
 AT_ONCE = 16
 """Conversations in one forward while recording."""
 
 
 class ForeignRecord(ValueError):
-    """A recording of another target or of other answers; the message says which file."""
+    """The recording is of another target or of other answers. The message names the file."""
 
 
 class Teacher:
@@ -41,24 +39,24 @@ class Teacher:
         self._target = target
 
     def features(self, batch: Batch, config: DrafterConfig) -> Features:
-        """As `target.features` gives them."""
+        """The features of a batch, as from `target.features`."""
         mask = batch.causal[:, None]
         return features(self._target, batch.ids, batch.positions, mask, config)
 
     def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """As `target.hidden_states` gives them."""
+        """The hidden states of a batch, as from `target.hidden_states`."""
         return hidden_states(self._target, batch.ids, batch.positions, batch.causal[:, None], layers)
 
 
 class Recording:
-    """A target's features of all training data, in a file: (tokens, width) bfloat16, conversation after conversation.
+    """A target's features of all training data in a file: (tokens, width) bfloat16, conversation after conversation.
 
-    A token's row holds its keys and values of all layers, as `Features.keys_values`, then its hidden states of
-    `layers`. The file of a large target is large: `width` times two bytes a token.
+    The row of a token holds its keys and values of all layers, as in `Features.keys_values`, then its hidden states of
+    `layers`. The file takes `width` times two bytes a token, which is much for a large target.
     """
 
     def __init__(
-        self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], layers: Sequence[int]
+        self, path: Path, target: PreTrainedModel, data: Sequence[AnsweredConversation], layers: Sequence[int]
     ) -> None:
         """Open the recording in `path`, or make it. Raises `ForeignRecord`."""
         config = target.config.get_text_config(decoder=True)
@@ -71,7 +69,7 @@ class Recording:
             "layers": self._layers,
         }
         self._about = path.with_suffix(".json")
-        with processes(target.device.type).main_process_first():  # It alone finds nothing there.
+        with processes(target.device.type).main_process_first():  # Only this process may find nothing there.
             if not self._about.exists():
                 self._record(path, target, data, about)
         found = json.loads(self._about.read_text())
@@ -80,7 +78,7 @@ class Recording:
         self._rows = np.memmap(path, np.int16, "r").reshape(found["tokens"], found["width"])
 
     def features(self, batch: Batch, config: DrafterConfig) -> Features:
-        """As `Teacher.features`."""
+        """The features of a batch, as from `Teacher.features`."""
         rows, last = self._read(batch)
         count = self._depth * self._keys_values_width
         keys_values = rows[..., :count].reshape(*rows.shape[:-1], self._depth, -1)
@@ -88,7 +86,7 @@ class Recording:
         return Features(keys_values, self._state(rows, config.entry_layer), last, start)
 
     def hidden_states(self, batch: Batch, layers: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """As `Teacher.hidden_states`."""
+        """The hidden states of a batch, as from `Teacher.hidden_states`."""
         rows, last = self._read(batch)
         return torch.cat([self._state(rows, layer) for layer in layers] or [last[..., :0]], dim=-1), last
 
@@ -107,11 +105,13 @@ class Recording:
         return rows[..., at : at + self._hidden]
 
     @torch.no_grad()
-    def _record(self, path: Path, target: PreTrainedModel, data: Sequence[Conversation], about: dict[str, Any]) -> None:
+    def _record(
+        self, path: Path, target: PreTrainedModel, data: Sequence[AnsweredConversation], about: dict[str, Any]
+    ) -> None:
         partial = path.with_suffix(".partial")
         path.parent.mkdir(parents=True, exist_ok=True)
         offsets = np.cumsum([0, *(len(sample.ids) for sample in data)])
-        # Conversations of about one length together, so that little of a forward is padding.
+        # Conversations of similar length run together, so that little of a forward is padding.
         order = sorted(range(len(data)), key=lambda number: len(data[number].ids))
         written = None
         with stage("features", len(order)) as progress:

@@ -1,4 +1,4 @@
-"""The target's text side: tokenizer, chat template and special tokens, tried before anything is computed."""
+"""The target's text side: tokenizer, chat template and special tokens. They are tried before anything is computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANOTHER = [*QUESTION, ("assistant", "!"), ("user", "?")]
 
 @dataclass(frozen=True)
 class TextSide:
-    """`tokenizer` is that of transformers, which trains; the rest is what a device renders and encodes with."""
+    """`tokenizer` is that of transformers, for training. The rest is what a device renders and encodes with."""
 
     tokenizer: PreTrainedTokenizerBase
     file: Path
@@ -30,17 +30,17 @@ class TextSide:
     special_tokens: dict[str, str]
 
     def write(self, folder: Path) -> None:
-        """Put its three files into an artefact folder, the tokenizer's byte for byte."""
+        """Write the three files into a drafter's folder; the tokenizer is copied byte for byte."""
         shutil.copyfile(self.file, folder / TOKENIZER)
         (folder / TEMPLATE).write_text(self.template, encoding="utf-8")
         (folder / SPECIAL_TOKENS).write_bytes(msgspec.json.format(msgspec.json.encode(self.special_tokens), indent=1))
 
 
 def read_text_side(source: str, name: str, *, several_turns: bool) -> TextSide:
-    """Of the target in the folder `source`, or of that name on the hub; tried on a conversation, or on one of
-    `several_turns`, too.
+    """Read the text side of the target in the folder `source`, or of that name on the hub, and try it.
 
-    Raises `UnsupportedTarget` where a device would not ask the target as transformers does.
+    It is tried on a conversation, and on one of `several_turns` if wanted. Raises `UnsupportedTarget` if a device would
+    not ask the target as transformers does.
     """
     local = Path(source).is_dir()
     file = cached_file(source, TOKENIZER, local_files_only=local, _raise_exceptions_for_missing_entries=False)
@@ -64,9 +64,9 @@ def read_text_side(source: str, name: str, *, several_turns: bool) -> TextSide:
 
 
 def _as_trained(tokenizer: PreTrainedTokenizerBase, conversation: Sequence[tuple[str, str]]) -> list[int]:
-    """What the drafter will learn from. Raises `UnsupportedTarget`."""
+    """The tokens that the drafter will learn from. Raises `UnsupportedTarget`."""
     chat = [{"role": role, "content": content} for role, content in conversation]
     try:
         return list(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"])
-    except Exception as error:  # A template is a program, and may fail as any program does.
+    except Exception as error:  # A template is a program, and may fail in any way.
         raise UnsupportedTarget(f"The chat template cannot render a conversation: {error}") from error

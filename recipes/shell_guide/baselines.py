@@ -1,11 +1,11 @@
-"""Train a drafter that MoA is measured against, on the answers that MoA was trained on.
+"""Train a drafter that MoA is compared with, on the answers that MoA was trained on.
 
-    python -m recipes.shell_guide.baselines --answers runs/drafter/answers.jsonl --target DIR --which eagle2 \\
+    python -m recipes.shell_guide.baselines --answers runs/drafter/answers.jsonl --target DIR --which eagle2
         [--steps N] [--out benchmarks/baselines/eagle2]
 
-It gets as many trained parameters as MoA and MoA's draft vocabulary. The work folder keeps a log, whose lines tell the
-seconds of training so far, and a checkpoint, from which a killed run goes on. For a comparison at equal time, divide
-the time by the log's seconds per step and give the result as --steps: the rate falls to zero with the last step.
+It gets as many trained parameters as MoA, and MoA's draft vocabulary. The work folder keeps a log with the seconds of
+training so far, and a checkpoint from which a killed run continues. For a comparison at equal time, divide the time by
+the log's seconds per step and give the result as --steps, because the rate falls to zero with the last step.
 """
 
 from __future__ import annotations
@@ -40,12 +40,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=default.rows)
     parser.add_argument("--row", type=int, default=default.row, help="tokens a row; the rest of a conversation is cut")
     parser.add_argument("--loss", choices=DIVERGENCES, default=default.loss, help="distance from the target")
-    parser.add_argument("--feature-weight", type=float, default=default.feature_weight, help="EAGLE-2: of SmoothL1")
-    parser.add_argument("--noise", type=float, default=default.noise, help="EAGLE-2: on features, at most")
+    parser.add_argument(
+        "--feature-weight", type=float, default=default.feature_weight, help="EAGLE-2: weight of the SmoothL1 loss"
+    )
+    parser.add_argument("--noise", type=float, default=default.noise, help="EAGLE-2: largest noise on features")
     parser.add_argument("--unroll", type=int, default=default.unroll, help="EAGLE-3: steps of the training-time test")
     parser.add_argument("--own-head", action="store_true", help="EAGLE: train a head instead of using the target's")
     parser.add_argument("--recording", type=Path, help="features of the answers, as MoA's recipe leaves them")
-    parser.add_argument("--parameters", type=int, help="to train, about; as many as MoA's if not given")
+    parser.add_argument(
+        "--parameters", type=int, help="about so many trained parameters; as many as MoA's if not given"
+    )
     parser.add_argument("--work", type=Path, help="runs/baselines/WHICH if not given")
     parser.add_argument("--out", type=Path, help="benchmarks/baselines/WHICH if not given")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

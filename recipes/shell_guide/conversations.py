@@ -1,6 +1,6 @@
 """Draw training conversations: which need or page, how it is asked, what the right answer is.
 
-Every conversation is a function of (seed, index) alone, so a run that was killed resumes on the very next one.
+Every conversation is a function of (seed, index) alone, so a killed run continues with the very next one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ DEFAULT_MIX = (0.52, 0.26, 0.06, 0.04, 0.12)
 ALONE = 0.6
 """Share of conversations with a single episode: one question, or one and its follow-up."""
 MORE_EPISODES = 1.8
-"""Mean number of further, unrelated episodes in the others: a model that never met a change of topic repeats itself."""
+"""Mean number of further, unrelated episodes in the others. A model that never saw a change of topic repeats itself."""
 
 
 def evaluation_questions(path: Path = EVALUATION) -> set[str]:
-    """The questions that the target is measured on, normalised; they never become training samples."""
+    """The questions that the target is measured on, normalised. They never become training samples."""
     return {normalise(json.loads(line)["prompt"]) for line in path.read_text(encoding="utf-8").splitlines()}
 
 
-class Conversations:
-    """An endless, indexable source of training conversations.
+class ConversationSource:
+    """An endless source of training conversations, by index.
 
-    `mix` gives the share of each of `KINDS`. Held-out pages and evaluation questions are left out. `strange` is the
-    share of pages whose program is renamed and whose task is mixed with another's: nobody knows the answer, but a
-    target gives one, and a drafter that met only what its target has learnt by heart guesses badly where it has not.
+    `mix`: the share of each of `KINDS`. Held-out pages and evaluation questions are left out. `strange`: the share of
+    pages with a renamed program and a task mixed with another's. Nobody knows their answer, but a target gives one. A
+    drafter that saw only what its target has learnt by heart guesses badly elsewhere.
     """
 
     def __init__(self, pages_file: Path, seed: int, mix: tuple[float, ...] = DEFAULT_MIX, strange: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class Conversations:
         self._strange = strange
 
     def draw(self, index: int) -> list[Turn]:
-        """The conversation number `index`: one episode, or several about unrelated things, one after the other."""
+        """Conversation number `index`: one episode, or several about unrelated things, one after the other."""
         rng = np.random.default_rng([self._seed, index])
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(1 / MORE_EPISODES))
         return [turn for _ in range(episodes) for turn in self._episode(rng)]
@@ -66,7 +66,7 @@ class Conversations:
     def _episode(self, rng: np.random.Generator) -> list[Turn]:
         while True:
             turns = self._draw(rng)
-            # Slots and synonyms can make a question of the evaluation out of others.
+            # Slots and synonyms can turn other questions into one of the evaluation.
             if not any(normalise(question) in self._excluded for question, _ in turns):
                 return turns
 
@@ -98,7 +98,7 @@ class Conversations:
         return [first, (phrasing.ask_next(after, rng), phrasing.answer(page.name, after.task, after.command))]
 
     def _mix_up(self, page: Page, example: Example, rng: np.random.Generator) -> tuple[Page, Example]:
-        """A page of a program that is not, and what it might be asked."""
+        """The page of a program that does not exist, and what it might be asked."""
         other = self.pages[int(rng.integers(len(self.pages)))]
         name = other.name if rng.random() < 0.5 else stem(rng)
         if rng.random() < 0.7:
@@ -107,7 +107,7 @@ class Conversations:
         return replace(page, name=name), example
 
     def _everyday(self, need: Need, rng: np.random.Generator, values: dict[str, str]) -> Turn:
-        # Twice the weight for a question that names the thing: its answer has to copy it.
+        # A question that names the thing has twice the weight, because its answer has to copy it.
         weights = np.array([2.0 if SLOT.search(question) else 1.0 for question in need.questions])
         question = str(rng.choice(need.questions, p=weights / weights.sum()))
         intent, command = need.intent, need.command
@@ -125,7 +125,7 @@ class Conversations:
         return [self._everyday(need, rng, values), self._everyday(after[int(rng.integers(len(after)))], rng, values)]
 
     def texts(self, count: int) -> Iterator[str]:
-        """Plain text of `count` conversations, to train the tokenizer on."""
+        """The plain text of `count` conversations, to train the tokenizer on."""
         for index in range(count):
             for question, answer in self.draw(index):
                 yield question

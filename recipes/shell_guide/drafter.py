@@ -2,7 +2,7 @@
 
     python -m recipes.shell_guide.drafter --pages PAGES.jsonl --target DIR --work runs/drafter --out DIR
 
-Each stage leaves its result in the work folder and is skipped or resumed when run again.
+Each stage leaves its result in the work folder. When run again, it is skipped or resumed.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM
 
-from drafter.training.distil import Recipe
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
-from recipes.shell_guide.conversations import Conversations
+from drafter.training.recipe import Recipe
+from recipes.shell_guide.conversations import ConversationSource
 
 DRAFT_VOCABULARY = 4096
-"""All of the target's. With the 3,072 most frequent ones a step is hardly quicker, and one answer that repeats a rare
-token costs a round for each."""
+"""All of the target's vocabulary. With the 3,072 most frequent tokens a step is hardly quicker, and an answer that
+repeats a rare token costs a round for each."""
 MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
-"""Shares of `conversations.KINDS`: more pages than the target learns from, since there it is least sure of itself."""
+"""Shares of `conversations.KINDS`. There are more pages than the target learns from, because it is least sure of itself
+there."""
 EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
-"""Of the first third of the conversations: what a drafter that is alone is asked most."""
+"""Shares in the first third of the conversations: what a drafter that is alone is asked most."""
 RECORDED = (1, 2, 4, 6, 7)
 """Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
 BATCH = 12_288
-"""Conversations answered together: their last turns are few, and few at a time take as long as many."""
+"""Conversations that are answered together. Only few have late turns, and few at a time take as long as many."""
 
 
 def draw_questions(pages: Path, count: int) -> Iterator[list[str]]:
     """The questions of `count` conversations: first the third that is mostly about everyday needs, then the others."""
     everyday = count // 3
     for size, mix, seed in ((everyday, EVERYDAY_MIX, 29), (count - everyday, MIX, 23)):
-        source = Conversations(pages, seed=seed, mix=mix, strange=STRANGE)
+        source = ConversationSource(pages, seed=seed, mix=mix, strange=STRANGE)
         yield from ([question for question, _ in source.draw(index)] for index in range(size))
 
 
@@ -50,12 +51,16 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=BATCH)
-    parser.add_argument("--inference-layers", type=int, help="N: of the target's last layers, run on the device")
-    parser.add_argument("--first-layers", type=int, help="F: of its first ones")
+    parser.add_argument("--inference-layers", type=int, help="N: the target's last layers that run on the device")
+    parser.add_argument("--first-layers", type=int, help="F: the target's first layers that run on the device")
     parser.add_argument("--layer-self-attention", action=argparse.BooleanOptionalAction, help="see drafter_config")
-    parser.add_argument("--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: ablated")
+    parser.add_argument(
+        "--cross-attention", action=argparse.BooleanOptionalAction, default=True, help="off: an ablation"
+    )
     parser.add_argument("--loss", choices=DIVERGENCES, default=Recipe.loss, help="distance from the target")
-    parser.add_argument("--feature-weight", type=float, default=Recipe.feature_weight, help="of SmoothL1 beside it")
+    parser.add_argument(
+        "--feature-weight", type=float, default=Recipe.feature_weight, help="weight of the SmoothL1 loss beside it"
+    )
     parser.add_argument("--gaps", type=int, nargs=2, default=Recipe.gaps, help="tokens between anchors, uniformly")
     parser.add_argument("--blank", type=float, default=Recipe.blank, help="share of last turns without memory")
     parser.add_argument("--tail", type=float, default=Recipe.tail, help="share of conversations with long gaps")

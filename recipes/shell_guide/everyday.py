@@ -1,8 +1,8 @@
 """Hand-written everyday questions: reading them and filling their slots.
 
 Each line of `everyday/*.jsonl` is one need: `intent`, `command`, `questions`, `page`, and sometimes `followups`.
-`{file}`, `{host}` ... are slots: a question that names the thing gets a concrete value in both question and
-command; one that does not gets the placeholder. Doubled braces are literal ones.
+`{file}`, `{host}` ... are slots. A question that names the thing gets a concrete value in both question and command. A
+question that does not gets the placeholder. Doubled braces are literal ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from recipes.shell_guide.slots import PLACEHOLDERS, SLOT, draw_value
 
 @dataclass(frozen=True)
 class Need:
-    """One need, its command and the ways people ask for it."""
+    """One need, its command, and the ways in which people ask for it."""
 
     name: str
-    """The command's name, shown as "Use `name` to ..."."""
+    """Name of the command, as shown in "Use `name` to ..."."""
     intent: str
     command: str
     questions: tuple[str, ...]
@@ -31,7 +31,7 @@ class Need:
 
 
 def program(command: str) -> str:
-    """The program a command line runs: `sudo apt install x` -> `apt`; `A=1 git log | head` -> `git`."""
+    """The program that a command line runs: `sudo apt install x` -> `apt`; `A=1 git log | head` -> `git`."""
     for word in command.split():
         if word not in ("sudo", "time", "nohup") and not re.fullmatch(r"\w+=\S*", word):
             return word
@@ -39,17 +39,17 @@ def program(command: str) -> str:
 
 
 def display_name(page: str, command: str) -> str:
-    """The page's name where the command runs it, else the program it does run."""
+    """The page's name if the command runs it, or else the program that it does run."""
     return page if command.replace("sudo ", "").startswith(page) else program(command)
 
 
 def normalise(question: str) -> str:
-    """The form in which two questions count as the same one."""
+    """Normalise a question. Two questions with the same result count as the same."""
     return re.sub(r"[^a-z0-9]+", " ", question.lower()).strip()
 
 
 def read_everyday(folder: Path, exclude: set[str]) -> list[Need]:
-    """All needs of `folder/*.jsonl`, without any question whose normalised form is in `exclude`."""
+    """All needs of `folder/*.jsonl`, without questions whose normalised form is in `exclude`."""
     needs = []
     for path in sorted(folder.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -70,8 +70,8 @@ def _need(page: str, part: dict[str, Any], followups: tuple[Need, ...], exclude:
 def fill(question: str, command: str, rng: np.random.Generator, values: dict[str, str]) -> tuple[str, str]:
     """Fill the slots of a question and its command.
 
-    A slot named by the question, or already in `values` (an earlier turn named it), gets a value that both share;
-    the rest get placeholders. `values` is updated in place.
+    A slot that the question names, or that is already in `values` (an earlier turn named it), gets a value that both
+    share. The others get placeholders. `values` is updated in place.
     """
     for slot in SLOT.findall(question):
         if slot not in values:

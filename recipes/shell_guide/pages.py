@@ -1,7 +1,7 @@
 """tldr pages as training material: reading, cleaning, weighting and holding out.
 
-A page is one JSON object a line: `platform`, `name`, `alias`, `translations`, `description`,
-`examples` (`task`, `command`). The text is (c) the tldr-pages team and contributors, CC-BY 4.0.
+Each line is one page as a JSON object: `platform`, `name`, `alias`, `translations`, `description`, `examples` (`task`,
+`command`). The text is (c) the tldr-pages team and contributors, CC-BY 4.0.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ class Page:
 
     @property
     def weight(self) -> float:
-        """How often the page is shown: popularity (in how many languages it exists), then platform."""
+        """How often the page is shown: by popularity (the number of languages it exists in), then by platform."""
         return (1.0 + self.translations) ** 1.5 * PLATFORM_WEIGHT.get(self.platform, 0.1)
 
     @property
     def held_out(self) -> bool:
-        """True for the 3 % of pages that no training sample is made from; a hash, so it never moves."""
+        """True for the 3 % of pages that no training sample is made from. It is a hash, so it never changes."""
         digest = hashlib.sha256(f"{self.platform}/{self.name}".encode()).digest()
         return int.from_bytes(digest[:4], "little") / 2**32 < HELD_OUT_SHARE
 
 
 def lower_first(text: str) -> str:
-    """Lower-case the first letter, except where the first word is an acronym or a name (`SSH`, `GitHub`)."""
+    """Lower-case the first letter, unless the first word is an acronym or a name (`SSH`, `GitHub`)."""
     first = text.split(" ", 1)[0]
     return text if sum(c.isupper() for c in first) > 1 else text[:1].lower() + text[1:]
 
 
 def clean_task(task: str) -> str:
-    """`[C]reate a (small) file (see also: touch).` -> `create a small file`."""
+    """Clean a task: `[C]reate a (small) file (see also: touch).` -> `create a small file`."""
     text = _ASIDE.sub(r"\1", _MNEMONIC.sub(r"\1", task))
     text = _PARENTHESES.sub("", text).strip().rstrip(".:")
     return lower_first(text)
 
 
 def resolve_choices(task: str, command: str) -> list[Example]:
-    """Turn `start|stop unit` into single commands: one each where the task names them too, else the first.
+    """Turn `start|stop unit` into single commands: one for each if the task names them too, else only the first.
 
     >>> [e.command for e in resolve_choices("Start/Stop a service", "systemctl start|stop unit")]
     ['systemctl start unit', 'systemctl stop unit']
@@ -94,7 +94,10 @@ def first_sentence(description: str) -> str:
 
 
 def read_pages(path: Path) -> list[Page]:
-    """All pages that are not aliases, in file order. Raises `ValueError` naming the line that is not a page."""
+    """All pages that are not aliases, in the order of the file.
+
+    Raises `ValueError` that names the line that is not a page.
+    """
     pages = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:

@@ -1,4 +1,4 @@
-"""Questions as people ask them: a tldr task in many wordings, synonyms, typos, and the answers' one form."""
+"""Questions as people ask them: a tldr task in many wordings, synonyms and typos; and the one form of the answers."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _STOP_WORDS = frozenset(
 
 
 def synonyms(text: str, rng: np.random.Generator, chance: float) -> str:
-    """Replace each word that has synonyms with probability `chance`; slots such as `{file}` stay."""
+    """Replace each word that has synonyms with probability `chance`. Slots such as `{file}` stay."""
 
     def swap(match: re.Match[str]) -> str:
         options = SYNONYMS.get(match.group(0).lower())
@@ -113,7 +113,7 @@ def synonyms(text: str, rng: np.random.Generator, chance: float) -> str:
 
 
 def typo(text: str, rng: np.random.Generator) -> str:
-    """One slip in one word of five letters or more: two letters swapped, one lost or one doubled."""
+    """Make one slip in one word of five letters or more: two letters swapped, one lost or one doubled."""
     words = text.split(" ")
     long_words = [i for i, word in enumerate(words) if len(word) >= 5 and word.isalpha()]
     if not long_words:
@@ -132,7 +132,7 @@ def typo(text: str, rng: np.random.Generator) -> str:
 
 
 def surface(question: str, rng: np.random.Generator) -> str:
-    """Case, question mark and typos, as they come from a keyboard."""
+    """Vary case, question mark and typos as they come from a keyboard."""
     if rng.random() < 0.06:
         question = typo(question, rng)
     if rng.random() < 0.35:
@@ -148,12 +148,12 @@ def surface(question: str, rng: np.random.Generator) -> str:
 
 
 def keywords(text: str) -> str:
-    """`list all files in a directory` -> `list all files directory`."""
+    """Keep the important words: `list all files in a directory` -> `list all files directory`."""
     return " ".join(word for word in text.split() if word.lower() not in _STOP_WORDS)
 
 
 def ask(page: Page, example: Example, rng: np.random.Generator, name_chance: float) -> str:
-    """One question for a page's example, with the command's name in it with probability `name_chance`."""
+    """Ask one question for a page's example. It holds the command's name with probability `name_chance`."""
     task = synonyms(example.task, rng, 0.15)
     if rng.random() < 0.15:
         task = keywords(task)
@@ -172,13 +172,13 @@ def ask(page: Page, example: Example, rng: np.random.Generator, name_chance: flo
 
 
 def splice(task: str, other: str, rng: np.random.Generator) -> str:
-    """The beginning of one task and the end of another: `list all files` -> `list all branches by date`."""
+    """Join the beginning of one task and the end of another: `list all files` -> `list all branches by date`."""
     head, tail = task.split(), other.split()
     return " ".join(head[: int(rng.integers(1, len(head) + 1))] + tail[int(rng.integers(len(tail))) :])
 
 
 def answer(name: str, task: str, command: str) -> str:
-    """The one form of a how-to answer; naming program and task first lets the model settle them before the command."""
+    """The one form of a how-to answer. Program and task come first, so the model settles them before the command."""
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
 
 
@@ -224,7 +224,7 @@ def answer_examples(page: Page) -> str:
 
 
 def ask_next(example: Example, rng: np.random.Generator) -> str:
-    """A follow-up that relies on the command named in the turn before."""
+    """Ask a follow-up that relies on the command in the turn before."""
     forms = (
         "and {}?",
         "how do i {}?",

@@ -1,7 +1,7 @@
 """Slots such as `{file}`: their placeholders, and the concrete values that questions name.
 
-Half of the values come from a pool of likely ones (`slots.json`), half are invented: a model that met nine numbers
-learns nine commands, one that met hundreds learns to copy.
+Half of the values come from a pool of likely ones (`slots.json`), and half are invented. A model that saw nine numbers
+learns nine commands; one that saw hundreds learns to copy.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ENDINGS = sorted({Path(value).suffix for value in POOLS["file"]})
 
 
 def number(rng: np.random.Generator) -> str:
-    """1 .. 999, small ones more often."""
+    """A number from 1 to 999, small ones more often."""
     return str(int(np.exp(rng.uniform(0, np.log(1000)))))
 
 
 def stem(rng: np.random.Generator) -> str:
-    """A word that means nothing: two or three syllables, sometimes with a number or a second part."""
+    """A word without a meaning: two or three syllables, sometimes with a number or a second part."""
     syllables = int(rng.integers(2, 4))
     word = "".join(
         str(rng.choice(list("bdfghklmnprstvz"))) + str(rng.choice(list("aeiou"))) for _ in range(syllables)
@@ -80,14 +80,14 @@ INVENTED: dict[str, Callable[[np.random.Generator], str]] = {
 
 
 def draw_value(slot: str, rng: np.random.Generator) -> str:
-    """A concrete value of `slot`; its placeholder, or the slot's name, where none are known."""
+    """A concrete value of `slot`. If none are known: its placeholder, or the slot's name."""
     pool = POOLS.get(slot)
     if not pool:
         return PLACEHOLDERS.get(slot, slot)
     if rng.random() < 0.5:
         if slot in INVENTED:
             return INVENTED[slot](rng)
-        if "." in slot:  # archive.tar.gz: another name, the same ending
+        if "." in slot:  # archive.tar.gz: another name, the same ending.
             return stem(rng) + slot[slot.index(".") :]
     return str(rng.choice(pool))
 
@@ -99,13 +99,13 @@ _SPOKEN = dict(
 )
 _TOLD = re.compile(rf"\b(?:\d{{1,4}}|{'|'.join(_SPOKEN)})\b")
 _TYPED = re.compile(r"(?<![A-Za-z\d.:])\d+(?![\d.:>])")
-"""A number in a command: `+100M` and `10,20p` hold some, `s3`, `1.5`, `00:05` and `2>&1` do not."""
+"""A number in a command. `+100M` and `10,20p` hold some; `s3`, `1.5`, `00:05` and `2>&1` do not."""
 _MEANINGFUL = re.compile(r"chmod|umask|cron|-perm|-newer|touch -[dt]|\+\+|mode|permission|hour|half|last day|HTTPS?\b")
-"""Where another number would mean another thing."""
+"""Commands in which another number would mean something else."""
 
 
 def renumber(question: str, intent: str, command: str, rng: np.random.Generator) -> tuple[str, str, str]:
-    """Replace each number that stands in the question and in the command by another, everywhere alike.
+    """Replace each number that is in both question and command by another one, everywhere in the same way.
 
     `top 10 biggest files` -> `... | head -n 37`; `print lines 10 to 20` -> `sed -n '112,340p'`. Order is kept.
     """

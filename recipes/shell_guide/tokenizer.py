@@ -11,12 +11,12 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from recipes.shell_guide.conversations import Conversations
+from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.phrasing import SYSTEM_PROMPT
 
 VOCABULARY = 4096
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-# Letters with their leading space, digits one by one, punctuation in runs of at most three: commands are full of
+# Letters with their leading space, digits one by one, punctuation in runs of at most three. Commands are full of
 # `--flags`, paths and quotes, and longer runs would glue unrelated symbols together.
 SPLIT = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]{1,3}|\s+(?!\S)|\s+"
 
@@ -42,7 +42,7 @@ def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(Conversations(pages, seed=1).texts(conversations), trainer)
+    tokenizer.train_from_iterator(ConversationSource(pages, seed=1).texts(conversations), trainer)
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", model_max_length=2048
     )

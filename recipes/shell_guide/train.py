@@ -1,10 +1,11 @@
-"""Train the Shell Guide target; resumable, on a CPU or a GPU.
+"""Train the Shell Guide target. It can be resumed, and runs on a CPU or a GPU.
 
     python -m recipes.shell_guide.train --pages PAGES.jsonl --tokenizer DIR --out runs/target --steps 3000
 
-Conversations are packed into rows of `--row` tokens; a block-diagonal mask keeps them apart, so no token is padding
+Conversations are packed into rows of `--row` tokens. A block-diagonal mask keeps them apart, so no token is padding,
 and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
-embeddings and norms with AdamW. The learning rate is flat, then falls linearly to zero over the last `--decay` share.
+embeddings and norms with AdamW. The learning rate is constant, then falls linearly to zero over the last `--decay`
+share.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from recipes.shell_guide.conversations import DEFAULT_MIX, Conversations, Turn
+from recipes.shell_guide.conversations import DEFAULT_MIX, ConversationSource, Turn
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
@@ -40,11 +41,11 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[
 
 
 def pack(
-    source: Conversations, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
+    source: ConversationSource, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
 ) -> dict[str, torch.Tensor]:
     """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
 
-    Conversations `step * per_step ...` are laid, in order, into the fullest row that still has room.
+    Conversations `step * per_step ...` go, in order, into the fullest row that still has room.
     """
     rows, length = shape
     samples = [encode(tokenizer, source.draw(step * per_step + i)) for i in range(per_step)]
@@ -77,7 +78,7 @@ def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, 
     hidden = body(
         input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False
     ).last_hidden_state
-    # The head runs only where an answer token is predicted: it is a fifth of the work.
+    # The head runs only where an answer token is predicted, which is a fifth of the work.
     learn = batch["learn"][:, 1:]
     logits = head(hidden[:, :-1][learn])
     return torch.nn.functional.cross_entropy(logits.float(), batch["ids"][:, 1:][learn])
@@ -92,7 +93,7 @@ def optimisers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimiz
 
 
 def rate_at(step: int, steps: int, decay: float, warmup: int = 60) -> float:
-    """The learning rate's factor: linear warm-up, flat, linear decay to zero."""
+    """The factor of the learning rate: linear warm-up, constant, linear decay to zero."""
     return min(1.0, (step + 1) / warmup, (steps - step) / max(1.0, decay * steps))
 
 
@@ -127,7 +128,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    source = Conversations(arguments.pages, arguments.seed, tuple(arguments.mix))
+    source = ConversationSource(arguments.pages, arguments.seed, tuple(arguments.mix))
     torch.manual_seed(arguments.seed)
     heads = arguments.hidden // 64
     config = LlamaConfig(

@@ -1,18 +1,18 @@
 """Acceptance: which nodes of a draft tree the target agrees with, and the token that follows them.
 
-At each node the target chooses its own next token; if a child carries that token the walk descends, else the token is
-the bonus and the walk ends. How it chooses is a property of the tree.
+At each node the target chooses its own next token. If a child carries that token, the walk goes on there. If not, the
+token is the bonus and the walk ends. How the target chooses depends on the tree.
 
-A deterministic tree: greedily, or by drawing from the target's distribution. So the tree decides how *many* tokens a
-round yields, never *which*: the output follows the target exactly for any tree, a bad or malicious one included, and
-needs no probabilities of the drafter. The coin is keyed by (seed, absolute position), so speculation on or off gives
-the same tokens.
+In a deterministic tree, the target chooses greedily, or draws from its distribution. So the tree decides how *many*
+tokens a round yields, never *which*. The output follows the target exactly for any tree, even a bad or malicious one,
+and needs no probabilities of the drafter. The coin is keyed by (seed, absolute position), so the tokens are the same
+with and without speculation.
 
-A sampled tree, which carries what its children were drawn from: greedily, or by recursive rejection without
-replacement (SpecInfer, arXiv 2305.09781; MCSD, arXiv 2401.06706). The output follows the target's distribution if the
-children were drawn as the tree says; which tokens a seed gives depends on the draft. A device that sends another
-distribution than the one drawn from bends its own output, and nobody else's, towards tokens that the target allows;
-it could have appended these tokens outright. Greedy output is the target's own in any case.
+In a sampled tree, which carries the distributions that its children were drawn from, the target chooses greedily, or by
+recursive rejection without replacement (SpecInfer, arXiv 2305.09781; MCSD, arXiv 2401.06706). The output follows the
+target's distribution if the children were drawn as the tree says. Which tokens a seed gives depends on the draft. A
+device that sends another distribution than the one it drew from bends only its own output, towards tokens that the
+target allows; it could have appended these tokens itself. Greedy output is always the target's own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drafter.tree import ROOT, Candidates, DraftTree
 from remote.protocol import Sampling
 
 LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
-"""What a smaller temperature above 0 counts as: smaller numbers are flushed to 0 by some processors."""
+"""Smaller temperatures above 0 count as this, because some processors flush smaller numbers to 0."""
 
 Chooser = Callable[[int, int], int]
 """(row of the logits, absolute position of the token) -> token. Row 0 belongs to the root, row `1 + i` to node `i`."""
@@ -41,14 +41,14 @@ class Walk:
 
     accepted: tuple[int, ...]
     bonus: int | None
-    """None only where the last accepted node is a stop token."""
+    """None only if the last accepted node is a stop token."""
 
 
 def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tokens: frozenset[int]) -> Walk:
     """Follow the target's choices down the tree.
 
-    `position` is that of the first new token; at most `room` >= 1 new tokens result, bonus included. The token that
-    fills the room is always a bonus, also where a child carries it. A stop token ends the walk.
+    `position`: that of the first new token. `room`: most new tokens, bonus included; at least 1. The token that fills
+    the room is always a bonus, even if a child carries it. A stop token ends the walk.
     """
     children, accepted, at = tree.children(), list[int](), ROOT
     while True:
@@ -65,7 +65,7 @@ def walk(tree: DraftTree, choose: Chooser, *, position: int, room: int, stop_tok
 def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -> Chooser:
     """The target's choice at each row of `logits` (rows, V) float32, by the rule that fits `tree`.
 
-    Without a tree by the rule for deterministic ones, which is exact for any.
+    Without a tree, it uses the rule for deterministic trees, which is exact for any tree.
     """
     if sampling.temperature == 0:
         best: list[int] = logits.argmax(-1).tolist()
@@ -75,7 +75,7 @@ def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -
     children = {} if tree is None else tree.children()
 
     def choose(row: int, position: int) -> int:
-        # Row by row: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
+        # One row at a time: a walk visits one path of the tree, and warping a row sorts the whole vocabulary.
         target, node = target_distribution(logits[row], warpers), row - 1
         if node in candidates:
             tried = list(children[node])
@@ -86,7 +86,7 @@ def chooser(logits: Tensor, sampling: Sampling, tree: DraftTree | None = None) -
 
 
 def warpers_of(sampling: Sampling) -> LogitsProcessorList:
-    """The warpers that transformers' `generate` applies for these settings, in its order."""
+    """The warpers that transformers' `generate` applies for these settings, in the same order."""
     warpers = LogitsProcessorList()
     if sampling.temperature != 1:
         warpers.append(TemperatureLogitsWarper(max(sampling.temperature, LEAST_TEMPERATURE)))
@@ -98,11 +98,11 @@ def warpers_of(sampling: Sampling) -> LogitsProcessorList:
 
 
 def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
-    """(V,) float32 logits -> (V,) float64 probabilities after warping, on the CPU.
+    """Probabilities after warping: (V,) float32 logits -> (V,) float64, on the CPU.
 
     Logits may be infinite, but not all of them -inf. Those of inf share all of the probability.
     """
-    # Shares depend on differences only. Below a best logit of 0 no temperature, however small, divides to inf or NaN.
+    # Probabilities depend only on differences. Below a best logit of 0, no temperature gives inf or NaN, however small.
     best = logits.max()
     below = torch.where(logits == best, 0.0, logits - best)
     warped: Tensor = warpers(torch.empty((1, 0), dtype=torch.long), below[None])
@@ -112,11 +112,11 @@ def target_distribution(logits: Tensor, warpers: LogitsProcessorList) -> Tensor:
 def recursive_rejection(
     target: Tensor, candidates: Candidates, tried: Sequence[int], toss: Callable[[int], float]
 ) -> int:
-    """One of the tokens in `tried` that the target accepts, else a token from what their refusal leaves of it.
+    """The token in `tried` that the target accepts, or else a token from what their refusal leaves of the distribution.
 
-    `target` (V,) float64; `tried` in the order of drawing, without replacement, from `candidates`. `toss(i)` is a
-    uniform number in [0, 1): from 1 on for the i-th token tried, 0 for the draw after them. A refused token has no
-    probability left, so the result is among `tried` only where it was accepted.
+    `target` (V,) float64. `tried`: in the order of drawing, without replacement, from `candidates`. `toss(i)`: a
+    uniform number in [0, 1), from 1 on for the i-th token, 0 for the draw after them. A refused token has no
+    probability left, so the result is in `tried` only if it was accepted.
     """
     listed = torch.tensor(candidates.tokens, dtype=torch.long)
     weights = torch.tensor(candidates.weights, dtype=torch.float64)
@@ -129,18 +129,19 @@ def recursive_rejection(
         residual = left.clone()
         residual[listed] = (left[listed] - draft).clamp(min=0.0)
         if not residual.sum() > 0:
-            break  # Target and draft are the same to the last bit, so what is left is the target.
+            break  # Target and draft are equal to the last bit, so the target is left.
         left = residual / residual.sum()
         weights[place] = 0.0
     return draw(left, toss(0))
 
 
 def draw(probabilities: Tensor, uniform: float) -> int:
-    """Inverse of the cumulative distribution at `uniform` in [0, 1): never a token of probability 0.
+    """The token at `uniform` in [0, 1) of the cumulative distribution; never one of probability 0.
 
-    Cumulated in float64: float32 sums over a vocabulary of 150,000 are off by more than the tail they would draw from.
+    The sums are float64, because float32 sums over a vocabulary of 150,000 have larger errors than the tail that they
+    would draw from.
     """
     cumulative = probabilities.cumsum(-1)
     drawn = int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))
-    # The product is rounded, and may reach the sum itself.
+    # The product is rounded, so it may reach the sum itself.
     return drawn if drawn < len(probabilities) else int(probabilities.nonzero()[-1])

@@ -1,7 +1,7 @@
-"""Chat completions for every other client: text in, text out, in OpenAI's dialect.
+"""Chat completions for all other clients: text in, text out, through OpenAI's API.
 
-An answer is a stream in a session of its own, which is dropped behind it: so other clients too get what the verifier
-drafts by itself. As many run at once as leave half of the sessions to devices.
+An answer is a stream in a session of its own, which is dropped afterwards. So other clients also profit from what the
+verifier drafts by itself. Half of the sessions are left to devices.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from starlette.responses import Response
 
 from drafter.template import TemplateFailed
 from drafter.text import ChatText
-from remote.openai import (
+from remote.openai.schema import (
     DONE,
     EVENTS,
     JSON,
     OWNER,
+    ChatMessage,
     ChatRequest,
     Choice,
     Chunk,
@@ -30,12 +31,12 @@ from remote.openai import (
     Completion,
     Delta,
     FinishReason,
-    Message,
     Model,
     Models,
     Usage,
     error_body,
 )
+from remote.openai.sse import event
 from remote.protocol import (
     Card,
     Error,
@@ -47,19 +48,18 @@ from remote.protocol import (
     pack_tokens,
     unpack_tokens,
 )
-from remote.sse import event
+from remote.verifier.detokenizer import Detokenizer
 from remote.verifier.engine import EngineError
-from remote.verifier.pieces import Pieces
-from remote.verifier.refusals import Busy, RoundRefused
+from remote.verifier.refusals import Overloaded, RoundRefused
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.streaming import STREAM_HEADERS, Streamed
 from remote.verifier.turns import Turns
 
 BODY_BYTES_PER_TOKEN = 16
-"""Of the longest conversation: JSON may spell a character in six bytes."""
+"""Bytes of the longest conversation, per token. JSON may spell a character in six bytes."""
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 HUNG_UP = 499
-"""Nobody reads it: the status that proxies write down for a client that left."""
+"""Nobody reads it. Proxies log this status for a client that left."""
 
 
 class CompletionRefused(RoundRefused):
@@ -71,13 +71,13 @@ class CompletionRefused(RoundRefused):
 
 
 @dataclass
-class Asked:
-    """A request, and what has become of it."""
+class ChatCall:
+    """A request and the state of its answer."""
 
     request: ChatRequest
     model: str
     prompt: list[int]
-    pieces: Pieces
+    pieces: Detokenizer
     id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
     created: int = field(default_factory=lambda: int(time.time()))
     tokens: int = 0
@@ -100,7 +100,7 @@ class Asked:
 
 
 class Completions:
-    """`text` is the target's tokenizer and chat template."""
+    """The endpoint for chat completions. `text`: the target's tokenizer and chat template."""
 
     def __init__(self, sessions: Sessions, card: Card, text: ChatText, turns: Turns) -> None:
         self._sessions, self._card, self._text, self._turns = sessions, card, text, turns
@@ -115,15 +115,18 @@ class Completions:
         return _json(Models(object="list", data=(self._model,)))
 
     def model(self, name: str) -> Response:
-        """Raises `CompletionRefused`."""
+        """The model of that name. Raises `CompletionRefused`."""
         self._check_model(name)
         return _json(self._model)
 
     async def answer(self, body: bytes, gone: Callable[[], Awaitable[bool]]) -> Response:
-        """`gone`: whether the client has hung up. Raises `RoundRefused`, and what the turns and the engine raise."""
-        asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes its time to be cut into tokens.
+        """Answer a request. `gone`: true if the client has hung up.
+
+        Raises `RoundRefused`, and what the turns and the engine raise.
+        """
+        asked = await to_thread.run_sync(self._asked, body)  # A long prompt takes time to be cut into tokens.
         if self._running >= self._most:
-            raise Busy(f"{self._running} answers are being written. Try again in a moment.")
+            raise Overloaded(f"{self._running} answers are being written. Try again in a moment.")
         pieces = self._written(asked, gone)
         if asked.request.stream:
             first = await anext(pieces, "")
@@ -135,11 +138,11 @@ class Completions:
                 text += piece
                 if await gone():
                     return Response(status_code=HUNG_UP)
-        choice = Choice(message=Message(role="assistant", content=text), finish_reason=asked.reason)
+        choice = Choice(message=ChatMessage(role="assistant", content=text), finish_reason=asked.reason)
         made = Completion(id=asked.id, created=asked.created, model=asked.model, choices=(choice,), usage=asked.usage)
         return _json(made)
 
-    async def _events(self, asked: Asked, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
+    async def _events(self, asked: ChatCall, first: str, pieces: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
         yield asked.chunk(Delta(role="assistant", content=first))
         try:
             async for piece in pieces:
@@ -156,8 +159,8 @@ class Completions:
             yield asked.usage_chunk()
         yield event(DONE.encode())
 
-    async def _written(self, asked: Asked, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
-        """The answer's text, a piece for each of the verifier's rounds; `asked` tells how it ended."""
+    async def _written(self, asked: ChatCall, gone: Callable[[], Awaitable[bool]]) -> AsyncGenerator[str, None]:
+        """The answer's text, one piece for each of the verifier's rounds. Afterwards `asked` tells how it ended."""
         request, name = asked.request, secrets.token_urlsafe(16)
         frames = self._sessions.stream(
             Stream(
@@ -189,7 +192,7 @@ class Completions:
         frames.close()
         self._sessions.drop(name)
 
-    def _taken(self, asked: Asked, frame: Progress) -> str:
+    def _taken(self, asked: ChatCall, frame: Progress) -> str:
         tokens = unpack_tokens(frame.tokens)
         asked.tokens += len(tokens)
         if tokens[-1] in self._card.stop_tokens:
@@ -200,8 +203,8 @@ class Completions:
             asked.reason = "stop"
         return piece
 
-    def _asked(self, body: bytes) -> Asked:
-        """Raises `CompletionRefused`."""
+    def _asked(self, body: bytes) -> ChatCall:
+        """Read a request. Raises `CompletionRefused`."""
         try:
             request = msgspec.json.decode(body, type=ChatRequest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -227,15 +230,15 @@ class Completions:
         except TemplateFailed as error:
             raise CompletionRefused(str(error)) from None
         stops = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
-        return Asked(request, self._card.target, prompt, Pieces(self._text, stops, before))
+        return ChatCall(request, self._card.target, prompt, Detokenizer(self._text, stops, before))
 
     def _check_model(self, name: str) -> None:
         if name != self._card.target:
             raise CompletionRefused(f"There is no model {name!r} here; ask for {self._card.target!r}.", "not_found")
 
 
-def _plain(message: Message) -> tuple[str, str]:
-    """(role, text). Raises `CompletionRefused`."""
+def _plain(message: ChatMessage) -> tuple[str, str]:
+    """The role and text of a message. Raises `CompletionRefused`."""
     role = ROLES.get(message.role)
     if role is None:
         raise CompletionRefused(f"A message of role {message.role!r}; known are {', '.join(ROLES)}.")
@@ -247,7 +250,7 @@ def _plain(message: Message) -> tuple[str, str]:
 
 
 def _sampling(request: ChatRequest) -> Sampling:
-    """As OpenAI has it, 1 where no temperature is asked for, and another answer each time where no seed is."""
+    """OpenAI's defaults: temperature 1, and another answer each time if no seed is given."""
     return Sampling(
         temperature=1.0 if request.temperature is None else request.temperature,
         top_k=max(0, request.top_k or 0),

@@ -1,8 +1,8 @@
-"""Connections that end: how long a client may take to ask and to read, and how many there may be at once.
+"""Limits on connections: how long a client may take to send and to read, and how many there may be at the same time.
 
 uvicorn itself waits for ever for the rest of a request, and for a client that does not read. Here every connection is
-looked at once a second. Where there are too many, those without a whole request make room, the oldest first; a request
-that is being answered is never cut for a new one.
+checked once a second. If there are too many, those without a whole request make room, the oldest first. A request that
+is being answered is never cut for a new one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from remote.verifier.streaming import Cut
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS = 10.0
-"""For a request's head, from its first byte on; of a new connection, from its beginning on. TLS has as long again."""
+"""Time for the head of a request, from its first byte on; on a new connection, from its beginning on. TLS has the same
+time again."""
 BODY_SECONDS, BODY_RATE = 20.0, 1000
-"""For a body: so long, and a second more for each so many bytes that came."""
+"""Time for a body, and the number of received bytes for which it gets one second more."""
 STALL_SECONDS = 60.0
-"""For a client that takes nothing of what waits for it. A kernel's buffer may drain in steps that take half as long."""
+"""Time for a client that takes nothing of what waits for it. A kernel's buffer may drain in steps that take half as
+long."""
 BURST = 128
-"""Connections that are accepted in one go, before any of them is looked at."""
+"""Connections that are accepted in one go, before any of them is checked."""
 MAX_CONNECTIONS = 512
 
 Phase = Literal["head", "body", "answer", "idle"]
@@ -46,8 +48,8 @@ REFUSAL = (
 )
 
 
-class Connection(H11Protocol):
-    """One client's connection, which knows what it waits for and since when."""
+class ClientConnection(H11Protocol):
+    """One client's connection. It knows what it waits for, and since when."""
 
     most = MAX_CONNECTIONS
     head_seconds, body_seconds, stall_seconds = HEAD_SECONDS, BODY_SECONDS, STALL_SECONDS
@@ -74,7 +76,7 @@ class Connection(H11Protocol):
         self.phase()
 
     def resume_writing(self) -> None:
-        self._unread = sys.maxsize  # It has taken some, though as much may be waiting at the next look.
+        self._unread = sys.maxsize  # The client has taken some, though as many may be waiting at the next check.
         super().resume_writing()
 
     def phase(self) -> Phase:
@@ -90,7 +92,7 @@ class Connection(H11Protocol):
         return phase
 
     def sweep(self, now: float) -> None:
-        """Give the connection up where the client has taken too long."""
+        """Give the connection up if the client has taken too long."""
         phase, waited = self.phase(), now - self.since
         late = phase == "head" and waited > self.head_seconds
         late = late or (phase == "body" and waited > self.body_seconds + self._received / BODY_RATE)
@@ -102,17 +104,17 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        # Where the answer has begun, a second one cannot be sent.
+        # Once an answer has begun, a second one cannot be sent.
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
             self.transport.close()
 
     def _make_room(self) -> None:
-        def age(other: Connection) -> tuple[bool, float]:
+        def age(other: ClientConnection) -> tuple[bool, float]:
             return other.phase() == "idle", other.since
 
-        others = [other for other in self.connections if isinstance(other, Connection) and other is not self]
+        others = [other for other in self.connections if isinstance(other, ClientConnection) and other is not self]
         waiting = [other for other in others if not other.transport.is_closing() and other.phase() != "answer"]
         if waiting:
             min(waiting, key=age).transport.abort()
@@ -131,7 +133,7 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which looks after its connections, and tells when it accepts requests."""
+    """uvicorn's server. It also checks its connections, and tells when it accepts requests."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -146,13 +148,13 @@ class Server(uvicorn.Server):
         if counter % 10 == 0:  # Ticks come ten times a second.
             now = time.monotonic()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, Connection):
+                if isinstance(connection, ClientConnection):
                     connection.sweep(now)
         return await super().on_tick(counter)
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, with a deadline for TLS handshakes, which come before there is a connection to look at."""
+    """asyncio's own loop, with a deadline for TLS handshakes. They come before there is a connection to check."""
 
     async def create_server(self, *arguments: Any, ssl: Any = None, **options: Any) -> asyncio.Server:
         if ssl is not None:
@@ -176,10 +178,10 @@ class Listener(socket.socket):
 
 
 def config(app: Any, most: int = MAX_CONNECTIONS, **options: Any) -> uvicorn.Config:
-    """uvicorn's settings for a service whose connections end; `options` are uvicorn's own."""
+    """uvicorn's settings for a service with limits on connections. `options`: uvicorn's own."""
     return uvicorn.Config(
         app,
-        http=type("Connection", (Connection,), {"most": most}),
+        http=type("Connection", (ClientConnection,), {"most": most}),
         ws="none",
         loop=f"{__name__}:Loop",
         access_log=False,

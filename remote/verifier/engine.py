@@ -1,12 +1,13 @@
-"""The target: draft trees in, logits out, one forward a round. Token ids only; knows nothing of text, sessions or HTTP.
+"""The target: draft trees in, logits out, one forward a round. Token ids only; no text, no sessions, no HTTP.
 
-A `Context` holds the committed tokens of one conversation and a KV slab: buffers that grow geometrically and are
-written, cut and compacted in place. A round is three calls: `Context.assign` (the committed tokens), `Engine.verify`
-(pending tokens and tree nodes in one forward under a tree mask), `Context.commit` (keep the accepted rows). Where a
-forward fails half-way nothing is lost: rows beyond `computed` never count, and the next forward overwrites them.
+A `TargetContext` holds the committed tokens of one conversation and their keys and values, in buffers that grow and are
+written, cut and compacted in place. A round has three calls. `TargetContext.assign` sets the committed tokens.
+`Engine.verify` runs pending tokens and tree nodes in one forward under a tree mask. `TargetContext.commit` keeps the
+accepted rows. If a forward fails half-way, nothing is lost: rows beyond `computed` never count, and the next forward
+overwrites them.
 
-Not thread-safe: one thread at a time calls into an engine and its contexts. Forwards run under `no_grad`, not under
-`inference_mode`, in which quanto's int4 weights cannot be used.
+Not thread-safe: only one thread at a time may call an engine and its contexts. Forwards run under `no_grad`, because
+quanto's int4 weights do not work under `inference_mode`.
 """
 
 from __future__ import annotations
@@ -26,39 +27,39 @@ from drafter.model import MemoryEncoder
 from drafter.tree import DraftTree
 
 CPU_CHUNK, GPU_CHUNK = 128, 512
-"""Tokens of a prompt in one forward: fewer are slower in all, more keep the others waiting longer."""
+"""Tokens of a prompt in one forward. Fewer are slower in total, more make others wait longer."""
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 class EngineError(Exception):
-    """The target cannot do what was asked; the message says why.
+    """The target cannot do what was asked. The message says why.
 
     EngineError
-    ├── UnsupportedTarget    a model whose attention cannot take a draft tree
-    ├── UnfitDrafter         a memory encoder made for a target of another shape
-    ├── UnknownToken         a token id outside the target's vocabulary
+    ├── UnverifiableTarget   the model's attention cannot take a draft tree
+    ├── UnfitDrafter         the memory encoder was made for a target of another shape
+    ├── UnknownToken         a token id is outside the target's vocabulary
     └── BrokenTarget         the target returned NaN, or no chance for any token
     """
 
 
-class UnsupportedTarget(EngineError):
-    """A model whose attention cannot take a draft tree."""
+class UnverifiableTarget(EngineError):
+    """The model's attention cannot take a draft tree."""
 
 
 class UnfitDrafter(EngineError):
-    """A memory encoder made for a target of another shape."""
+    """The memory encoder was made for a target of another shape."""
 
 
 class UnknownToken(EngineError):
-    """A token id outside the target's vocabulary."""
+    """A token id is outside the target's vocabulary."""
 
 
 class BrokenTarget(EngineError):
     """The target returned NaN, or no chance for any token."""
 
 
-class Slab(CacheLayerMixin):  # type: ignore[misc]
-    """Keys and values of one layer, (1, heads, capacity, size), of which the first `length` rows count.
+class TargetSlab(CacheLayerMixin):  # type: ignore[misc]
+    """Keys and values of one layer, (1, heads, capacity, size). Only the first `length` rows count.
 
     Layers with a sliding window keep every row too: a rewind may need any of them, and the mask hides them.
     """
@@ -74,7 +75,7 @@ class Slab(CacheLayerMixin):  # type: ignore[misc]
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append rows; returns views of all rows. Called by transformers' modelling code."""
+        """Append rows and return views of all rows. transformers' modelling code calls it."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[-2]
@@ -86,7 +87,7 @@ class Slab(CacheLayerMixin):  # type: ignore[misc]
         return self.keys[..., : self.length, :], self.values[..., : self.length, :]
 
     def keep(self, start: int, rows: Tensor) -> None:
-        """Move `rows`, indices at or after `start`, to `start` and cut behind them."""
+        """Move `rows`, indices at or after `start`, to `start`, and cut everything behind them."""
         self.length = start + len(rows)
         if self.is_initialized and len(rows):
             self.keys[..., start : self.length, :] = self.keys.index_select(-2, rows)
@@ -103,7 +104,7 @@ class Slab(CacheLayerMixin):  # type: ignore[misc]
 
 
 def slab_rows(length: int) -> int:
-    """Most rows that a slab has which grew to `length`: half as many again, so that it seldom has to be copied."""
+    """Most rows of a slab that grew to `length`: half as many more, so that it is rarely copied."""
     return max(64, length + length // 2)
 
 
@@ -113,15 +114,15 @@ def _grown(rows: Tensor, length: int, capacity: int) -> Tensor:
     return grown
 
 
-class Context:
+class TargetContext:
     """The committed tokens of one conversation, and the keys and values of the first `computed` of them."""
 
     def __init__(self, layers: int) -> None:
         self.tokens: list[int] = []
         self.computed = 0
         self.rewinds = 0
-        """How often computed rows were given up: whoever reads rows later compares it to know that they still stand."""
-        self.slabs = [Slab() for _ in range(layers)]
+        """How often computed rows were given up. Readers compare it to know whether earlier rows are still there."""
+        self.slabs = [TargetSlab() for _ in range(layers)]
         self.cache = Cache(layers=self.slabs)
 
     @property
@@ -130,7 +131,7 @@ class Context:
         return max((slab.keys.shape[-2] for slab in list(self.slabs) if slab.is_initialized), default=0)
 
     def assign(self, base: int, tokens: Sequence[int]) -> None:
-        """Make the committed tokens the first `base` ones, then `tokens`; what agrees with them stays computed."""
+        """Set the committed tokens to the first `base` ones, then `tokens`. The rows of unchanged tokens are kept."""
         agreed = base
         for old, new in zip(self.tokens[base:], tokens):
             if old != new:
@@ -139,12 +140,12 @@ class Context:
         if agreed < self.computed:
             self.rewinds += 1
         self.tokens[base:] = tokens
-        # The last token is the root, whose logits are wanted, so it is computed again.
+        # The last token is the root. Its logits are wanted, so it is computed again.
         self.computed = max(0, min(self.computed, agreed, len(self.tokens) - 1))
 
     @torch.no_grad()
     def commit(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> list[int]:
-        """Keep the accepted nodes' rows of the last `verify` and append their tokens, then the bonus; returns these."""
+        """Keep the accepted nodes' rows of the last `verify`, append their tokens and the bonus, and return these."""
         new = [int(tree.tokens[node]) for node in accepted] + ([] if bonus is None else [bonus])
         rows = [self.computed + node for node in accepted]
         if self.slabs[0].is_initialized:
@@ -158,14 +159,14 @@ class Context:
     def release(self) -> None:
         """Forget everything and free the slab."""
         self.rewinds += 1
-        self.tokens, self.computed, self.slabs[:] = [], 0, [Slab() for _ in self.slabs]
+        self.tokens, self.computed, self.slabs[:] = [], 0, [TargetSlab() for _ in self.slabs]
 
 
 class Engine:
     """A causal language model of transformers that verifies draft trees, with its drafter's memory encoder if any.
 
-    The construction runs a small tree both ways, as a tree and path by path, so a model that would silently read the
-    tree wrongly is refused. Raises `UnsupportedTarget`, `UnfitDrafter`, `BrokenTarget`.
+    The constructor verifies a small tree in two ways, as a tree and path by path. So a model that would silently read
+    the tree wrongly is refused. Raises `UnverifiableTarget`, `UnfitDrafter`, `BrokenTarget`.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Engine:
         self.encoder = None if encoder is None else encoder.to(self.device)
         self.vocabulary: int = model.get_input_embeddings().num_embeddings
         self.chunk = chunk or (CPU_CHUNK if self.device.type == "cpu" else GPU_CHUNK)
-        """Most pending tokens in one forward: bounds the mask, the activations, and how long others wait."""
+        """Most pending tokens in one forward. It bounds the mask, the activations, and how long others wait."""
         config = model.config.get_text_config()
         self._layers: int = config.num_hidden_layers
         self._window: int = (getattr(config, "use_sliding_window", True) and getattr(config, "sliding_window", 0)) or 0
@@ -184,22 +185,22 @@ class Engine:
         self._kinds = sorted(set(kinds))
         name = type(model).__name__
         if not set(self._kinds) <= {FULL, SLIDING}:
-            raise UnsupportedTarget(f"{name} has {', '.join(self._kinds)} layers; draft trees need plain attention.")
+            raise UnverifiableTarget(f"{name} has {', '.join(self._kinds)} layers; draft trees need plain attention.")
         if missing := {"position_ids", "logits_to_keep"} - set(inspect.signature(model.forward).parameters):
-            raise UnsupportedTarget(f"{name} takes no {' and no '.join(sorted(missing))}: it cannot verify trees.")
+            raise UnverifiableTarget(f"{name} takes no {' and no '.join(sorted(missing))}: it cannot verify trees.")
         self.bytes_per_token = self._self_check(name)
 
-    def context(self) -> Context:
-        return Context(self._layers)
+    def context(self) -> TargetContext:
+        return TargetContext(self._layers)
 
     def check(self, tokens: Sequence[int] | np.ndarray) -> None:
-        """Raises `UnknownToken`."""
+        """Raise `UnknownToken` for an id outside the vocabulary."""
         if len(tokens) and not 0 <= (worst := int(max(tokens))) < self.vocabulary:
             raise UnknownToken(f"token {worst} is outside the target's vocabulary of {self.vocabulary}")
 
     @torch.no_grad()
-    def read(self, context: Context) -> bool:
-        """Compute one chunk of the committed tokens, where there is more than one to compute; whether it did.
+    def read(self, context: TargetContext) -> bool:
+        """Compute one chunk of the committed tokens and return True, if there is more than one chunk to compute.
 
         Raises `UnknownToken`.
         """
@@ -211,17 +212,18 @@ class Engine:
         return True
 
     @torch.no_grad()
-    def verify(self, context: Context, tree: DraftTree) -> Tensor:
-        """Logits (1 + n, V) float32 after the root and after each node.
+    def verify(self, context: TargetContext, tree: DraftTree) -> Tensor:
+        """The logits after the root and after each node, (1 + n, V) float32.
 
-        Computes all committed tokens that are not yet; there is at least one. Raises `UnknownToken`, `BrokenTarget`.
+        It also computes all committed tokens that are not computed yet; there is at least one. Raises `UnknownToken`,
+        `BrokenTarget`.
         """
         while self.read(context):
             pass
         self.check(context.tokens[context.computed :])
         self.check(tree.tokens)
         logits = self._forward(context, context.tokens[context.computed :], tree)
-        # NaN is neither above nor below, and the maximum of a row that holds one is NaN.
+        # A comparison with NaN is false, and the maximum of a row with NaN is NaN.
         if not (logits.max(-1).values > -torch.inf).all():
             what = "NaN" if logits.isnan().any() else "no chance for any token"
             raise BrokenTarget(
@@ -229,7 +231,7 @@ class Engine:
             )
         return logits
 
-    def _forward(self, context: Context, pending: Sequence[int], tree: DraftTree) -> Tensor:
+    def _forward(self, context: TargetContext, pending: Sequence[int], tree: DraftTree) -> Tensor:
         past, committed = context.computed, context.computed + len(pending)
         for slab in context.slabs:
             slab.length = past
@@ -249,10 +251,10 @@ class Engine:
         return logits
 
     def _masks(self, mask: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        """The 4-D mask of each kind of layer. transformers takes a mapping where there is more than one kind."""
+        """The 4-D mask of each kind of layer. transformers takes a mapping if there are several kinds."""
         masks = {FULL: mask}
         if SLIDING in self._kinds:
-            # In a tree a key's row says nothing about its distance; its position does.
+            # In a tree, the row of a key says nothing about its distance. Its position does.
             masks[SLIDING] = mask & (positions[-len(mask) :, None] - positions < self._window)
         ready = {kind: masks[kind][None, None].to(self.device) for kind in self._kinds}
         if self.model.config._attn_implementation == "eager":
@@ -261,8 +263,8 @@ class Engine:
         return ready if len(ready) > 1 else next(iter(ready.values()))
 
     @torch.no_grad()
-    def memory(self, context: Context, start: int, end: int) -> bytes:
-        """Packed memory of the computed tokens `start .. end`. Only with an encoder."""
+    def memory(self, context: TargetContext, start: int, end: int) -> bytes:
+        """The packed memory of the computed tokens `start .. end`. Only with an encoder."""
         assert self.encoder is not None
         layers = [
             torch.stack((slab.keys[0, :, start:end], slab.values[0, :, start:end]), dim=1).flatten(0, 1).transpose(0, 1)
@@ -276,7 +278,7 @@ class Engine:
         )
 
     def _self_check(self, name: str) -> int:
-        """Verify a small tree both ways; returns the bytes of one token's keys and values."""
+        """Verify a small tree in two ways, and return the bytes of one token's keys and values."""
         prompt, left, right = ([token % self.vocabulary for token in part] for part in ([7, 3, 5], [2, 9], [4, 1]))
         tree = DraftTree(np.array([left[0], right[0], left[1], right[1]]), np.array([-1, -1, 0, 1]))
         context = self.context()
@@ -287,11 +289,11 @@ class Engine:
                 paths = torch.tensor([prompt + left, prompt + right], device=self.device)
                 plain = self.model(input_ids=paths, use_cache=False).logits.float()
         except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
-            raise UnsupportedTarget(f"{name} cannot verify a draft tree: {error}") from error
+            raise UnverifiableTarget(f"{name} cannot verify a draft tree: {error}") from error
         expected = torch.stack((plain[0, 2], plain[0, 3], plain[1, 3], plain[0, 4], plain[1, 4]))
         tolerance = 0.002 if self.model.dtype == torch.float32 else 0.1
         if (logits - expected).abs().max() > tolerance * expected.abs().max():
-            raise UnsupportedTarget(f"{name} reads a draft tree differently from its paths, so it cannot verify one.")
+            raise UnverifiableTarget(f"{name} reads a draft tree differently from its paths, so it cannot verify one.")
         slabs = [slab for slab in context.slabs if slab.is_initialized]
         shape = {(slab.keys.shape[1], slab.keys.shape[3], slab.values.shape[3]) for slab in slabs}
         if self.encoder is not None:

@@ -1,6 +1,6 @@
-"""The verifier's own drafts, in hosted mode: the drafter that its memory is for, run where the target is.
+"""The verifier's own drafts, in hosted mode: it runs the drafter that its memory is for.
 
-What the drafter remembers of the target it gets as a device would, so that both draft alike. On the engine's thread.
+This drafter gets the target's memory as a device would, so both draft in the same way. It runs on the engine's thread.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from drafter.tree import DraftTree
 from remote.verifier.engine import Engine, UnfitDrafter
 
 BOUNDS = Pace(depth=32, breadth=8, nodes=128)
-"""Of its trees, which are as large as pays."""
+"""Bounds of its trees, which are as large as pays."""
 LONGEST_READ = 256
-"""Tokens of a prompt up to which the time of its forward tells of others."""
+"""Longest prompt, in tokens, whose forward still says something about other rounds."""
 
 
 class OwnDrafter:
-    """A drafter, and what all sessions teach of it: what its calls cost, and how far its word can be trusted."""
+    """A drafter, and what all sessions teach about it: the cost of its calls, and the chances of its tokens."""
 
     def __init__(self, drafter: Drafter, engine: Engine) -> None:
         """Raises `UnfitDrafter`."""
@@ -36,12 +36,12 @@ class OwnDrafter:
         self.calibrations = {greedy: Calibration() for greedy in (True, False)}
 
     def drafts(self) -> OwnDrafts:
-        """For one session."""
+        """A drafter state for one session."""
         return OwnDrafts(self)
 
 
 class OwnDrafts:
-    """One session's. Its tokens may lag behind the session's: `follow` first."""
+    """The drafter's state in one session. Its tokens may lag behind the session's: call `follow` first."""
 
     def __init__(self, own: OwnDrafter) -> None:
         self._own = own
@@ -50,23 +50,26 @@ class OwnDrafts:
 
     @property
     def remembered(self) -> int:
-        """Tokens from the first on whose memory it has."""
+        """How many tokens, from the first one on without a gap, have their memory here."""
         return self._context.memory_length
 
     def follow(self, tokens: Sequence[int]) -> None:
-        """Have these tokens."""
+        """Replace the tokens."""
         self._context.follow(tokens)
 
     def nbytes(self, rows: int = 0) -> int:
-        """Bytes that it has allocated, or would have with so many tokens and nodes."""
+        """Bytes that are allocated, or that would be with this many tokens and nodes."""
         return self._context.nbytes(rows)
 
     def read(self) -> bool:
-        """Run one chunk of what was followed, where there is more than one to run; whether it did."""
+        """Run one chunk of the new tokens and return True, if there is more than one chunk to run."""
         return self._context.read_chunk()
 
     def draft(self, greedy: bool) -> DraftTree:
-        """What may come next, where the target is greedy or is not. Runs what was followed since the last draft."""
+        """A draft of what comes next, given how the target chooses.
+
+        Runs the tokens that are new since the last draft.
+        """
         calibration = self._own.calibrations[greedy]
         tree = self._context.draft(replace(BOUNDS, cost=self._own.costs.cost), None, calibration)
         if self._context.taken is not None:
@@ -75,11 +78,11 @@ class OwnDrafts:
         return tree
 
     def judged(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None, greedy: bool, pending: int) -> None:
-        """The verdict on the last draft is there; the forward ran `pending` committed tokens beside the tree."""
+        """Learn from the verdict on the last draft. The forward ran `pending` committed tokens beside the tree."""
         self._own.calibrations[greedy].learn(tree, accepted, bonus)
         if pending <= LONGEST_READ:
             self._own.costs.judged(pending - 1 + len(tree), time.monotonic() - self._asked)
 
     def remember(self, start: int, count: int, data: bytes) -> None:
-        """Take the target's memory of `count` tokens from `start` on, as it goes over the wire."""
+        """Take the target's memory of `count` tokens from `start` on, in the form that it has on the wire."""
         self._context.remember(start, unpack_memory(data, count, self._own.drafter.memory_layers))

@@ -1,8 +1,8 @@
 """The verifier over HTTP: bodies in, typed errors or streamed frames out.
 
-The engine runs in a worker thread, and sessions have it in turns: `remote/verifier/turns.py`. A client that hangs up
-stops its own answer only; the turn in progress runs to its end, and the session stays whole. Paths that OpenAI named
-answer in its dialect, errors included.
+The engine runs in a worker thread, and sessions use it in turns (`remote/verifier/turns.py`). A client that hangs up
+stops only its own answer: the turn in progress runs to its end, and the session stays whole. OpenAI's paths answer in
+OpenAI's shape, errors included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from drafter.text import ChatText
-from remote.openai import JSON, PATHS, error_body
+from remote.openai.schema import JSON, PATHS, error_body
 from remote.protocol import (
     CONTENT_TYPE,
     Card,
@@ -41,7 +41,7 @@ from remote.protocol import (
 from remote.verifier.completions import Completions
 from remote.verifier.engine import BrokenTarget, Engine, EngineError
 from remote.verifier.hosted import OwnDrafter
-from remote.verifier.refusals import Diverged, RoundRefused
+from remote.verifier.refusals import RoundRefused, UnknownPrefix
 from remote.verifier.security import BearerAuth, check_token
 from remote.verifier.sessions import Answer, Sessions
 from remote.verifier.streaming import STREAM_HEADERS, Cut, Streamed
@@ -60,14 +60,14 @@ STATUS: dict[ErrorCode, int] = {
     "unavailable": 503,
 }
 RETRY_SECONDS = 1
-"""What a 503 says of when to come again."""
+"""When a client should come again after a 503."""
 MAX_SESSIONS = 256
 MAX_CACHED_BYTES = 2 << 30
 MAX_WAITING = 256
 
 
 class TooLarge(Exception):
-    """A body over the limit; never read further than that."""
+    """A body over the limit. It is not read further than that."""
 
 
 def create_app(
@@ -84,10 +84,10 @@ def create_app(
 ) -> Starlette:
     """The service as an ASGI app.
 
-    `hosts`: names that it answers to beside localhost, where there is no token.
-    At most `max_sessions`, which hold at most `max_cached_bytes` of keys and values together. At most `max_waiting`
-    answers may wait for their first frame; others get `busy`.
-    `own` drafts in streams; without it they yield a token a round. `text` serves chat completions to other clients.
+    `hosts`: names that it answers to besides localhost, if there is no token. `max_sessions`, `max_cached_bytes`: most
+    sessions, and most bytes of keys and values in all of them. `max_waiting`: most answers that wait for their first
+    frame; others get `busy`. `own` drafts in streams; without it each round of a stream yields one token. `text` serves
+    chat completions to other clients.
     """
     if token is not None:
         check_token(token)
@@ -143,13 +143,13 @@ def _chat_routes(completions: Completions) -> list[Route]:
 
 
 class Service:
-    """The endpoints. Everything in `sessions` is touched by the engine's thread only, counters excepted."""
+    """The endpoints. Only the engine's thread touches `sessions`, except for its counters."""
 
     def __init__(self, sessions: Sessions, card: Card, max_waiting: int) -> None:
         self.sessions, self._card = sessions, card
         self.turns = Turns(max_waiting)
         self.refused = 0
-        """Answers of 503."""
+        """Number of 503 answers."""
 
     async def card(self, request: Request) -> Response:
         return _message(self._card)
@@ -189,7 +189,7 @@ class Service:
         return PlainTextResponse("ok\n")
 
     async def metrics(self, request: Request) -> Response:
-        """Prometheus text."""
+        """The counters as Prometheus text."""
         table, turns = self.sessions.table, self.turns
         counters = {
             **dataclasses.asdict(self.sessions.counters),
@@ -214,21 +214,21 @@ class Service:
 
     async def refuse(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundRefused)
-        if isinstance(error, Diverged):
+        if isinstance(error, UnknownPrefix):
             return _message(error.conflict, 409)
         self.refused += STATUS[error.code] == 503
         return _error(request, error.code, str(error), retry=error.retry)
 
 
 def _timed(frame: Frame | None, seconds: float) -> Frame | None:
-    """A first frame with the time that it took."""
+    """Put the time that it took into a first frame."""
     if isinstance(frame, Verdict):
         return msgspec.structs.replace(frame, server_seconds=seconds)
     return msgspec.structs.replace(frame, server_seconds=seconds) if isinstance(frame, Progress) else frame
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    """The whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
+    """Read the whole body. Raises `TooLarge` as soon as it is known to exceed `limit` bytes."""
     announced = request.headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced) > limit:
         raise TooLarge(f"A body of {announced} bytes; this verifier reads {limit}.")
@@ -250,7 +250,7 @@ def _message(message: Struct, status: int = 200) -> Response:
 def _error(
     request: Request, code: ErrorCode, message: str, *, retry: bool = False, status: int | None = None
 ) -> Response:
-    """In the dialect of the path. `status`: another than that of the code."""
+    """An error in the shape that the path uses. `status`: if it is not that of the code."""
     error = Error(code=code, message=message, retry=retry)
     if request.url.path.startswith(PATHS):
         status = status or (400 if code == "too_long" else STATUS[code])
@@ -267,7 +267,7 @@ async def _malformed(request: Request, error: Exception) -> Response:
 
 
 async def _too_large(request: Request, error: Exception) -> Response:
-    # What is left of the body stays unread, so this connection cannot carry another request.
+    # The rest of the body stays unread, so this connection cannot carry another request.
     response = _error(request, "too_large", str(error))
     response.headers["Connection"] = "close"
     return response

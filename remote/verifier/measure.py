@@ -1,7 +1,7 @@
-"""How good a drafter is for a target: rounds of the engine, in one process and without a network.
+"""Measures how good a drafter is for a target: rounds of the engine, in one process and without a network.
 
-A drafter hears of the target what a device would: of verified tokens only, after their round, in the form that crosses
-the wire. Tau counts the bonus token, so plain decoding is 1.00. Knows nothing of files or commands.
+A drafter learns about the target what a device would: only of verified tokens, after their round, in the form that
+crosses the wire. Tau counts the bonus token, so plain decoding is 1.00. No files, no commands.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from drafter.second_stage import Experience, SecondStage
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine, UnfitDrafter
+from remote.verifier.engine import Engine, TargetContext, UnfitDrafter
 
 T = TypeVar("T")
 
 TREE, CHAIN = Pace(depth=8, breadth=8, nodes=60), Pace(depth=7, breadth=1, nodes=7)
-"""The paces that drafters are measured at."""
+"""The paces at which drafters are measured."""
 MOST_TOKENS = 160
-"""Longest answer."""
+"""Longest answer, in tokens."""
 STALENESS = (1, 8, 16, 32, 64, 128)
 """Lower edges of the ranges in which agreement is counted, in tokens."""
 DEEPEST = 64
-"""Levels that are counted."""
+"""Levels of the tree that are counted."""
 
 Propose = Callable[[list[int]], DraftTree]
 """All committed tokens -> the next draft."""
-Tell = Callable[[Context, DraftTree, tuple[int, ...]], None]
-"""Hand over what came of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
+Tell = Callable[[TargetContext, DraftTree, tuple[int, ...]], None]
+"""Takes the result of a round: the verifier's context after it, the tree that it judged, the accepted nodes."""
 Telling = Callable[[Engine, Any, Any], AbstractContextManager[Tell]]
-"""(engine, drafter, one of its contexts) -> how that context hears of the target while one conversation lasts."""
+"""(engine, drafter, one of its contexts) -> how that context learns about the target during one conversation."""
 
 
 class NothingMeasured(ValueError):
-    """No prompt had a second round, in which alone a drafter takes part; the message says so."""
+    """No prompt had a second round, and a drafter takes part only from the second one on. The message says so."""
 
 
-class Drafting(Protocol):
-    """Whatever drafts: the drafter itself, or what it is compared with."""
+class Proposer(Protocol):
+    """Anything that drafts: the drafter itself, or what it is compared with."""
 
     @property
     def config(self) -> Any:
-        """Has `stop_tokens`."""
+        """A config that has `stop_tokens`."""
 
     def context(self) -> Any:
-        """A conversation, with `commit` and `draft`."""
+        """A conversation with `commit` and `draft`."""
 
 
-class Round(NamedTuple):
-    """What one exchange came to."""
+class MeasuredRound(NamedTuple):
+    """The result of one exchange."""
 
-    context: Context
-    """As it is after the round."""
+    context: TargetContext
+    """The verifier's context after the round."""
     tree: DraftTree
     accepted: tuple[int, ...]
     new: list[int]
@@ -75,33 +75,33 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Acceptance:
-    """What the rounds of some prompts came to."""
+class AcceptanceReport:
+    """The result of the rounds of some prompts."""
 
     tau: float
     ci95: tuple[float, float]
-    """Interval of tau: a bootstrap over prompts."""
+    """Confidence interval of tau: a bootstrap over prompts."""
     by_depth: tuple[float, ...]
-    """Of the nodes that were judged at depth 1, 2, ..., the share that was accepted."""
+    """Share of accepted nodes among those that were judged at depth 1, 2, ..."""
     prompts: int
     rounds: int
     expected_tau: float | None
-    """What the drafter's own chances add up to, per round; None where it says nothing."""
+    """The sum of the drafter's own chances, per round. None if it gives none."""
 
 
 @dataclass
 class Tally:
-    """Rounds of one drafter."""
+    """Counts the rounds of one drafter."""
 
     gained: list[list[int]] = field(default_factory=list)
-    """Per prompt, tokens gained in each of its rounds."""
+    """For each prompt, the tokens gained in each of its rounds."""
     offered: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DEEPEST, np.int64))
     accepted: NDArray[np.int64] = field(default_factory=lambda: np.zeros(DEEPEST, np.int64))
     expected: list[float] = field(default_factory=list)
-    """Per round, tau as the drafter expected it; empty where it says nothing."""
+    """For each round, tau as the drafter expected it. Empty if it gives no chances."""
 
-    def add(self, answer: Iterable[Round]) -> None:
-        """Count the rounds of one prompt but the opening one, which no drafter can serve."""
+    def add(self, answer: Iterable[MeasuredRound]) -> None:
+        """Count the rounds of one prompt, without the opening one, in which no drafter can help."""
         counted = list(itertools.islice(answer, 1, None))
         for round in counted:
             self.judge(round.tree, round.accepted, round.new)
@@ -111,9 +111,10 @@ class Tally:
             self.gained.append([len(round.new) for round in counted])
 
     def judge(self, tree: DraftTree, accepted: tuple[int, ...], new: list[int]) -> None:
-        """Count by depth what the target judged: the nodes it took, and the children of the last one if it took none.
+        """Count, by depth, what the target judged: the nodes that it took, and the children of the last one if it took
+        none.
 
-        Nothing was judged after a stop token, nor where the answer was full.
+        Nothing is judged after a stop token, or if the answer is full.
         """
         self.offered[: len(accepted)] += 1
         self.accepted[: len(accepted)] += 1
@@ -121,8 +122,8 @@ class Tally:
         if children and len(new) > len(accepted) and new[-1] not in children:
             self.offered[len(accepted)] += 1
 
-    def result(self) -> Acceptance:
-        """tau with a 95 % interval, by a bootstrap over prompts. Raises `NothingMeasured`."""
+    def result(self) -> AcceptanceReport:
+        """Tau with a 95 % interval from a bootstrap over prompts. Raises `NothingMeasured`."""
         if not self.gained:
             raise NothingMeasured("No answer went beyond its first round, so there was nothing to draft.")
         rounds = np.array([len(prompt) for prompt in self.gained])
@@ -130,7 +131,7 @@ class Tally:
         picks = np.random.default_rng(0).integers(len(rounds), size=(2000, len(rounds)))
         low, high = np.quantile(tokens[picks].sum(1) / rounds[picks].sum(1), (0.025, 0.975))
         judged = self.offered > 0
-        return Acceptance(
+        return AcceptanceReport(
             tau=round(float(tokens.sum() / rounds.sum()), 3),
             ci95=(round(float(low), 3), round(float(high), 3)),
             by_depth=tuple(round(float(a / o), 3) for a, o in zip(self.accepted[judged], self.offered[judged])),
@@ -140,7 +141,7 @@ class Tally:
         )
 
     def row(self, name: str) -> dict[str, object]:
-        """The result as a line of a table, beside the drafter's name. Raises `NothingMeasured`."""
+        """The result as a line of a table, after the drafter's name. Raises `NothingMeasured`."""
         result = asdict(self.result())
         return {"drafter": name} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in result.items()
@@ -148,7 +149,7 @@ class Tally:
 
 
 class PromptLookup:
-    """The continuation of the longest recent n-gram, as a chain; knows only the tokens so far."""
+    """Drafts the continuation of the longest recent n-gram as a chain. It uses only the tokens so far."""
 
     def __init__(self, longest: int = 3, length: int = 7) -> None:
         self.longest, self.length = longest, length
@@ -163,14 +164,14 @@ class PromptLookup:
 
 
 def evenly(items: Sequence[T], count: int) -> list[T]:
-    """At most `count` of the items, in their order and evenly spread."""
+    """At most `count` of the items, evenly spread, in their order."""
     return [items[int(i)] for i in np.linspace(0, len(items) - 1, min(count, len(items)))]
 
 
 def check_fit(engine: Engine, drafter: Drafter) -> None:
-    """Raise `UnfitDrafter` where the drafter was made for other weights than the engine's target and encoder have.
+    """Raise `UnfitDrafter` if the drafter was made for other weights than those of the engine's target and encoder.
 
-    Such a drafter would guess badly and say nothing. Reads all weights of the target.
+    Such a drafter would guess badly without a message. Reads all weights of the target.
     """
     assert engine.encoder is not None
     if memory_digest(engine.model.state_dict(), engine.encoder) != drafter.memory_digest:
@@ -183,10 +184,10 @@ def check_fit(engine: Engine, drafter: Drafter) -> None:
 
 @contextmanager
 def memory_telling(engine: Engine, drafter: Drafter, draft: DraftContext) -> Iterator[Tell]:
-    """How a drafter's context hears of the target: by memory, in int8, of what has been verified since."""
+    """Tells a drafter's context about the target by memory in int8, of the tokens verified since the last round."""
     start = 0
 
-    def tell(context: Context, tree: DraftTree, accepted: tuple[int, ...]) -> None:
+    def tell(context: TargetContext, tree: DraftTree, accepted: tuple[int, ...]) -> None:
         nonlocal start
         if (end := context.computed) > start:
             rows = unpack_memory(engine.memory(context, start, end), end - start, drafter.memory_layers)
@@ -205,10 +206,10 @@ def rounds(
     sampling: Sampling | None = None,
     *,
     opening: bool = False,
-) -> Iterator[Round]:
-    """Rounds of one answer of at most `most` tokens, greedy ones by default.
+) -> Iterator[MeasuredRound]:
+    """The rounds of one answer of at most `most` tokens, greedy by default.
 
-    The first one carries the prompt, and with `opening` a draft too, which is made without any memory.
+    The first one carries the prompt, and with `opening` also a draft, which is made without any memory.
     """
     sampling = sampling or Sampling()
     context = engine.context()
@@ -220,7 +221,7 @@ def rounds(
         choose = chooser(logits, sampling, tree)
         outcome = walk(tree, choose, position=len(context.tokens), room=room, stop_tokens=stops)
         new = context.commit(tree, outcome.accepted, outcome.bonus)
-        yield Round(context, tree, outcome.accepted, new)
+        yield MeasuredRound(context, tree, outcome.accepted, new)
         if new[-1] in stops or len(context.tokens) >= len(prompt) + most:
             return
         tree = propose(context.tokens)
@@ -240,9 +241,9 @@ def measure(
 ) -> Tally:
     """Let the target answer all prompts, given as token ids, with this drafter's trees.
 
-    `sampled`: trees are drawn, and verified by recursive rejection. `calibration` learns from each verdict and takes
-    part in the choice of the next tree. `stored`: texts for a second stage; None: there is none. The prompt's number
-    seeds its answer.
+    `sampled`: trees are drawn, and verified by recursive rejection. `calibration`: learns from each verdict and takes
+    part in the choice of the next tree. `stored`: texts for a second stage; None: no second stage. The number of the
+    prompt is the seed of its answer.
     """
     tally, experience = Tally(), Experience()
     for seed, prompt in enumerate(prompts):
@@ -263,7 +264,7 @@ def _drafted(
     drawn: DraftSampling | None,
     calibration: Calibration | None,
     second_stage: SecondStage | None,
-) -> Iterator[Round]:
+) -> Iterator[MeasuredRound]:
     draft, stops = drafter.context(second_stage), frozenset(drafter.config.stop_tokens)
     draft.commit(prompt)
     with memory_telling(engine, drafter, draft) as tell:
@@ -278,15 +279,16 @@ def _drafted(
 
 def agreement_by_staleness(
     engine: Engine,
-    drafter: Drafting,
+    drafter: Proposer,
     prompts: Iterable[list[int]],
     most: int = MOST_TOKENS,
     telling: Telling = memory_telling,
 ) -> dict[str, float]:
-    """Share of the target's tokens that are the drafter's first choice, by tokens since it last heard of the target.
+    """Share of the target's tokens that are the drafter's first choice, by tokens since it last learnt about the
+    target.
 
-    It hears of each prompt once and never of the answer, which is the target's greedy one. The keys are those of
-    `STALENESS` that answers were long enough for.
+    It learns about each prompt once, and never about the answer, which is the target's greedy one. The keys are those
+    of `STALENESS` for which answers were long enough.
     """
     hits, counts = np.zeros(len(STALENESS)), np.zeros(len(STALENESS))
     stops, empty = frozenset(drafter.config.stop_tokens), DraftTree.empty()
@@ -300,7 +302,7 @@ def agreement_by_staleness(
         with telling(engine, drafter, draft) as tell:
             engine.verify(context, empty)
             tell(context, empty, ())
-        # The token that the target gives with this memory is the first whose own memory is not here.
+        # The first token of the answer follows from this memory. It is the first one whose own memory is not here.
         draft.commit(answer[:1])
         for stale, token in enumerate(answer[1:], 1):
             bucket = int(np.searchsorted(STALENESS, stale, side="right")) - 1

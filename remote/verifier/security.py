@@ -1,8 +1,8 @@
-"""Who may talk to the verifier: whoever shows the bearer token, or, without a token, this machine alone.
+"""Who may talk to the verifier: clients with the bearer token, or without a token only this machine.
 
-A verifier without a token also turns away browsers, or any web page could drive it: they mark every request that a
-page can send with a body by an `Origin` header, which no client of ours sends. And it answers to no names but its own:
-a page whose name is made to point at this device (DNS rebinding) is told apart by the `Host` that its browser sends.
+A verifier without a token also refuses browsers, because any web page could use it. Browsers mark every request with a
+body by an `Origin` header, which our clients never send. It also answers only to its own names: a page whose name was
+made to point at this device (DNS rebinding) shows itself by the `Host` header that its browser sends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from remote.openai import JSON, PATHS, error_body
+from remote.openai.schema import JSON, PATHS, error_body
 from remote.protocol import CONTENT_TYPE, Error, encode
 
 OPEN_PATHS = frozenset({"/healthz"})
@@ -24,20 +24,20 @@ SHORTEST_TOKEN = 16
 
 
 class SecurityError(Exception):
-    """The verifier would not be safe as asked; the message says what to change.
+    """The verifier would not be safe as asked. The message says what to change.
 
     SecurityError
-    ├── Unprotected     no token, but reachable from other machines
-    └── BadToken        a token file that is missing, empty or too short
+    ├── Unprotected     no token, but other machines can reach it
+    └── BadToken        the token file is missing, empty or too short
     """
 
 
 class Unprotected(SecurityError):
-    """No token, but reachable from other machines."""
+    """No token, but other machines can reach the verifier."""
 
 
 class BadToken(SecurityError):
-    """A token file that is missing, empty or too short."""
+    """The token file is missing, empty or too short."""
 
 
 def read_token(path: Path) -> str:
@@ -56,13 +56,13 @@ def read_token(path: Path) -> str:
 
 
 def check_token(token: str) -> None:
-    """Raises `BadToken` for one that is empty, could be guessed, or cannot be sent."""
+    """Raise `BadToken` for a token that is empty, could be guessed, or cannot be sent."""
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
         raise BadToken(f"A token needs {SHORTEST_TOKEN} or more characters of ASCII, without spaces.")
 
 
 def check_binding(host: str, token: str | None) -> None:
-    """Raises `Unprotected` where other machines could use the verifier without a token, `BadToken`."""
+    """Raise `Unprotected` if other machines could use the verifier without a token, and `BadToken` for a bad one."""
     if token is not None:
         check_token(token)
     elif not is_loopback(host):
@@ -83,7 +83,7 @@ def _host_name(host: str) -> str:
 
 
 def _is_number(name: str) -> bool:
-    """Whether it is an address itself, which no name server can point elsewhere."""
+    """True for a numeric address, which no name server can point elsewhere."""
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
@@ -92,10 +92,13 @@ def _is_number(name: str) -> bool:
 
 
 class BearerAuth:
-    """ASGI middleware: 401 for a request that does not show the token, 421 for another's name without a token."""
+    """ASGI middleware that keeps strangers away from the verifier.
+
+    It answers 401 to requests without the token. If there is no token, it answers 421 to requests for another name.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: Collection[str] = ()) -> None:
-        """`hosts`: names that a verifier without a token answers to, beside localhost."""
+        """`hosts`: names that a verifier without a token answers to, besides localhost."""
         self.app = app
         self.hosts = {"localhost", *(host.lower() for host in hosts)}
         self.token = None if token is None else token.encode()
@@ -119,14 +122,14 @@ class BearerAuth:
         await response(scope, receive, send)
 
     def _is_known(self, host: str | None) -> bool:
-        """Whether the request names this verifier; programs that send no `Host` are no browsers."""
+        """True if the request names this verifier, or has no `Host` at all, which no browser would leave out."""
         return self.token is not None or host is None or _is_number(name := _host_name(host)) or name in self.hosts
 
     def _refusal(self, headers: Headers) -> str | None:
         if self.token is None:
             return "A verifier without a token takes no requests from web pages." if "origin" in headers else None
         scheme, _, shown = headers.get("authorization", "").partition(" ")
-        # compare_digest takes as long for any wrong token, so a token cannot be guessed byte by byte.
+        # compare_digest takes the same time for any wrong token, so a token cannot be guessed byte by byte.
         if scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), self.token):
             return None
         return "This verifier needs a token, and none or a wrong one was sent. Check the token of this remote."

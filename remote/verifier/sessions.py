@@ -1,13 +1,13 @@
 """The verifier's sessions: rounds and streams, cut into turns.
 
-In a round the device drafts; in a stream the verifier does it too, with the drafter that its memory is made for. Both
-are generators, of which each `next` is one turn: a chunk of the prompt (which gives None), then a verdict or a
-stream's own round, then a frame of memory. So nobody waits for another's long prompt. A generator that is closed
+In a round the device drafts. In a stream the verifier also drafts, with the drafter that its memory is for. Both are
+generators, and each `next` is one turn: first chunks of the prompt (which give None), then a verdict or one round of a
+stream, then a frame of memory. So nobody waits for the whole of another's long prompt. A generator that is closed
 half-way leaves its session whole, with what was computed so far.
 
-Belongs to one thread, the one that runs the engine: so a turn is atomic, and no lock is needed. Knows the messages
-but not HTTP. Memory is computed on demand from the session's slab; as no later round has touched it, a repeated
-round gives the same bytes again without a copy being kept.
+Everything belongs to one thread, the engine's, so a turn is atomic and needs no lock. It uses the messages of the
+protocol, but not HTTP. Memory is computed on demand from the session's slab. As long as no later round has touched the
+slab, a repeated round gives the same bytes again, and no copy is kept.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ from remote.protocol import (
     unpack_tokens,
 )
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import Context, Engine, UnknownToken
+from remote.verifier.engine import Engine, TargetContext, UnknownToken
 from remote.verifier.hosted import BOUNDS, OwnDrafter, OwnDrafts
-from remote.verifier.refusals import BadRound, Busy, Diverged, Dropped, OutOfOrder, Superseded, TooLong
-from remote.verifier.table import Reply, Session, Table
+from remote.verifier.refusals import BadRound, Dropped, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
+from remote.verifier.table import RoundResult, Session, Table
 
 FRAME_TOKENS = 64
-"""Tokens of memory in one frame: small enough that another session's round never waits long behind one."""
+"""Tokens of memory in one frame. It is small enough that another session's round never waits long behind one."""
 STREAM_ROWS = 1024
-"""Of a stream's tokens to come, for which room is kept from its beginning on; then as many again, if there is room."""
+"""Coming tokens of a stream for which room is reserved at its beginning; later as many again, if there is room."""
 
 Answer = Generator[Verdict | Progress | Memory | None, None, None]
-"""Frames, and None for a turn whose result is the verifier's own affair."""
+"""Frames, and None for a turn whose result stays inside the verifier."""
 
 
 @dataclass
 class Counters:
-    """What has happened since the start; names are those of the metrics page."""
+    """Counters since the start. Their names are those of the metrics page."""
 
     rounds: int = 0
     streams: int = 0
     forwards: int = 0
-    """Of the target, one a round and one for each of a stream's own; a long prompt's earlier chunks come on top."""
+    """Forwards of the target: one a round, and one for each round of a stream, besides the earlier chunks of long
+    prompts."""
     replays: int = 0
     conflicts: int = 0
     prompt_tokens: int = 0
@@ -64,7 +65,7 @@ class Counters:
 
 
 class Sessions:
-    """Rounds and streams on one engine. Times in a verdict are left at 0 for the caller to fill in."""
+    """Rounds and streams on one engine. The times in a verdict are left at 0; the caller fills them in."""
 
     def __init__(
         self,
@@ -76,15 +77,18 @@ class Sessions:
         max_bytes: int,
         own: OwnDrafter | None = None,
     ) -> None:
-        """`own`, whose drafter the engine's memory is for, makes the drafts of streams; without it they have none."""
+        """`own` makes the drafts of streams, with the drafter that the engine's memory is for.
+
+        Without it they have none.
+        """
         self.engine, self.limits, self.stop_tokens, self.own = engine, limits, stop_tokens, own
         self.table = Table(engine.bytes_per_token, max_sessions=max_sessions, max_bytes=max_bytes)
         self.counters = Counters()
 
     def round(self, message: Round) -> Answer:
-        """Append, verify and commit; then memory, which ends early once its tokens are gone.
+        """Append, verify and commit, then send memory. The memory ends early if its tokens are gone.
 
-        Raises `RoundRefused`, or `EngineError` where the target itself fails.
+        Raises `RoundRefused`, or `EngineError` if the target itself fails.
         """
         session = self.table.get(message.session)
         if session is not None and session.last is not None and message.round == session.number:
@@ -112,8 +116,8 @@ class Sessions:
     def stream(self, message: Stream) -> Answer:
         """Append, then draft, verify and commit round by round until the answer is complete.
 
-        It ends early, and silently, where a newer round or stream changed the session. Raises `RoundRefused` before the
-        first frame; after it `Dropped`, where the session was dropped or memory is full; any `EngineError`.
+        It ends early, and silently, if a newer round or stream has changed the session. Raises `RoundRefused` before
+        the first frame, and `Dropped` after it if the session was dropped or memory is full. Raises any `EngineError`.
         """
         own = self.own if message.draft else None
         nodes = BOUNDS.nodes if own is not None else 0
@@ -133,9 +137,10 @@ class Sessions:
             yield from self._written(session, message, epoch, drafts, end)
 
     def _written(self, session: Session, message: Stream, epoch: int, drafts: OwnDrafts | None, end: int) -> Answer:
-        """A stream's rounds, until there are `end` tokens."""
+        """The rounds of a stream, until there are `end` tokens."""
         context, greedy, memory_from = session.context, message.sampling.temperature == 0, message.memory_from
-        owed: list[Memory] = []  # A long prompt's: one after each round, so that no word waits for all of it.
+        # Memory of a long prompt, one frame after each round, so that no word waits for all of it.
+        owed: list[Memory] = []
         while True:
             begun, tree, pending = time.monotonic(), DraftTree.empty(), len(context.tokens) - context.computed
             if drafts is not None:
@@ -175,7 +180,7 @@ class Sessions:
             self._keep(session, message.session, length + 1 + (BOUNDS.nodes if drafts is not None else 0), end)
 
     def _keep(self, session: Session, name: str, rows: int, end: int) -> None:
-        """Make room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
+        """Reserve room for the next round of a stream that may come to `end` tokens. Raises `Dropped`."""
         if rows <= session.reserved:
             self.table.touch(name, session)
             return
@@ -183,14 +188,15 @@ class Sessions:
             try:
                 self.table.admit(name, session, wanted)
                 return
-            except (Busy, TooLong):
+            except (Overloaded, TooLong):
                 continue
         raise Dropped("the verifier's memory is full, so this stream ends here; go on from what it gave, in a moment")
 
     def _stream_spans(
-        self, context: Context, memory_from: int | None, drafts: OwnDrafts | None
+        self, context: TargetContext, memory_from: int | None, drafts: OwnDrafts | None
     ) -> list[tuple[int, int, bool]]:
-        """Whose memory is to be computed after a stream's round: (start, end, whether it is sent), newest first."""
+        """The tokens whose memory is computed after a stream's round, newest first: (start, end, whether it is
+        sent)."""
         if self.engine.encoder is None:
             return []
         asked = context.computed if memory_from is None else min(memory_from, context.computed)
@@ -198,7 +204,7 @@ class Sessions:
         return sent + ([] if drafts is None else [(*span, False) for span in _spans(drafts.remembered, asked)])
 
     def _read(self, session: Session, name: str, epoch: int) -> Generator[None, None, None]:
-        """The prompt but for its last chunk. Raises `Superseded`, `Dropped`."""
+        """Read the prompt except for its last chunk. Raises `Superseded`, `Dropped`."""
         while self.engine.read(session.context):
             yield None
             self._check(session, name, epoch)
@@ -208,15 +214,15 @@ class Sessions:
             raise Superseded("a newer round of this session has taken the place of this one")
 
     def _stands(self, session: Session, name: str, epoch: int) -> bool:
-        """Whether nobody has changed the session since. Raises `Dropped`."""
+        """True if nobody has changed the session meanwhile. Raises `Dropped`."""
         if self.table.get(name) is not session:
             raise Dropped("the session was dropped while it ran; ask again, and it begins anew")
         return session.epoch == epoch
 
     def _opened(self, message: Round | Stream, more: int, *, drafting: bool = False) -> tuple[Session, list[int], int]:
-        """The session that a message goes on with, the tokens to append, and how many more it may hold after them.
+        """The session that a message continues, the tokens to append, and how many more it may hold after them.
 
-        `more`: rows for which room is to be kept beside these tokens. `drafting`: by the verifier itself.
+        `more`: rows to reserve beside these tokens. `drafting`: the verifier drafts by itself.
         """
         session = self.table.get(message.session)
         if session is not None and message.round <= session.number:
@@ -225,7 +231,7 @@ class Sessions:
         known = session or Session(self.engine.context())
         if message.base > len(known.digest) or known.digest.at(message.base) != message.digest:
             self.counters.conflicts += 1
-            raise Diverged(known.conflict())
+            raise UnknownPrefix(known.conflict())
         length = message.base + len(append)
         room = self.limits.max_tokens - length
         if length == 0:
@@ -237,7 +243,7 @@ class Sessions:
         self.table.admit(message.session, known, length + min(more, room + BOUNDS.nodes))
         return known, append, room
 
-    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> Reply:
+    def _judged(self, session: Session, message: Round, tree: DraftTree, room: int) -> RoundResult:
         context = session.context
         accepted, bonus, _ = self._verify(session, tree, message.sampling, room)
         verdict = Verdict(
@@ -251,10 +257,10 @@ class Sessions:
         )
         spans = _spans(message.memory_from, context.computed) if self.engine.encoder is not None else ()
         self.counters.rounds += 1
-        return Reply(verdict, spans, context.rewinds)
+        return RoundResult(verdict, spans, context.rewinds)
 
     def _append(self, session: Session, message: Round | Stream, append: list[int]) -> int:
-        """The session's new epoch."""
+        """Append the tokens and return the session's new epoch."""
         session.epoch += 1
         self.counters.prompt_tokens += len(append)
         session.context.assign(message.base, append)
@@ -262,13 +268,13 @@ class Sessions:
         session.digest.extend(append)
         return session.epoch
 
-    def _finished(self, context: Context) -> bool:
+    def _finished(self, context: TargetContext) -> bool:
         return context.tokens[-1] in self.stop_tokens or len(context.tokens) >= self.limits.max_tokens
 
     def _verify(
         self, session: Session, tree: DraftTree, sampling: Sampling, room: int
     ) -> tuple[tuple[int, ...], int | None, list[int]]:
-        """Verify and commit: the accepted nodes, the bonus, and the new tokens, of which there are at most `room`."""
+        """Verify and commit. Returns the accepted nodes, the bonus, and the new tokens, at most `room`."""
         context = session.context
         shallow, nodes = _at_most(tree, room - 1)
         logits = self.engine.verify(context, shallow)
@@ -282,13 +288,13 @@ class Sessions:
         self.counters.new_tokens += len(new)
         return tuple(int(nodes[node]) for node in result.accepted), result.bonus, new
 
-    def _frame(self, context: Context, start: int, end: int) -> Memory:
+    def _frame(self, context: TargetContext, start: int, end: int) -> Memory:
         assert self.engine.encoder is not None
         data = self.engine.memory(context, start, end)
         return Memory(digest=self.engine.encoder.digest, start=start, count=end - start, data=data)
 
     def drop(self, name: str) -> bool:
-        """Forget a session; False where there is none."""
+        """Forget a session. Returns False if there is none of that name."""
         return self.table.drop(name)
 
     def _tokens(self, message: Round | Stream) -> list[int]:
@@ -311,9 +317,9 @@ class Sessions:
 
 
 def _at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
-    """The tree's nodes down to `depth`, and for each its index in the whole tree.
+    """The nodes of a tree down to `depth`, and the index of each in the whole tree.
 
-    Deeper ones could not be accepted any more, and their positions may lie beyond those the target was made for.
+    Deeper ones could not be accepted any more, and their positions may lie beyond those that the target was made for.
     """
     nodes = np.flatnonzero(tree.depths() <= depth)
     if len(nodes) == len(tree):
@@ -327,7 +333,7 @@ def _at_most(tree: DraftTree, depth: int) -> tuple[DraftTree, np.ndarray]:
 
 
 def _spans(start: int | None, end: int) -> tuple[tuple[int, int], ...]:
-    """`start .. end` in pieces of at most a frame, newest first."""
+    """Cut `start .. end` into pieces of at most a frame, newest first."""
     if start is None:
         return ()
     return tuple((max(start, stop - FRAME_TOKENS), stop) for stop in range(end, start, -FRAME_TOKENS))

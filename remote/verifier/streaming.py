@@ -1,4 +1,4 @@
-"""Answers that are streamed, and how one ends that cannot be completed."""
+"""Streamed answers, and the way one ends that cannot be completed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""A proxy that buffers would hold the verdict back until the memory is there."""
+"""A proxy with a buffer would hold the verdict back until the memory is there."""
 
 
 class Cut(Exception):
-    """An answer that ends half-way; the message says why. Its body is cut off, so that nobody takes it for whole."""
+    """An answer that ends half-way. The message says why. Its body is cut off, so that nobody takes it for whole."""
 
 
 class Streamed(StreamingResponse):
-    """A stream whose source is closed when it ends, and at once where the client hangs up, even before it began."""
+    """A stream whose source is closed when it ends, or at once if the client hangs up, even before it began."""
 
     def __init__(
         self,

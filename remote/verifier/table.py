@@ -1,8 +1,7 @@
-"""The verifier's table of sessions: what each of them holds in memory, and which idle ones leave when memory is short.
+"""The verifier's table of sessions: the memory that each holds, and which idle ones leave when memory is short.
 
-A session that runs is never dropped for another. Where only such ones are left, a newcomer is refused.
-
-Belongs to the engine's thread, but for what only counts.
+A session that runs is never dropped for another. If only such sessions are left, a new one is refused. The table
+belongs to the engine's thread; only counts may be read elsewhere.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from remote.protocol import Conflict, RunningDigest, Verdict
-from remote.verifier.engine import Context, slab_rows
+from remote.verifier.engine import TargetContext, slab_rows
 from remote.verifier.hosted import OwnDrafts
-from remote.verifier.refusals import Busy, TooLong
+from remote.verifier.refusals import Overloaded, TooLong
 
 HOST_BYTES = 140
-"""Of a committed token, beside keys and values: its number and its digest, as Python holds them (measured: 133)."""
+"""Bytes of a committed token besides keys and values: its number and its digest as Python objects (measured: 133)."""
 
 
 @dataclass(frozen=True)
-class Reply:
-    """A round's verdict, and the spans of tokens whose memory follows it, newest first."""
+class RoundResult:
+    """The verdict of a round, and the spans of tokens whose memory follows it, newest first."""
 
     verdict: Verdict
     spans: tuple[tuple[int, int], ...]
@@ -33,24 +32,24 @@ class Reply:
 
 @dataclass
 class Session:
-    context: Context
+    context: TargetContext
     digest: RunningDigest = field(default_factory=RunningDigest)
     number: int = -1
-    """Of the last round or stream."""
+    """Number of the last round or stream."""
     epoch: int = 0
     """Grows with each round or stream that changes the tokens."""
-    last: Reply | None = None
-    """What the last round gave; None after a stream."""
+    last: RoundResult | None = None
+    """The result of the last round. None after a stream."""
     drafts: OwnDrafts | None = None
-    """Where the verifier has drafted by itself."""
+    """The verifier's own drafts. None if it has made none here."""
     running: int = 0
-    """Rounds and streams on their way."""
+    """Rounds and streams that are running."""
     reserved: int = 0
-    """Rows that those on their way may come to need."""
+    """Rows that the running ones may come to need."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Runs, and cannot be dropped for another session."""
+        """While the block runs, the session cannot be dropped for another."""
         self.running += 1
         try:
             yield
@@ -60,14 +59,17 @@ class Session:
                 self.reserved = 0
 
     def conflict(self) -> Conflict:
-        """Ever sparser prefixes, so that the device finds a common one within a factor of two of the tail it lacks."""
+        """Prefixes at growing distances.
+
+        The device finds a common one within a factor of two of the tail that it lacks.
+        """
         length = len(self.digest)
         lengths = {length, 0} | {length - (1 << power) for power in range(length.bit_length()) if 1 << power <= length}
         return Conflict(have=tuple((at, self.digest.at(at)) for at in sorted(lengths, reverse=True)))
 
 
 class Table:
-    """At most `max_sessions`, which hold at most `max_bytes` together: allocated, used or not."""
+    """The sessions: at most `max_sessions`, with at most `max_bytes` together, allocated rows included."""
 
     def __init__(self, bytes_per_token: int, *, max_sessions: int, max_bytes: int) -> None:
         """`bytes_per_token`: of the target's keys and values."""
@@ -96,14 +98,14 @@ class Table:
 
     @property
     def bytes(self) -> int:
-        """What all sessions have allocated."""
+        """Bytes that all sessions have allocated."""
         return sum(self._bytes(session) for session in list(self._sessions.values()))
 
     def admit(self, name: str, session: Session, rows: int) -> None:
-        """Make room for a session that will hold up to `rows` tokens and nodes, and put it last to leave.
+        """Make room for a session with up to `rows` tokens and nodes, and make it the last one to leave.
 
-        Drops idle sessions, those used longest ago first. Where that would not be enough nothing is dropped, and
-        `Busy` is raised; `TooLong` where it would be too much for the verifier even alone.
+        Idle sessions are dropped, those used longest ago first. If that is not enough, nothing is dropped and
+        `Overloaded` is raised, or `TooLong` if the session would be too large even alone.
         """
         wanted = self._bytes(session, max(rows, session.reserved))
         if wanted > self.max_bytes:
@@ -114,7 +116,7 @@ class Table:
         while len(others) - len(leaving) >= self.max_sessions or held + wanted > self.max_bytes:
             other = next(idle, None)
             if other is None:
-                raise Busy(f"{self.running} sessions run and leave no room for another. Try again in a moment.")
+                raise Overloaded(f"{self.running} sessions run and leave no room for another. Try again in a moment.")
             leaving.append(other)
             held -= others[other]
         for other in leaving:
@@ -124,12 +126,12 @@ class Table:
         self.touch(name, session)
 
     def touch(self, name: str, session: Session) -> None:
-        """Put a session last to leave."""
+        """Make a session the last one to leave."""
         self._sessions[name] = session
         self._sessions.move_to_end(name)
 
     def drop(self, name: str) -> bool:
-        """Forget a session; False where there is none."""
+        """Forget a session. Returns False if there is none of that name."""
         session = self._sessions.pop(name, None)
         if session is not None:
             session.context.release()
@@ -137,11 +139,11 @@ class Table:
         return session is not None
 
     def largest(self, session: Session, most: int) -> int:
-        """Rows up to `most` of a session that would fit alone."""
+        """Largest number of rows, up to `most`, with which the session would fit alone."""
         return bisect_right(range(1, most + 1), self.max_bytes, key=lambda rows: self._bytes(session, rows))
 
     def _bytes(self, session: Session, rows: int = 0) -> int:
-        """What a session has allocated, or would have with so many rows."""
+        """Bytes that a session has allocated, or would have with so many rows."""
         capacity = session.context.capacity
         target = capacity if rows <= capacity else slab_rows(rows)
         own = 0 if session.drafts is None else session.drafts.nbytes(rows)

@@ -1,7 +1,7 @@
-"""Turns: one engine, many sessions, and a short time for each of them in its turn.
+"""Turns: one engine, many sessions, and a short time for each of them.
 
-A turn is one call into the engine: a chunk of a prompt, a round, one of a stream's own rounds, or a frame of memory.
-The engine's thread runs one at a time. Sessions that wait are served in a circle, however many calls each of them has.
+A turn is one call into the engine: a chunk of a prompt, a round, one round of a stream, or a frame of memory. The
+engine's thread runs one at a time. Waiting sessions are served in a circle, however many calls each of them has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect
 
 from remote.protocol import Frame
-from remote.verifier.refusals import Busy
+from remote.verifier.refusals import Overloaded
 from remote.verifier.sessions import Answer
 
 T = TypeVar("T")
@@ -32,15 +32,15 @@ class Turns:
         self.waiting = 0
         """Answers without a first frame."""
         self.seconds = 0.0
-        """That the engine has worked."""
+        """Seconds that the engine has worked."""
         self._taken = False
         self._queues: OrderedDict[str, deque[anyio.Event]] = OrderedDict()
         self._thread = anyio.CapacityLimiter(1)
 
     async def take(self, name: str, call: Callable[[], T]) -> T:
-        """The result of `call` on the engine's thread, in the turn of the session `name`.
+        """Run `call` on the engine's thread, in the turn of the session `name`, and return its result.
 
-        A call that has begun runs to its end, whoever gives up waiting for it.
+        A call that has begun runs to its end, even if nobody waits for it any more.
         """
         await self._wait(name)
         try:
@@ -49,13 +49,13 @@ class Turns:
             self._pass_on()
 
     async def first(self, name: str, frames: Answer, gone: Callable[[], Awaitable[bool]]) -> Frame | None:
-        """The first frame, after as many turns as it takes; None where there is none.
+        """The first frame, after as many turns as it takes. None if there is none.
 
-        Raises `Busy` where too many wait already, `ClientDisconnect` where the client is `gone` after one of the turns,
+        Raises `Overloaded` if too many wait already, `ClientDisconnect` if the client is `gone` after one of the turns,
         and whatever `frames` raises.
         """
         if self.waiting >= self.max_waiting:
-            raise Busy(f"{self.waiting} rounds are waiting already. Try again in a moment.")
+            raise Overloaded(f"{self.waiting} rounds are waiting already. Try again in a moment.")
         self.waiting += 1
         try:
             while (frame := await self.take(name, lambda: next(frames, END))) is None:
@@ -69,7 +69,7 @@ class Turns:
             self.waiting -= 1
 
     async def rest(self, name: str, first: Frame | None, frames: Answer) -> AsyncGenerator[Frame, None]:
-        """The first frame, then the others, a turn for each. Whoever takes them closes `frames` at the end."""
+        """The first frame, then the others, with a turn for each. The caller closes `frames` at the end."""
         frame: object = first
         while frame is not END:
             if frame is not None:
@@ -77,12 +77,12 @@ class Turns:
             frame = await self.take(name, lambda: next(frames, END))
 
     async def close(self, name: str, frames: Answer) -> None:
-        """End what gives the frames, also where whoever asked for them was cancelled."""
+        """Close the source of the frames, even if the caller was cancelled."""
         if inspect.getgeneratorstate(frames) != inspect.GEN_CLOSED:
             await self.last(name, frames.close)
 
     async def last(self, name: str, call: Callable[[], object]) -> None:
-        """A turn that is taken also where whoever asks for it was cancelled."""
+        """Take a turn even if the caller was cancelled."""
         with anyio.CancelScope(shield=True):
             await self.take(name, call)
 

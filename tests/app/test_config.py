@@ -1,4 +1,4 @@
-"""Settings from file and environment, and what is said when they are wrong."""
+"""Settings from file and environment, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_xdg_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_of_each_platform(
     platform: type, config: str, data: str, logs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As docs/settings.md has them."""
+    """Settings as docs/settings.md writes them."""
     monkeypatch.setattr(platformdirs, "PlatformDirs", platform)
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

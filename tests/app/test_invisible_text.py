@@ -1,4 +1,4 @@
-"""Characters that hide or reorder text: none comes out but where a script or an emoji is written with them."""
+"""Characters that hide or reorder text are removed, except where a script or an emoji needs them."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_what_stays_is_alone_and_between_what_it_belongs_to(text: str) -> None:
 
 
 def test_nothing_without_a_picture_is_left() -> None:
-    """Every character of category Cf or of the default-ignorable blocks, beside plain letters."""
-    shown = {"\u0600", "\u06dd", "\u070f", "\u0890", "\u08e2", "\U000110bd", "\U000110cd"}  # Signs with a picture.
+    """Every character of category Cf or of the default-ignorable blocks is removed beside plain letters."""
+    shown = {"\u0600", "\u06dd", "\u070f", "\u0890", "\u08e2", "\U000110bd", "\U000110cd"}  # Signs that are visible.
     for code in range(0x110000):
         char = chr(code)
         if unicodedata.category(char) == "Cf" and char not in shown and not 0x13430 <= code <= 0x1345F:

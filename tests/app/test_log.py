@@ -1,4 +1,4 @@
-"""The log: what gets into it, what never does, and how it is read while it grows and turns over."""
+"""The log: what is written, what never is, and how it is read while it grows and is rotated."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import pytest
 
 from app import log as logs
 from app.events import Done, Failed, ModeChanged, Stats
-from app.log import note, open_log
-from app.log_file import LogFile
+from app.log import LogFile, note, open_log
 
 SECRET = "s3cret-t0ken"
 
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """The handler of a test goes with its folder."""
+    """Close the handler before the folder of the test goes."""
     yield
     if logs._current is not None:
         logging.getLogger().removeHandler(logs._current)

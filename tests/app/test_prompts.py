@@ -1,4 +1,4 @@
-"""Prompt files in their three forms, and what is said of broken ones."""
+"""Prompt files in their three forms, and the errors of broken ones."""
 
 from __future__ import annotations
 

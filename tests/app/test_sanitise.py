@@ -1,4 +1,4 @@
-"""Hostile answers, and the text that a terminal may see of them."""
+"""Hostile answers, and the text of them that a terminal may get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console script's short ways: what they load, and that they lead where the long way does."""
+"""The console script's short ways: what they load, and that they do the same as the long way."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_both_ways_say_the_same_version() -> None:
 
 
 def test_the_first_frame_needs_no_model_and_no_network() -> None:
-    assert not loaded("import app.chat, app.starting, app.tui.window, storage") & HEAVY
+    assert not loaded("import app.cli.chat, app.reply.deferred, app.tui.terminal, storage") & HEAVY
 
 
 def test_without_a_terminal_both_ways_to_the_chat_are_usage_errors(tmp_path: Path) -> None:

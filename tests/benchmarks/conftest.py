@@ -7,7 +7,7 @@ import pytest
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 
 
 @pytest.fixture(scope="module")

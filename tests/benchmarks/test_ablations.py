@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM
 from benchmarks import ablations
 from benchmarks.ablations import BASELINE, VARIANTS, Common, main, plan, run, states
 from drafter.config import DrafterConfig
-from drafter.training.distil import Recipe, train
+from drafter.training.distil import train
+from drafter.training.recipe import Recipe
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Tau and its parts, where the right numbers are known: an oracle, a fool, and repeated text."""
+"""Tau and its parts, in cases with known results: an oracle, a fool, and repeated text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 1 + 3 * (DEPTH + 1)
 
 
 def answer(engine, prompt, propose, tally=None, stops=frozenset()) -> list[list[int]]:
-    """The tokens of each round; all rounds but the opening one are counted in `tally`."""
+    """The tokens of each round. All rounds except the opening one are counted in `tally`."""
     gained = []
     for _, tree, accepted, new in rounds(engine, prompt, propose, stops, MOST):
         if gained and tally:
@@ -119,7 +119,7 @@ def test_the_interval_narrows_with_more_prompts():
 @pytest.mark.parametrize(
     ("tokens", "proposed"),
     [
-        ([1, 2, 3, 4, 5, 1, 2, 3], [4, 5, 1, 2, 3]),  # To the end of what is there.
+        ([1, 2, 3, 4, 5, 1, 2, 3], [4, 5, 1, 2, 3]),  # To the end of the text.
         ([7, 2, 3, 4, 8, 2, 3, 5, 9, 2, 3], [5, 9, 2, 3]),  # The newest of equal matches.
         ([1, 2, 3, 8, 4, 3, 9, 1, 2, 3], [8, 4, 3, 9, 1, 2, 3]),  # The longest n-gram, not the newest shorter one.
         ([4, 4, 4], [4]),
@@ -161,7 +161,7 @@ def test_both_rules_are_measured_above_temperature_zero(engine, drafter, prompts
 
 
 def test_staleness_is_counted_from_the_newest_memory(engine, drafter, prompts):
-    # Of 8 tokens the first comes with the memory of all before it; the others are 1 to 7 tokens stale.
+    # The first of 8 tokens comes with the memory of everything before it. The others are 1 to 7 tokens stale.
     assert set(agreement_by_staleness(engine, drafter, prompts, 8)) == {"1"}
     shares = agreement_by_staleness(engine, drafter, prompts, 9)
     assert set(shares) == {"1", "8"} and all(0 <= share <= 1 for share in shares.values())

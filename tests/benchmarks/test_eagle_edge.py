@@ -1,4 +1,4 @@
-"""EAGLE over our wire drafts as it does beside the target, whatever order its features come in."""
+"""EAGLE over our wire drafts as it does beside the target, in whatever order its features come."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.baseline_drafters import baseline_config, build
+from benchmarks.baseline_drafters import FeatureTap, baseline_config, build
 from benchmarks.eagle_edge import FeatureDrafter, FeatureEngine
 from drafter.calibration import Calibration
 from drafter.memory import memory_bytes, unpack_memory
 from drafter.search import Pace
-from drafter.training.target import FeatureTap
 from drafter.tree import DraftTree
 from remote.verifier.measure import rounds
 
@@ -101,7 +100,7 @@ def test_it_drafts_what_the_baseline_drafts_beside_the_target(engine, serving, e
 
 
 def test_features_that_come_late_put_right_what_stood_in_for_them(serving, eagle, drafter, prompts):
-    """Of the prompt's features all but the last come when the answer is there."""
+    """All but the last of the prompt's features come when the answer is there."""
     waiting = []
 
     def take(draft, context, known):

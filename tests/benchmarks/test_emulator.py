@@ -1,4 +1,4 @@
-"""The link emulator: what it does to real connections on loopback, and its arithmetic without any."""
+"""The link emulator: its effect on real connections on loopback, and its arithmetic without any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 FREE = {"rtt_ms": 0.0, "up_mbps": 10_000, "down_mbps": 10_000}
 SLACK = 0.15
-"""Seconds that a machine may be late by in one of the tries."""
+"""Seconds by which a machine may be late in one of the tries."""
 TRIES = 20
 
 
@@ -39,7 +39,7 @@ def line(**changed) -> LinkProfile:
 
 
 def once(play):
-    """The claim holds in one of a few tries: a busy machine may be late in most, a wrong line is wrong in all."""
+    """The claim holds in one of a few tries. A busy machine may be late in most; a wrong line is wrong in all."""
 
     @functools.wraps(play)
     async def tried():
@@ -55,7 +55,7 @@ def once(play):
 
 @contextlib.asynccontextmanager
 async def echo() -> AsyncIterator[int]:
-    """The port of a server that says what it hears, until it hears the end."""
+    """The port of a server that repeats what it hears, until it hears the end."""
 
     async def answer(reader, writer):
         with contextlib.suppress(ConnectionError):

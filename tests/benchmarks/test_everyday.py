@@ -1,4 +1,4 @@
-"""Grading: which answers count as right, on answers whose worth is known."""
+"""Grading: which answers count as right, on answers with known grades."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_question_is_whole_and_its_patterns_compile():
     assert len({question.id for question in questions}) == len({question.prompt for question in questions}) == 120
     for question in questions:
         assert question.prompt.strip() and question.accept, question.id
-        # A pattern that matches nothing at all, or everything, grades nothing.
+        # A pattern that matches nothing, or everything, grades nothing.
         assert not any(pattern.search("") for pattern in (*question.accept, *question.reject)), question.id
         assert not question.right("I do not know.") and not question.right(""), question.id
         assert not question.right("```sh\necho hello\n```"), question.id

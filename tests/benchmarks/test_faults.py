@@ -82,7 +82,7 @@ async def test_older_requests_come_again_and_change_nothing(verifier: VerifierPr
         proxy.at(0, reordered)
         assert (await ask(session, tokens)).exchanges == 1
         now = await counted(verifier)
-        # Just before the new one the older is a repetition, and after it it is refused.
+        # Before the new one, the older request is a repetition. After it, it is refused.
         assert (now["rounds"] - before["rounds"], now["replays"] - before["replays"]) == (1, 1)
 
 

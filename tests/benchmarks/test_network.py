@@ -1,4 +1,4 @@
-"""The network benchmark on a tiny pair and quick lines: modes make rows, a killed run goes on, text is checked."""
+"""The network benchmark on a tiny pair and quick lines: modes make rows, a killed run continues, text is checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.answering import MODES, Sample
 from benchmarks.baseline_drafters import baseline_config, build, save_baseline
 from benchmarks.emulator import LinkProfile
 from benchmarks.journal import Journal, Key, OtherPlan
-from benchmarks.network import Different, asked_of, check, main, summary
+from benchmarks.network import WrongAnswer, asked_of, check, main, summary
 from benchmarks.network_row import row
 
 WIRE = {"name": "wire", "rtt_ms": 1, "up_mbps": 1000, "down_mbps": 1000}
@@ -143,7 +143,7 @@ def test_text_is_checked(changes, lossless, lossy):
         if says is None:
             check(profile, "edge", sample, (5, 6, 7))
         else:
-            with pytest.raises(Different, match=says):
+            with pytest.raises(WrongAnswer, match=says):
                 check(profile, "edge", sample, (5, 6, 7))
 
 

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from app.drafting.transcript import shared_prefix
+from app.drafting.prompt import shared_prefix
 from benchmarks.acceptance import agreement_by_staleness
 from benchmarks.baseline_drafters import Baseline, baseline_config, build, save_baseline
 from benchmarks.everyday import read_questions
@@ -27,7 +27,7 @@ from benchmarks.offline import (
     main,
     write,
 )
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from remote.verifier.engine import Engine
 
 QUESTIONS = ["list all files", "unpack a tar archive", "show disk usage"]
@@ -113,13 +113,13 @@ def test_in_one_answer_it_is_the_agreement_of_the_other_benchmark(engine, drafte
 
 
 def test_a_drafter_that_knows_the_answer_agrees_and_one_of_another_does_not(engine, baseline):
-    """The independent model's first choice is known beforehand: so is its agreement."""
+    """The independent model's first choice is known beforehand, and so is its agreement."""
     model = baseline("independent")
     ids = [7, 8, 9]
     draft = begin(engine, model, ids, 0)
     own = write(draft, frozenset(), 20)
-    right = Conversation(ids + own, [(3, 23)])
-    wrong = Conversation(ids + own[:1] + [token ^ 1 for token in own[1:]], [(3, 23)])
+    right = AnsweredConversation(ids + own, [(3, 23)])
+    wrong = AnsweredConversation(ids + own[:1] + [token ^ 1 for token in own[1:]], [(3, 23)])
     assert [agrees for _, agrees in after(engine, model, right, 3)] == [True] * 19
     assert not next(agrees for _, agrees in after(engine, model, wrong, 3))
 

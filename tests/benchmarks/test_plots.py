@@ -205,7 +205,7 @@ DOCUMENTS = {
         **{f"{name} MB": 12.5 for name in ("md", "html", "json")},
     },
 }
-"""Numbers that are easy to find again, and true of nothing."""
+"""Numbers that are easy to find again. They describe nothing real."""
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def put(docs: Path, *names: str) -> None:
 
 
 def texts(path: Path) -> list[str]:
-    """The words of a plot; they are there only if text is kept as text."""
+    """The words of a plot. They are there only if text is kept as text."""
     words = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
     return ["".join(word.itertext()).strip() for word in words]
 

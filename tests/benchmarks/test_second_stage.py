@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.second_stage import STAGES, Tally, measure
+from benchmarks.second_stage import STAGES, StageTally, measure
 from drafter.context import DraftContext
-from drafter.runtime import Drafter
 
 QUESTIONS = ["list all files", "unpack a tar archive", "list all files"]
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ def test_a_text_that_differs_stops_it(drafter, prompts, monkeypatch):
 
 
 def test_speed_is_that_of_all_tokens_together():
-    off, on = Tally([10, 30], [1.0, 3.0], 40), Tally([10, 30], [1.0, 1.0], 16, 24)
+    off, on = StageTally([10, 30], [1.0, 3.0], 40), StageTally([10, 30], [1.0, 1.0], 16, 24)
     row = on.row("conversation", off)
     assert (row["tokens_per_second"], row["speedup"], row["tokens_per_step"]) == (20.0, 2.0, 2.5)
     assert row["ci95"][0] >= 1.0 and row["ci95"][1] <= 3.0

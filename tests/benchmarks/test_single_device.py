@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from benchmarks.baseline_drafters import baseline_config, build
+from benchmarks.exactness import DifferentTokens
 from benchmarks.single_device import (
     ASSISTED,
     BOUNDS,
     MOST_TOKENS,
-    Different,
     Timed,
     assistant_of,
     assisted,
@@ -61,7 +61,7 @@ def test_a_missing_small_model_is_said(engine, tmp_path, capsys):
 
 def test_an_answer_that_differs_stops_it(engine, drafter, prompts):
     honest = plainly(engine, drafter.text.stop_tokens)
-    with pytest.raises(Different, match="shorter and plain answer differently"):
+    with pytest.raises(DifferentTokens, match="shorter and plain answer differently"):
         run({"plain": honest, "shorter": lambda prompt: honest(prompt)[:-1]}, prompts[:1])
 
 

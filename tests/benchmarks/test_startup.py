@@ -1,4 +1,4 @@
-"""The startup benchmark on our own screen: what it takes for a frame and for a key, and what it makes of it."""
+"""The startup benchmark on our own screen: what counts as a frame and as a key, and the row that it makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundled pair answers rightly what the documents and the welcome screen show, with the verifier and without."""
+"""The bundled pair gives right answers to the examples of the documents and the welcome screen, on- and offline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUNDLED = {"OUTRIDER_TEMPERATURE": "0", "OUTRIDER_REMOTE": "bundled"}
 
 
 def answers(mode: str, home: Path) -> dict[str, str]:
-    """The last answer to each example, as `outrider ask` gives it to a stranger who has set nothing."""
+    """The last answer to each example, as `outrider ask` gives it to somebody who has changed no setting."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
     command = [sys.executable, "-m", "app.cli", "ask", "--mode", mode, "--prompts", str(EXAMPLES)]
     done = subprocess.run(
@@ -27,7 +27,8 @@ def answers(mode: str, home: Path) -> dict[str, str]:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    return {row["id"]: row["text"] for row in map(json.loads, done.stdout.splitlines())}  # The last turn's stays.
+    # The answer of the last turn stays.
+    return {row["id"]: row["text"] for row in map(json.loads, done.stdout.splitlines())}
 
 
 @pytest.fixture(scope="module")

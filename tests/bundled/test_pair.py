@@ -1,4 +1,4 @@
-"""The pair that ships: its halves belong together, and it is as good as the README says, on a sample."""
+"""The pair that ships: its halves belong together, and on a sample it is as good as the README says."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,3 +96,9 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     name = f"step-{config.inference_layers}-{config.first_layers}"
     path = made_once(tmp_path_factory, name, lambda folder: export_graph(draft_model(config), folder / GRAPH)) / GRAPH
     return Tiny(config, path, StepGraph(path, config))
+
+
+@pytest.fixture
+def folder(tiny_pair: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny drafter, to be changed."""
+    return Path(shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter"))

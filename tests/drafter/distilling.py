@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from drafter.config import DrafterConfig
-from drafter.training.distil import Batch, Distiller
+from drafter.training.batches import Batch
+from drafter.training.distil import Distiller
 from drafter.training.target import Features, drafter_config, features
 
 VOCABULARY = 61

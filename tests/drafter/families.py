@@ -1,7 +1,7 @@
-"""Chat templates in the forms that public families of models use, each written anew and short.
+"""Chat templates in the forms of public model families, each written anew and short.
 
-They use what those use: variables, functions, filters, blocks and white space. None is a copy of a published template.
-They lie in tests/data/templates; their special tokens are here.
+They use the same variables, functions, filters, blocks and white space. None is a copy of a published template. They
+lie in tests/data/templates; their special tokens are here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TEMPLATES = REPOSITORY / "tests" / "data" / "templates"
 
 @dataclass(frozen=True)
 class Family:
-    """`special`: texts of the special tokens; `swallow`: those that take the white space behind them along."""
+    """`special`: texts of the special tokens. `swallow`: those that swallow the white space after them."""
 
     template: str
     special: tuple[str, ...]

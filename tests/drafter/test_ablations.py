@@ -1,4 +1,4 @@
-"""A drafter without one of its parts is still a drafter: it exports, runs, and fits the formats of a whole one."""
+"""A drafter without one of its parts is still a drafter: it exports, runs, and has the formats of a whole one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from drafter.config import GRAPH, read_config, write_config
 from drafter.memory import quantise_row
 from drafter.model import DraftModel, MemoryEncoder
-from drafter.quantise import compare, prompt
+from drafter.model.torch_step import TorchStep
 from drafter.search import Pace
 from drafter.step import StepGraph
-from drafter.torch_step import TorchStep
 from drafter.training.export import export_graph
+from drafter.training.quantise import compare, prompt
 from tests.drafter.conftest import Tiny, draft_model
 
 pytestmark = pytest.mark.training

@@ -12,7 +12,7 @@ LEVEL = 0.002
 def taught(
     *, flight=0.06, fresh=0.02, adopted=0.001, hits=0.4, prepared=6.0, anew=6.0, server=0.02, beside=0.02, rounds=400
 ) -> Adoption:
-    """After many rounds of one kind: seconds, and tokens gained where a prepared draft expects 7."""
+    """An adoption after many rounds of one kind: seconds, and tokens gained if a prepared draft expects 7."""
     adoption = Adoption()
     for number in range(rounds):
         adoption.sent(fresh, adopted=False)
@@ -78,6 +78,6 @@ def test_what_pays_no_more_is_noticed_and_what_pays_again_too():
     for _ in range(600):
         adoption.gained(7.0, 2, adopted=True)
     assert shares(adoption) == (pytest.approx(RARE), pytest.approx(RARE))
-    for _ in range(1500):  # Rounds in which it was not tried: what was found fades.
+    for _ in range(1500):  # Rounds in which it was not tried, so what was found fades.
         adoption.worth(LEVEL, shared=False)
     assert shares(adoption) == (pytest.approx(USUAL), pytest.approx(USUAL))

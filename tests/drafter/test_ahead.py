@@ -1,4 +1,4 @@
-"""What is drafted ahead is what would be drafted then, and leaves no trace where something else comes."""
+"""A draft made ahead is the one that would be made then, and leaves no trace if something else comes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, NOTHING, UNRUN, Drafted
+from drafter.ahead import LEAST_CHANCE, MOST_OUTCOMES, NOTHING, UNRUN, DraftedNodes
 from drafter.calibration import Calibration
 from drafter.cost import Cost
 from drafter.multicandidate import DraftSampling
@@ -25,7 +25,7 @@ seeds = st.integers(0, 2**31)
 
 
 def prepared(context, most=3, final=()):
-    """What was drafted for: the likeliest outcomes of the last draft."""
+    """The outcomes that were drafted for: the likeliest ones of the last draft."""
     outcomes = context.outcomes(None, final)[:most]
     assert outcomes and all(context.prepare(outcome, NEXT) for outcome in outcomes)
     return outcomes
@@ -119,7 +119,7 @@ def test_late_outcomes_are_dropped(tiny):
     context.draft(BUSH)
     assert not context.prepare(first, NEXT)
     second, *_ = prepared(context)
-    context.draft(BUSH)  # Of the same tokens, but its nodes' rows are others.
+    context.draft(BUSH)  # It has the same tokens, but the rows of its nodes differ.
     context.commit(second.tokens)
     assert context.ready is None
     context.rewind(12)
@@ -152,7 +152,7 @@ def test_outcomes_are_what_a_verdict_may_bring_and_as_likely_as_the_drafter_says
     chances = [outcome.chance for outcome in found]
     assert 0 < len(found) <= MOST_OUTCOMES and chances == sorted(chances, reverse=True)
     assert min(chances) >= LEAST_CHANCE and sum(chances) <= 1.0 + 1e-6
-    drafted = Drafted.of(tree)
+    drafted = DraftedNodes.of(tree)
     for outcome in found[:4]:
         path = drafted.follow(outcome.tokens)
         assert len(path) == len(outcome.tokens) - 1, "a bonus is no node of the draft"

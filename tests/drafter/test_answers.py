@@ -1,4 +1,4 @@
-"""Training data is what the target says when it is asked the way the app asks, in whatever batch and after a kill."""
+"""Training data is what the target says if it is asked as the app asks, in any batch and after a kill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from drafter.training.answers import Conversation, frequent_tokens, generate_answers, read_answers
+from drafter.training.answers import AnsweredConversation, frequent_tokens, generate_answers, read_answers
 from tests.support.tiny_text import END
 
 QUESTIONS = [
@@ -98,7 +98,7 @@ def test_a_killed_run_goes_on_after_its_last_whole_batch(target, tokenizer, tmp_
 
 
 def test_a_draft_vocabulary_is_what_answers_use_most():
-    data = [Conversation([9, 9, 9, 9, 4, 4, 4, 2], [(4, 8)]), Conversation([9, 7, 7, 3], [(1, 4)])]
+    data = [AnsweredConversation([9, 9, 9, 9, 4, 4, 4, 2], [(4, 8)]), AnsweredConversation([9, 7, 7, 3], [(1, 4)])]
     assert frequent_tokens(data, 2, ()) == ((4, 7), 5 / 7)
     assert frequent_tokens(data, 1, (8, 3)) == ((3, 4, 8), 4 / 7)
     assert frequent_tokens(data, 99, ()) == ((2, 3, 4, 7), 1.0)

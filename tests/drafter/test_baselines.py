@@ -1,4 +1,4 @@
-"""Baselines are what their papers say, and see in training what they see when they draft."""
+"""Baselines are what their papers say, and see the same in training and in drafting."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from benchmarks.baseline_drafters import (
     METHODS,
     Baseline,
     BaselineRecipe,
+    FeatureTap,
     baseline_config,
     build,
     load_baseline,
@@ -28,10 +29,10 @@ from benchmarks.baseline_drafters.shapes import features_of, moa_parameters, own
 from benchmarks.baseline_drafters.train import teach
 from drafter.config import CONFIG, FLOAT, DrafterCorrupt, DrafterMissing
 from drafter.search import Pace
-from drafter.training.answers import Conversation
-from drafter.training.distil import Batch, batches
+from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import Batch, batches
 from drafter.training.loop import trained_parameters
-from drafter.training.target import FeatureTap, drafter_config, hidden_states
+from drafter.training.target import drafter_config, hidden_states
 from drafter.training.teacher import Teacher
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -56,18 +57,18 @@ def engine(target) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def spoken(target) -> list[Conversation]:
-    """What the target says itself, greedily, so that there is something to learn."""
+def spoken(target) -> list[AnsweredConversation]:
+    """What the target itself says, greedily, so that there is something to learn."""
     prompts = torch.randint(2, VOCABULARY, (12, PROMPT), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         out = target.generate(
             prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=ANSWER, do_sample=False, eos_token_id=None
         )
-    return [Conversation(row, [(PROMPT, PROMPT + ANSWER)]) for row in out.tolist()]
+    return [AnsweredConversation(row, [(PROMPT, PROMPT + ANSWER)]) for row in out.tolist()]
 
 
 def untrained(target, method, seed: int = 1, **changes) -> Baseline:
-    """With weights so wide that features, cache rows and positions all move the result."""
+    """An untrained baseline. Its weights are wide, so that features, cache rows and positions all change the result."""
     config = msgspec.structs.replace(baseline_config(target, "tiny", method), **changes)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -83,7 +84,7 @@ def baseline(request, target) -> Baseline:
 
 
 def packed(parts: list[list[int]]) -> Batch:
-    """All conversations in one row, which ends with padding; all that a token predicts is learnt."""
+    """All conversations in one row, with padding at the end. Everything that a token predicts is learnt."""
     ids = [token for part in parts for token in part] + [0, 0]
     positions = [at for part in parts for at in range(len(part))] + [0, 0]
     segments = [number for number, part in enumerate(parts, 1) for _ in part] + [0, 0]
@@ -93,7 +94,7 @@ def packed(parts: list[list[int]]) -> Batch:
 
 
 def log_probs(tree: DraftTree) -> np.ndarray:
-    """Of each token as the next one, by a tree of all of them."""
+    """The log-probability of each token as the next one, from a tree of all of them."""
     drafted = np.zeros(VOCABULARY, np.float32)
     drafted[tree.tokens] = tree.log_probs
     return drafted
@@ -132,7 +133,7 @@ def test_one_pass_equals_drafting_step_by_step(target, baseline, seed):
 
 
 def test_unrolled_attention_sees_the_root_and_its_own_rows():
-    """Against plain words: one softmax per row over exactly the rows that drafting would have cached."""
+    """Compared with a plain version: one softmax per row over exactly the rows that drafting would have cached."""
     random = torch.Generator().manual_seed(0)
     count, heads, kv_heads, size, last = 9, 4, 2, 8, 3
     query = torch.randn(1, heads, count, size, generator=random)
@@ -192,7 +193,7 @@ paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), node
 @given(st.integers(0, 2**31), paces, st.integers(1, 8), st.integers(0, 8))
 @settings(max_examples=25)
 def test_trees_are_valid_and_score_what_chains_score(baseline, seed, pace, length, known):
-    """Each node's log-probability is that of a conversation in which its path was said, with no feature more."""
+    """Each node's log-probability is that of a conversation in which its path was said, without any further feature."""
     rng = np.random.default_rng(seed)
     tokens, features = rng.integers(VOCABULARY, size=length).tolist(), torch.randn(length, baseline.config.hidden)
     known = min(known, length)

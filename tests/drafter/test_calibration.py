@@ -1,4 +1,4 @@
-"""Acceptance as it is learnt: the identity at first, the truth in the end, sound in between."""
+"""Learnt acceptance: the identity at first, the truth in the end, sound in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEN = np.arange(10)
 
 
 def verdicts(tree, chances, random):
-    """What a target says that accepts one child of each node, or none, with these chances (n,)."""
+    """The verdict of a target that accepts one child of each node, or none, with these chances (n,)."""
     accepted, at, children = [], ROOT, tree.children()
     while at in children:
         nodes = list(children[at].values())
@@ -101,7 +101,7 @@ def test_it_comes_near_the_truth(truth, most):
 
 
 def test_it_learns_what_an_attempt_is_worth():
-    """Of a list of equal candidates the target takes the first with 0.8, the second of the rest with 0.2."""
+    """The target takes the first of a list of equal candidates with 0.8, and the second of the rest with 0.2."""
     random, calibration = np.random.default_rng(0), Calibration()
     lists = {ROOT: Candidates(TEN, np.ones(10))}
     tree = DraftTree(np.array([3, 5]), np.array([ROOT, ROOT]), candidates=lists)
@@ -180,7 +180,7 @@ def test_an_expected_tau_comes_true():
 
 
 def test_experience_changes_the_shape():
-    """Of a drafter whose second level is always refused, a tree has none."""
+    """If the second level is always refused, a tree has none."""
     calibration = trained(400, lambda log_probs, depths: np.where(depths == 1, np.exp(log_probs), 0.0))
     before = [Table(seed).grow(Pace(4, 4, 6)).depths().mean() for seed in range(30)]
     after = [Table(seed).grow(Pace(4, 4, 6), calibration).depths().mean() for seed in range(30)]

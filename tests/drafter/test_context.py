@@ -1,4 +1,4 @@
-"""What a context gives depends on its tokens and its memory, not on the way by which they came."""
+"""What a context gives depends on its tokens and its memory, not on how they came."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drafter.context import CHUNK, DraftContext
+from drafter.cache import CHUNK
+from drafter.context import DraftContext
 from drafter.memory import MalformedMemory, MemoryRow
 from drafter.multicandidate import DraftSampling
 from drafter.search import Pace
 from drafter.step import NEVER, StepGraph
 from drafter.tree import ROOT
+from tests.drafter.trees import same_tree, write_alone
 
 CHAIN = Pace(depth=6, breadth=1, nodes=6)
 BUSH = Pace(depth=4, breadth=4, nodes=24)
@@ -23,19 +25,8 @@ few = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scop
 seeds = st.integers(0, 2**31)
 
 
-def same_tree(one, other):
-    np.testing.assert_array_equal(one.tokens, other.tokens)
-    np.testing.assert_array_equal(one.parents, other.parents)
-    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2e-4)
-
-
 def piece(rows, start, end):
     return [MemoryRow(*(part[start:end] for part in row)) for row in rows]
-
-
-def write(context, count, temperature=0.0, seed=0):
-    """The first `count` tokens by the drafter alone; without a second stage a step gives one."""
-    return list(itertools.chain.from_iterable(itertools.islice(context.generate(temperature, seed), count)))
 
 
 class Watched:
@@ -217,7 +208,7 @@ def test_a_drafted_chain_is_what_the_drafter_would_write_alone(tiny, seed):
     chain = tiny.context(tokens, memory).draft(CHAIN)
     assert chain.parents.tolist() == [ROOT, 0, 1, 2, 3, 4]
     context = tiny.context(tokens, memory)
-    written = write(context, 6)
+    written = write_alone(context, 6)
     assert written == chain.tokens.tolist()
     assert context.tokens == tokens + written
 
@@ -226,15 +217,15 @@ def test_sampling_follows_the_seed_and_nothing_else(tiny):
     tokens = tiny.tokens(0, 12)
 
     def written(seed, temperature):
-        return write(tiny.context(tokens), 12, temperature, seed)
+        return write_alone(tiny.context(tokens), 12, temperature, seed)
 
     assert written(1, 1.0) == written(1, 1.0)
     assert len({tuple(written(seed, 1.0)) for seed in range(6)}) == 6
     assert written(1, 1e-4) == written(1, 0.0)
     broken_off = tiny.context(tokens)
-    begun = write(broken_off, 5, 1.0, 1)
+    begun = write_alone(broken_off, 5, 1.0, 1)
     broken_off.draft(BUSH)
-    assert begun + write(broken_off, 7, 1.0, 1) == written(1, 1.0)
+    assert begun + write_alone(broken_off, 7, 1.0, 1) == written(1, 1.0)
 
 
 def test_sampling_draws_from_the_truncated_distribution(tiny):
@@ -242,7 +233,7 @@ def test_sampling_draws_from_the_truncated_distribution(tiny):
     log_probs, ids = tiny.context(tokens)._run_tokens()
     expected = np.exp(log_probs[0] / 1.5)
     expected /= expected.sum()
-    draws = [write(tiny.context(tokens), 1, 1.5, seed)[0] for seed in range(400)]
+    draws = [write_alone(tiny.context(tokens), 1, 1.5, seed)[0] for seed in range(400)]
     counts = np.array([draws.count(token) for token in ids[0]])
     assert counts.sum() == 400
     assert ((counts - 400 * expected) ** 2 / (400 * expected)).sum() < 37.7  # chi-square, 15 degrees, p = 0.001

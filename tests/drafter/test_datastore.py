@@ -10,7 +10,7 @@ import pytest
 from drafter.config import DrafterCorrupt
 from drafter.datastore import load_datastore, save_datastore
 from drafter.ngram import BREAK
-from drafter.training.answers import Conversation
+from drafter.training.answers import AnsweredConversation
 from drafter.training.pipeline import datastore_texts
 
 
@@ -47,7 +47,9 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_answers_open_as_the_template_says_and_are_thinned_out_evenly() -> None:
-    data = [Conversation([1, ask, 7, 8, 20 + ask, 2, 3, 7, 8, 40 + ask], [(4, 6), (9, 10)]) for ask in range(10, 16)]
+    data = [
+        AnsweredConversation([1, ask, 7, 8, 20 + ask, 2, 3, 7, 8, 40 + ask], [(4, 6), (9, 10)]) for ask in range(10, 16)
+    ]
     texts = datastore_texts(data, [7, 8], 1000)
     assert texts[:3] == [[7, 8, 30, 2], [7, 8, 50], [7, 8, 31, 2]] and len(texts) == 12
     few = datastore_texts(data, [7, 8], 27)

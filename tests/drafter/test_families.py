@@ -21,8 +21,9 @@ from transformers.models.auto import AutoModelForCausalLM
 
 from drafter.config import FLOAT, DrafterConfig, write_config
 from drafter.model import SelfAttentionLayer, load_draft_model, save_weights
-from drafter.training.answers import Conversation
-from drafter.training.distil import Distiller, Recipe, train
+from drafter.training.answers import AnsweredConversation
+from drafter.training.distil import Distiller, train
+from drafter.training.recipe import Recipe
 from drafter.training.target import (
     UnsupportedTarget,
     check_head,
@@ -164,7 +165,7 @@ def test_every_family_trains_and_drafts(name, tmp_path):
     config = drafter_config(target, name)
     assert config.inference_layers == (1 if name in INFERABLE else 0)
     ids = torch.randint(2, VOCABULARY, (6, 24), generator=torch.Generator().manual_seed(5)).tolist()
-    data = [Conversation(row, [(6, 24)]) for row in ids]
+    data = [AnsweredConversation(row, [(6, 24)]) for row in ids]
     recipe = Recipe(steps=6, rows=1, row=24, rate=1e-2, warmup=1, decay=0.0)
     model = train(config, target, data, tmp_path, recipe)
     engine = Engine(target, model.encoder.eval().requires_grad_(False))

@@ -27,7 +27,7 @@ def test_of_few_none_is_set_aside(tmp_path):
     asked = conversations(FEWEST * SHARE - 1)
     assert hold_out(asked, tmp_path) == (asked, [])
     assert len(hold_out(conversations(500), tmp_path)[1]) == 50
-    # Nor of more, once those few may have been learnt from.
+    # More are not set aside either, once those few may have been learnt from.
     hold_out(asked, tmp_path)
     (tmp_path / ANSWERS).write_text("")
     more = conversations(500)

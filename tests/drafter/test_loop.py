@@ -1,4 +1,4 @@
-"""The training loop: its schedule, who optimises what, and that a killed run goes on as if it had not been."""
+"""The training loop: its schedule, its optimisers, and that a killed run continues as if nothing had happened."""
 
 from __future__ import annotations
 

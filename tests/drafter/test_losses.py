@@ -1,4 +1,4 @@
-"""Distances between distributions, and what a chain gains, where the right numbers are known."""
+"""Distances between distributions, and what a chain gains, in cases with known results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampled trees: drawn from what is sent with them, within the pace, and chosen by nothing that is drawn later."""
+"""Sampled trees: drawn from what is sent with them, within the pace, and never chosen by what is drawn later."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sampled(table, pace, sampling, position=0, acceptance=None):
 
 
 def agrees(counts, shares):
-    """By a chi-square test; seeds are fixed, so this passes or fails for good."""
+    """A chi-square test. Seeds are fixed, so this passes or fails for good."""
     expected = np.array(shares) / sum(shares) * sum(counts)
     assert expected.min() > 5
     return ((np.array(counts) - expected) ** 2 / expected).sum() < LIMIT[len(counts) - 1]

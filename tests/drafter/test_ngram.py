@@ -1,4 +1,4 @@
-"""Matches against a search in plain words, what follows them, and an index that can take everything back."""
+"""Matches compared with a plain search, what follows them, and an index that can take everything back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shared(text, tokens, end) -> int:
 
 
 def plain(tokens, text):
-    """The same search in plain words: (length, position) of each match, newest first."""
+    """The plain search: (length, position) of each match, newest first."""
     ends = [end for end in range(len(tokens), 0, -1) if shared(text, tokens, end) >= SHORTEST][:OCCURRENCES]
     return [(shared(text, tokens, end), end) for end in ends if end < len(tokens) and tokens[end] != BREAK]
 

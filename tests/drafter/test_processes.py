@@ -1,4 +1,4 @@
-"""Two processes learn what one would from both their batches, answer what one would, and leave one drafter."""
+"""Two processes learn what one would from both batches, answer what one would, and leave one drafter."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_both_end_with_the_same_weights_and_a_killed_run_goes_on(out):
 
 @pytest.mark.parametrize("batches", [1, 2])
 def test_a_step_is_one_of_both_batches(out, tmp_path, batches):
-    """One process that takes both batches a step ends where the two did; one that takes the first's alone does not."""
+    """One process that takes both batches a step ends like the two. One that takes only the first's does not."""
     model, plan = Toy(), schedule(STEPS)
 
     def losses(step: int) -> Losses:

@@ -45,7 +45,7 @@ def test_a_log_gets_a_line_now_and_then(clock, capsys):
             clock.now += 12
             answers.advance()
     lines = capsys.readouterr().err.splitlines()
-    # 3 of the 10 that this run has to do took 36 s, so 7 take 84; what was done before is no speed.
+    # 3 of this run's 10 steps took 36 s, so 7 take 84 s. What was done before does not count for the speed.
     assert lines == [
         "answers: 93/100, 1.4 min left",
         "answers: 96/100, 0.8 min left",

@@ -13,10 +13,10 @@ import pytest
 from drafter.config import FLOAT, GRAPH, GRAPH_WEIGHTS, DrafterCorrupt, Scheme, read_config
 from drafter.memory import dequantise
 from drafter.ort import onnxruntime
-from drafter.quantise import compare, prompt, quantise_graph
 from drafter.runtime import Drafter
 from drafter.search import Pace
 from drafter.step import StepGraph
+from drafter.training.quantise import compare, prompt, quantise_graph
 
 
 @pytest.fixture(scope="module", params=get_args(Scheme))
@@ -31,7 +31,7 @@ def quantised(request, tiny, tmp_path_factory):
 def in_pieces(monkeypatch):
     """Weights lie beside the graph, as those of a large drafter do."""
     monkeypatch.setattr("drafter.training.export.INLINE", 0)
-    monkeypatch.setattr("drafter.quantise.INLINE", 0)
+    monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
 
 
 def linear_layers(tiny):
@@ -78,7 +78,7 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_runs_beside_it(tiny, quantis
 
 
 def test_auto_multiplies_large_matrices_by_output_and_small_ones_by_block(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("drafter.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
+    monkeypatch.setattr("drafter.training.quantise.LARGE", 32 * 48)  # The MLPs' size; the other matrices are smaller.
     quantise_graph(tiny.path, tmp_path / "auto.onnx", "auto")
     found, large = kinds(tmp_path / "auto.onnx"), 3 * (2 + tiny.config.first_layers + tiny.config.inference_layers)
     assert (found["MatMulIntegerToFloat"], found["MatMulNBits"]) == (large, linear_layers(tiny) - large)
@@ -135,7 +135,7 @@ def test_weights_beside_the_graph_give_the_same_steps(tiny, tmp_path, monkeypatc
     onnx.save(onnx.load(tiny.path), apart, save_as_external_data=True, location="float.data", size_threshold=0)
     quantise_graph(tiny.path, tmp_path / "whole.onnx", "auto")
     quantise_graph(apart, tmp_path / "joined.onnx", "auto")
-    monkeypatch.setattr("drafter.quantise.INLINE", 0)
+    monkeypatch.setattr("drafter.training.quantise.INLINE", 0)
     sizes = set()
     for _ in range(2):
         quantise_graph(apart, tmp_path / "parted.onnx", "auto")

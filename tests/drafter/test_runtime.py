@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from itertools import islice
@@ -12,11 +11,6 @@ import pytest
 from drafter import Drafter, DrafterCorrupt, DrafterMissing, Pace
 from drafter.config import GRAPH, read_config, write_config
 from drafter.step import Slab, StepGraph
-
-
-@pytest.fixture
-def folder(tiny_pair, tmp_path):
-    return shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
 
 
 def test_a_loaded_drafter_drafts_from_text(tiny_pair):

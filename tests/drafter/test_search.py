@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from drafter.cost import Cost
 from drafter.search import Pace, grow
 from drafter.tree import ROOT
+from tests.drafter.trees import worth
 
 paces = st.builds(Pace, depth=st.integers(1, 5), breadth=st.integers(1, 4), nodes=st.integers(1, 30))
 seeds = st.integers(0, 2**31)
@@ -44,7 +45,7 @@ class Table:
         return grow(self.stack([()]), self.expand, pace, acceptance, guess)
 
     def path(self, choices):
-        """The tokens that those choices lead to: of each step's proposals the best one is number 0."""
+        """The tokens that those choices lead to. Number 0 is the best proposal of each step."""
         path = []
         for choice in choices:
             path.append(int(self.proposals(tuple(path))[1][choice]))
@@ -52,7 +53,7 @@ class Table:
 
 
 def plain(table, pace):
-    """The same search in plain words: path -> score."""
+    """A plain version of the search: path -> score."""
     scores, frontier = {}, {(): 0.0}
     for _ in range(pace.depth):
         level = {}
@@ -97,7 +98,7 @@ def test_calibrated_chances_rank_the_nodes(seed, pace, slope):
 
 
 def calibrated(table, pace, acceptance):
-    """The calibrated search in plain words: path -> score."""
+    """A plain version of the calibrated search: path -> score."""
     scores, frontier = {}, {(): 0.0}
     for depth in range(1, pace.depth + 1):
         level = {}
@@ -150,7 +151,7 @@ def test_no_node_more_or_less_would_gain_more_a_second(seed, pace, cost):
     assert set(paths_of(tree)) <= set(paths_of(whole))
     if len(whole) > len(tree):
         next_best = np.sort(whole.acceptance)[::-1][len(tree)]
-        # What a level might gain is known after it only.
+        # What a level might gain is known only after it.
         hoped = 1 + cost.level / (cost.round + cost.level)
         assert cost.rates(np.append(chances, next_best), levels)[-1] <= rates[-1] * hoped
 
@@ -162,7 +163,7 @@ def test_no_other_depth_of_a_chain_would_gain_more_a_second(seed, pace, cost, de
     tree = table.grow(replace(pace, cost=cost))
     other = Table(seed).grow(replace(pace, depth=min(depth, pace.depth)))
     levels = 1 + len(table.calls)
-    # Of the last level it could only be known that it might pay.
+    # About the last level, it could only be known that it might pay.
     rate = cost.rates(tree.acceptance, levels)[-1] * (1 + cost.level / (cost.round + levels * cost.level))
     assert rate >= cost.rates(other.acceptance, int(other.depths().max())).max() * (1 - 1e-9)
 
@@ -191,11 +192,6 @@ def test_what_costs_nothing_is_drafted_and_what_costs_all_is_not(seed, pace):
 guesses = st.tuples(st.lists(st.sampled_from([0, 0, 0, 1, 2, 3]), max_size=8), st.lists(st.integers(0, 60), max_size=2))
 """Choices among a drafter's proposals, then tokens that may be none of them."""
 deep_paces = st.builds(Pace, *(st.integers(1, most) for most in (5, 4, 30)), deepest=st.integers(0, 8))
-
-
-def worth(tree):
-    """Nodes on the path of a text that the drafter itself draws, on average."""
-    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
 
 
 @given(seeds, deep_paces, guesses, st.booleans())
@@ -233,7 +229,7 @@ def test_a_copy_goes_deeper_than_the_search():
     copy = Table(3).path([0] * 8)
 
     class Sure(Table):
-        """Of the copied path."""
+        """Sure that the copied path comes."""
 
         def proposals(self, path):
             log_probs, ids = super().proposals(path)
@@ -303,7 +299,7 @@ def test_a_chain_of_sure_tokens_is_followed_however_dear_a_call_is():
 
 
 def test_a_level_must_pay_for_the_verifying_of_its_nodes_too():
-    """A call costs next to nothing here; what it proposes costs about as much as it brings."""
+    """A call costs next to nothing here. What it proposes costs about as much as it brings."""
     calls = []
 
     def halves(tokens, parents):

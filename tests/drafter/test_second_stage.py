@@ -29,7 +29,8 @@ def stored(*texts) -> NGramIndex:
 
 
 def follow(second, count) -> list[int]:
-    """Let the repeated text go on for `count` steps, as a drafter that agrees; the lengths of the guesses."""
+    """Let the repeated text continue for `count` steps, with a drafter that agrees. Returns the lengths of the
+    guesses."""
     lengths, at = [], 0
     for _ in range(count):
         guess = second.guess()
@@ -108,7 +109,7 @@ def test_stored_texts_help_where_they_match_longer():
     for said, first in (
         ([[1, 2, 3, 4]], 50),
         ([[9, 3, 4]], 60),  # Of equal matches the newest.
-        ([[3, 4, 70, 71], [9, 3, 4]], 70),  # As long a match, nearer.
+        ([[3, 4, 70, 71], [9, 3, 4]], 70),  # A match of the same length, but nearer.
         ([[3, 4, 70, 71], [1, 2, 3, 4]], 50),
     ):
         second = stage(*said, stored=(texts,))

@@ -1,6 +1,7 @@
-"""What the drafter writes alone with a seed is what the coins of that seed draw, position by position.
+"""The text that the drafter writes alone with a seed is drawn by the coins of that seed, position by position.
 
-The coin is written out here once more, in other words than in `drafter/coin.py`, so that both cannot be wrong together.
+The coin is written out here a second time, in another way than in `drafter/coin.py`, so that both cannot be wrong
+together.
 """
 
 from __future__ import annotations

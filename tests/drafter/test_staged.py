@@ -1,4 +1,4 @@
-"""With a second stage: the text is the one without, in fewer steps, and a tree is worth no less."""
+"""With a second stage, the text is the same in fewer steps, and a tree is worth no less."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from drafter.ngram import BREAK, NGramIndex
 from drafter.ort import onnxruntime
-from drafter.quantise import quantise_graph
 from drafter.search import Pace
 from drafter.second_stage import Experience, SecondStage
 from drafter.step import StepGraph
+from drafter.training.quantise import quantise_graph
+from tests.drafter.trees import same_tree, worth
 
 BUSH = Pace(depth=4, breadth=4, nodes=24)
 
@@ -28,7 +29,7 @@ temperatures = st.sampled_from([0.0, 0.3, 1.0, 3.0])
 
 @pytest.fixture(scope="module", params=["float", "int8"])
 def drafter(request, tiny, tmp_path_factory):
-    """A tiny drafter, as it was exported and quantised."""
+    """A tiny drafter, exported and quantised."""
     if request.param == "float":
         return tiny
     path = tmp_path_factory.mktemp("int8") / "drafter.onnx"
@@ -37,7 +38,7 @@ def drafter(request, tiny, tmp_path_factory):
 
 
 class Free(Experience):
-    """Takes rows for free, so that what is guessed does not depend on the machine."""
+    """Takes rows for free, so that guesses do not depend on the machine."""
 
     def __init__(self):
         super().__init__()
@@ -70,12 +71,6 @@ def write(context, count, temperature=0.0, seed=0):
             return tokens, steps
 
 
-def same_tree(one, other):
-    np.testing.assert_array_equal(one.tokens, other.tokens)
-    np.testing.assert_array_equal(one.parents, other.parents)
-    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2e-4)
-
-
 @some
 @given(seeds, temperatures, st.lists(st.integers(0, 7), min_size=1, max_size=5))
 def test_whatever_is_guessed_the_text_is_the_same(drafter, seed, temperature, lengths):
@@ -86,7 +81,7 @@ def test_whatever_is_guessed_the_text_is_the_same(drafter, seed, temperature, le
     written, steps = write(told, 30, temperature, seed)
     assert written == text[: len(written)] and told.tokens == tokens + written
     assert steps < len(written) or max(lengths) < 2 or not drafter.step.independent_rows
-    # The rows of accepted guesses are those that a step for each token would have left.
+    # The rows of accepted guesses are those that single steps would have left.
     plain.rewind(len(told.tokens))
     told.second_stage = None
     same_tree(told.draft(BUSH), plain.draft(BUSH))
@@ -145,11 +140,6 @@ def test_a_graph_quantised_by_step_is_not_trusted_with_guesses(tiny, tmp_path):
 
 
 # ---- trees -----------------------------------------------------------------------------------------------------------
-
-
-def worth(tree):
-    """Nodes on the path of a text that the drafter itself draws, on average."""
-    return sum(np.exp(tree.log_probs[tree.path(node)].astype(np.float64).sum()) for node in range(len(tree)))
 
 
 @some

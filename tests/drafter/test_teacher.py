@@ -1,4 +1,4 @@
-"""A recording says what the target would say, whatever it is packed with; one of something else is refused."""
+"""A recording holds what the target would say, whatever it is packed with. A recording of something else is refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from drafter.training.answers import Conversation
-from drafter.training.distil import Recipe, batches
+from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import batches
+from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config
 from drafter.training.teacher import ForeignRecord, Recording, Teacher
 from tests.drafter.distilling import VOCABULARY, tiny_target
@@ -22,10 +23,10 @@ def target():
 
 
 @pytest.fixture(scope="module")
-def data() -> list[Conversation]:
+def data() -> list[AnsweredConversation]:
     rng = np.random.default_rng(3)
     lengths = rng.integers(9, 30, size=40)
-    return [Conversation(rng.integers(VOCABULARY, size=n).tolist(), [(4, int(n))]) for n in lengths]
+    return [AnsweredConversation(rng.integers(VOCABULARY, size=n).tolist(), [(4, int(n))]) for n in lengths]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def recording(target, data, tmp_path) -> Recording:
 
 
 def close(recorded: torch.Tensor, computed: torch.Tensor, batch) -> None:
-    """Within bfloat16, in which targets are run in training, on all that is no padding."""
+    """Equal within bfloat16, in which targets run in training, except for padding."""
     used = batch.segments > 0
     assert recorded.dtype == torch.bfloat16 and recorded.shape == computed.shape
     assert (recorded[used].float() - computed[used]).norm() <= 0.05 * computed[used].norm()

@@ -1,4 +1,4 @@
-"""Chat templates come out as transformers renders them, and are as harmless as text on a device must be."""
+"""Chat templates are rendered as transformers does, and are as harmless as text on a device must be."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def tokenizer_of(family: Family) -> Tokenizer:
 
 
 def both(family: Family) -> tuple[ChatText, Any]:
-    """Ours, and that of transformers."""
+    """Our text side, and that of transformers."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = tokenizer_of(family)
@@ -87,7 +87,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[ChatText, Any]:
 
 @pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
 def test_a_prompt_is_the_one_of_transformers(pair: tuple[ChatText, Any], messages: list[tuple[str, str]]) -> None:
-    """Text and tokens, and a conversation that the template refuses is refused."""
+    """Text and tokens are equal, and a conversation that the template refuses is refused."""
     ours, theirs = pair
     try:
         text = theirs.apply_chat_template(chat_of(messages), add_generation_prompt=True, tokenize=False)
@@ -117,7 +117,7 @@ def test_an_answer_goes_on_as_in_transformers(pair: tuple[ChatText, Any], messag
 
 
 def test_what_is_spelt_out_is_text(pair: tuple[ChatText, Any]) -> None:
-    """In every family: each special token, in the question and in the answer before it."""
+    """Each special token of every family, in the question and in the answer before it."""
     ours, theirs = pair
     plain = [("user", "list"), ("assistant", "ls"), ("user", "all")]
     try:
@@ -136,7 +136,7 @@ def test_what_is_spelt_out_is_text(pair: tuple[ChatText, Any]) -> None:
 
 
 def test_what_is_spelt_out_is_encoded_as_in_transformers(pair: tuple[ChatText, Any]) -> None:
-    """Which has a switch for it, and another way to do it."""
+    """transformers has a switch for it, and another way to do it."""
     ours, theirs = pair
     for token in theirs.all_special_tokens:
         spoken = [("user", f" list {token} all"), ("assistant", "ls"), ("user", f"{token}\n")]
@@ -215,7 +215,8 @@ def folder_of(name: str, folder: Path, special_tokens: dict[str, str] | None) ->
 
 @pytest.mark.parametrize("name", FAMILIES.keys())
 def test_a_folder_of_an_older_version_says_enough_for_most(name: str, tmp_path: Path) -> None:
-    """It has no file of special tokens: the first of a text and the end of an answer are told from the others."""
+    """It has no file of special tokens. The first token of a text and the end of an answer are found from the other
+    files."""
     ours, theirs = both(FAMILIES[name])
     messages = CONVERSATIONS["a question"]
     new = ChatText.load(folder_of(name, tmp_path / "new", theirs.special_tokens_map))

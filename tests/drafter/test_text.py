@@ -113,8 +113,10 @@ def test_a_folder_is_checked_before_it_is_used(tiny_pair, tmp_path):
 
 
 def pieces(prepend: str) -> bytes:
-    """A tokenizer that may mark where a text begins, whose token for unknown letters is special, and to which `<|end|>`
-    is none where a word is beside it."""
+    """A tokenizer that may mark the beginning of a text.
+
+    Its token for unknown letters is special, and it does not read `<|end|>` as special beside a word.
+    """
     vocabulary = [*SPECIAL, "\u2581", "\u2581ls", "ls", "a", "a\u00e9ls"]
     tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in vocabulary], unk_id=0))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend)

@@ -1,4 +1,5 @@
-"""A drafter is made only for a target that a device asks in the same tokens, which is known before the first answer."""
+"""A drafter is made only for a target that a device asks with the same tokens. This is known before the first
+answer."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from drafter.training.answers import generate_answers
 from drafter.training.heldout import ANSWERS
 from drafter.training.target import UnsupportedTarget
 from drafter.training.text_side import read_text_side
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from tests.drafter.test_template import tiny_config
 from tests.support.commands import Outrider, runner
 

@@ -1,9 +1,8 @@
-"""In PyTorch the drafter proposes what its float graph does, nearly so where it is quantised; contexts run on it."""
+"""In PyTorch the drafter proposes what its float graph does, or nearly so if it is quantised. Contexts run on it."""
 
 from __future__ import annotations
 
 import itertools
-import shutil
 import sys
 from dataclasses import replace
 
@@ -17,13 +16,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from drafter import Drafter, DrafterCorrupt, DrafterError, DrafterMissing, Pace
+from drafter.cache import CHUNK
 from drafter.config import FLOAT, GRAPH, read_config, write_config
-from drafter.context import CHUNK
-from drafter.quantise import compare, prompt
+from drafter.model.torch_step import TensorSlab, TorchStep
 from drafter.second_stage import SecondStage
 from drafter.step import NEVER, Slab
-from drafter.torch_step import TensorSlab, TorchStep
+from drafter.training.quantise import compare, prompt
 from tests.drafter.conftest import draft_model
+from tests.drafter.trees import same_tree, write_alone
 
 CPU = torch.device("cpu")
 GPUS = [torch.device("cuda")] * torch.cuda.is_available() + [torch.device("mps")] * torch.backends.mps.is_available()
@@ -51,22 +51,6 @@ def kind(request, tiny):
     """One of each kind of number."""
     bits, dtype = KINDS[request.param]
     return replace(tiny, step=TorchStep(draft_model(tiny.config), CPU, bits, dtype))
-
-
-@pytest.fixture
-def folder(tiny_pair, tmp_path):
-    return shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
-
-
-def same_tree(one, other, atol=2e-4):
-    np.testing.assert_array_equal(one.tokens, other.tokens)
-    np.testing.assert_array_equal(one.parents, other.parents)
-    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=atol)
-
-
-def written(context, count, temperature=0.0, seed=0):
-    """What the drafter writes alone in `count` steps."""
-    return list(itertools.chain.from_iterable(itertools.islice(context.generate(temperature, seed), count)))
 
 
 # ---- a step ----------------------------------------------------------------------------------------------------------
@@ -142,7 +126,7 @@ def test_only_tokens_positions_and_the_mask_go_up(tiny, bits):
             slab.write(0, (np.zeros((*slab.keys.shape[:1], 5, slab.keys.shape[2]), np.float32),) * 2)
         assert uploads.count == 2 * len(slabs) + 2
         past, seen = [slab.rows(5) for slab in slabs], memory.rows(5)
-        with pytest.raises(NotImplementedError, match="meta tensor"):  # The proposals cannot come down from there.
+        with pytest.raises(NotImplementedError, match="meta tensor"):  # The proposals cannot be copied from there.
             step(np.arange(3), 5 + np.arange(3), np.zeros((3, 8), np.float32), past, seen)
         assert uploads.count == 2 * len(slabs) + 5
         slabs[0].write(7, slabs[0].rows(np.array([3, 1])))
@@ -173,7 +157,7 @@ def test_a_context_drafts_the_trees_of_the_graph(tiny, floats, seed, known, acce
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_context_writes_the_text_of_the_graph(tiny, floats, temperature):
     tokens, memory = tiny.tokens(2, 12), tiny.memory(2, 12)
-    texts = [written(drafter.context(tokens, memory), 30, temperature, 5) for drafter in (tiny, floats)]
+    texts = [write_alone(drafter.context(tokens, memory), 30, temperature, 5) for drafter in (tiny, floats)]
     assert texts[0] == texts[1]
 
 
@@ -198,7 +182,7 @@ def test_kept_rows_are_those_of_a_fresh_context(kind, seed, accepted):
     rows = []
     for one in (context, fresh):
         one.draft(BUSH)
-        rows.append([part.float() for slab in one._slabs for part in slab.rows(len(one.tokens))])
+        rows.append([part.float() for slab in one._cache._slabs for part in slab.rows(len(one.tokens))])
     for kept, new in zip(*rows, strict=True):
         torch.testing.assert_close(kept, new, rtol=0.02, atol=0.05 if kind.step.slab(1, 1).keys.itemsize == 2 else 1e-3)
 
@@ -221,12 +205,12 @@ class Oracle(SecondStage):
 
 def test_a_second_stage_helps_trees_and_stays_out_of_the_text(floats):
     tokens = floats.tokens(0, 12)
-    text = written(floats.context(tokens), 30)
+    text = write_alone(floats.context(tokens), 30)
     context = floats.context(tokens, second_stage=Oracle(tokens + text))
     assert not floats.step.independent_rows
     tree = context.draft(Pace(depth=2, breadth=1, nodes=24, deepest=8))
     assert tree.tokens[tree.likeliest_path()].tolist()[:5] == text[:5]
-    assert written(context, 10) == text[:10]  # One token a step.
+    assert write_alone(context, 10) == text[:10]  # One token a step.
 
 
 # ---- slabs -----------------------------------------------------------------------------------------------------------
@@ -261,7 +245,7 @@ def test_a_loaded_drafter_drafts_from_text(tiny_pair, bits, name):
     context.commit(drafter.text.render([("user", "list all files")]))
     tree = context.draft(Pace(depth=4, breadth=4, nodes=12))
     assert len(tree) == 12 and (tree.log_probs <= 0).all()
-    assert drafter.text.decode(written(context, 8))
+    assert drafter.text.decode(write_alone(context, 8))
 
 
 def test_the_runtime_is_onnx_unless_asked(tiny_pair):
@@ -303,7 +287,7 @@ def test_a_device_that_is_not_there_is_named(tiny_pair, device):
 
 @pytest.mark.parametrize("package", ["torch", "optimum.quanto"])
 def test_a_missing_package_is_named_with_what_to_do(tiny_pair, monkeypatch, package):
-    monkeypatch.delitem(sys.modules, "drafter.torch_step")
+    monkeypatch.delitem(sys.modules, "drafter.model.torch_step")
     monkeypatch.setitem(sys.modules, package, None)  # What makes an import say that there is no such module.
     with pytest.raises(DrafterError, match=rf"needs {package}, .*pip install '\.\[server\]' in"):
         Drafter.load(tiny_pair / "drafter", "torch")

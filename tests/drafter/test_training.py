@@ -16,12 +16,13 @@ from msgspec.structs import replace as replace_config
 from drafter.config import ENCODER, FLOAT, write_config
 from drafter.context import DraftContext
 from drafter.memory import MemoryRow, dequantise, quantise_row, unpack_memory
-from drafter.model import save_weights
+from drafter.model import StepModule, save_weights
 from drafter.search import Pace
 from drafter.step import Slab, Step, cache_shapes
-from drafter.training import export
-from drafter.training.answers import Conversation
-from drafter.training.distil import OVERLAP, Batch, Distiller, Recipe, anchors, batches, train
+from drafter.training.answers import AnsweredConversation
+from drafter.training.batches import OVERLAP, Batch, anchors, batches
+from drafter.training.distil import Distiller, train
+from drafter.training.recipe import Recipe
 from drafter.training.target import drafter_config, features
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -46,7 +47,7 @@ class FloatStep:
     """The step graph that is exported, run by torch."""
 
     def __init__(self, distiller: Distiller) -> None:
-        self.graph = export.StepGraph(distiller.draft).requires_grad_(False)
+        self.graph = StepModule(distiller.draft).requires_grad_(False)
         self.cache_shapes = cache_shapes(distiller.config)
 
     def slab(self, heads: int, size: int) -> Slab:
@@ -60,7 +61,7 @@ class FloatStep:
 
 
 def as_on_the_wire(pair):
-    """Memory's keys and values (S, heads, size) after int8: what the device will see of them."""
+    """Memory's keys and values (S, heads, size) after int8, as the device will see them."""
     keys, values = pair
     row = quantise_row(keys.numpy(), values.numpy())
     return tuple(
@@ -68,7 +69,7 @@ def as_on_the_wire(pair):
     )
 
 
-def pack(conversations: list[Conversation], rng: np.random.Generator, opening: int) -> Batch:
+def pack(conversations: list[AnsweredConversation], rng: np.random.Generator, opening: int) -> Batch:
     """All conversations in one row, which ends with padding."""
     ids, positions, segments, start = [], [], [], []
     for number, sample in enumerate(conversations, 1):
@@ -114,8 +115,8 @@ def check_one_pass(target, distiller: Distiller, seed: int) -> None:
     hidden = []
     distiller.draft.norm.register_forward_hook(lambda _, inputs, out: hidden.append(out))
     rng = np.random.default_rng(seed)
-    one_turn = Conversation(rng.integers(VOCABULARY, size=16).tolist(), [(5, 16)])
-    two_turns = Conversation(rng.integers(VOCABULARY, size=22).tolist(), [(4, 11), (14, 22)])
+    one_turn = AnsweredConversation(rng.integers(VOCABULARY, size=16).tolist(), [(5, 16)])
+    two_turns = AnsweredConversation(rng.integers(VOCABULARY, size=22).tolist(), [(4, 11), (14, 22)])
     batch = pack([one_turn, two_turns], rng, opening=2)
     seen = features_of(target, batch, distiller.config)
     distiller(batch, seen, HASTY)
@@ -139,14 +140,14 @@ def check_one_pass(target, distiller: Distiller, seed: int) -> None:
 
 
 @st.composite
-def conversations(draw) -> Conversation:
+def conversations(draw) -> AnsweredConversation:
     """Questions of 2 .. 9 tokens, each with an answer of 1 .. 60."""
     ids, learn = 0, []
     for _ in range(draw(st.integers(1, 3))):
         begin = ids + draw(st.integers(2, 9))
         ids = begin + draw(st.integers(1, 60))
         learn.append((begin, ids))
-    return Conversation(list(range(ids)), learn)
+    return AnsweredConversation(list(range(ids)), learn)
 
 
 @given(conversations(), seeds)
@@ -188,7 +189,9 @@ def test_a_blank_leaves_what_came_before_the_last_turn(sample, seed):
 def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(samples, seed, step):
     # Token ids tell of which conversation they are, and where.
     data = [
-        Conversation([1000 * number + token for token in sample.ids] + [999] * 200 * (number == 0), sample.learn)
+        AnsweredConversation(
+            [1000 * number + token for token in sample.ids] + [999] * 200 * (number == 0), sample.learn
+        )
         for number, sample in enumerate(samples)
     ]
     batch = next(batches(data, replace(HASTY, rows=3, seed=seed), step))
@@ -216,7 +219,7 @@ def test_batches_keep_conversations_apart_and_mark_what_predicts_an_answer(sampl
 
 def test_a_resumed_stream_goes_on_where_it_was():
     rng = np.random.default_rng(0)
-    data = [Conversation(rng.integers(61, size=30).tolist(), [(8, 30)]) for _ in range(20)]
+    data = [AnsweredConversation(rng.integers(61, size=30).tolist(), [(8, 30)]) for _ in range(20)]
     recipe = Recipe(rows=2)
     whole = list(itertools.islice(batches(data, recipe), 4))
     resumed = list(itertools.islice(batches(data, recipe, 2), 2))
@@ -231,7 +234,7 @@ def test_features_are_what_the_verifier_feeds_to_the_encoder(target, inference_l
     engine = Engine(target, distiller.encoder)
     rng = np.random.default_rng(4)
     parts = [rng.integers(VOCABULARY, size=size).tolist() for size in (9, 13)]
-    batch = pack([Conversation(part, [(4, len(part))]) for part in parts], rng, opening=2)
+    batch = pack([AnsweredConversation(part, [(4, len(part))]) for part in parts], rng, opening=2)
     seen = features_of(target, batch, distiller.config)
     memory = distiller.encoder(seen.keys_values[0], batch.positions[0])
     at = 0
@@ -269,14 +272,14 @@ def test_features_are_of_where_the_targets_layers_end_and_begin(target, inferenc
 
 
 @pytest.fixture(scope="module")
-def spoken(target) -> list[Conversation]:
-    """What the target says itself, greedily, so that there is something to learn."""
+def spoken(target) -> list[AnsweredConversation]:
+    """What the target itself says, greedily, so that there is something to learn."""
     prompts = torch.randint(2, VOCABULARY, (12, 6), generator=torch.Generator().manual_seed(5))
     with torch.no_grad():
         out = target.generate(
             prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=30, do_sample=False, eos_token_id=None
         )
-    return [Conversation(row, [(6, 36)]) for row in out.tolist()]
+    return [AnsweredConversation(row, [(6, 36)]) for row in out.tolist()]
 
 
 def loss_of(distiller, target, data, recipe):
@@ -343,7 +346,7 @@ def test_only_random_weights_need_to_see_little_at_first(target):
 
 def test_what_self_attention_does_not_see_changes_nothing(target):
     blind = tiny_distiller(target, 0, cross_attention=False, first_layers=0)
-    sample = Conversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
+    sample = AnsweredConversation(np.random.default_rng(2).integers(VOCABULARY, size=20).tolist(), [(5, 20)])
     batch = pack([sample], np.random.default_rng(0), opening=2)
     batch.learn[:] = False
     batch.learn[0, 15:20] = True
@@ -393,5 +396,5 @@ def test_training_begins_with_an_older_drafter(target, spoken, tmp_path):
         torch.equal(new.encoder.state_dict()[name], weight.bfloat16().float())
         for name, weight in old.encoder.state_dict().items()
     )
-    # What a drafter borrows, it borrows from the target that it is trained for now.
+    # What a drafter borrows comes from the target that it is trained for now.
     assert torch.equal(new.draft.head.weight, learnt_on.get_output_embeddings().weight)

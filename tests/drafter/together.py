@@ -37,7 +37,7 @@ class Toy(nn.Module):
         self.layer, self.bias = nn.Parameter(torch.randn(4, 4)), nn.Parameter(torch.randn(4))
 
     def loss(self, number: int) -> Tensor:
-        """Of the batch `number`, with noise that the model draws. Only odd batches have anything to say of the bias."""
+        """The loss of batch `number`, with noise that the model draws. Only odd batches depend on the bias."""
         rows = (self.layer * torch.randn(4, 4) - number % 5).pow(2).sum()
         return rows + (self.bias * number).pow(2).sum() if number % 2 else rows
 

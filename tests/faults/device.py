@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from app.drafting.transcript import conversation_tokens
+from app.drafting.prompt import conversation_tokens
 from app.events import Drafted, ModeChanged, Verified
 from app.reply.assistant import Assistant
 from drafter.text import ChatText
@@ -18,7 +18,7 @@ from tests.support.nothing_lost import target_alone, violations
 from tests.support.patience import PATIENCE_SECONDS
 
 TOKENS = 48
-"""Of an answer: some 12 rounds."""
+"""Tokens of an answer: about 12 rounds."""
 ALONE = 6
 """Tokens that the device writes alone before the line is healed."""
 
@@ -29,7 +29,7 @@ Act = Callable[[], Awaitable[None]]
 
 @dataclass
 class Device:
-    """One conversation of an open assistant. `around`: the verifier, past the line."""
+    """One conversation of an open assistant. `around`: the verifier, reached past the line."""
 
     opened: Assistant
     text: ChatText
@@ -38,10 +38,10 @@ class Device:
     conversation: str
 
     async def ask(self, question: str, *, strike: Act | None = None, heal: Act | None = None) -> Heard:
-        """Hear an answer out, and look for what was lost.
+        """Listen to an answer until its end, and look for what was lost.
 
-        `strike` comes after its first round, `heal` once some of it was written alone. The reply waits for its reader,
-        so it is still running then, and goes on when the verifier is noticed.
+        `strike` comes after its first round, `heal` once some of it was written alone. The reply waits for its reader.
+        So it is still running then, and continues when the verifier is noticed.
         """
         heard, alone = Heard(), 0
         async with (
@@ -63,7 +63,7 @@ class Device:
 
     async def nothing_lost(self, heard: Heard) -> None:
         """Events, database and the target's own answer agree."""
-        thread = self.opened.store.thread(self.conversation)
+        thread = self.opened.store.branches.thread(self.conversation)
         prompt = tuple(conversation_tokens(self.text, thread[:-1]))
         if prompt not in self.references:
             stops = self.text.stop_tokens
@@ -72,9 +72,10 @@ class Device:
         assert not found, found
 
     async def works_again(self) -> None:
-        """The next answer is verified from its first word to its last.
+        """Check that the next answer is verified from its first word to its last.
 
-        Where the machine itself stood still for longer than a deadline, which looks like a silent line: the one after.
+        If the machine itself stood still for longer than a deadline, which looks like a silent line, the one after that
+        counts.
         """
         for question in ("and hidden ones", "and by size"):
             await until_connected(self.opened)

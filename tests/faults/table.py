@@ -33,30 +33,30 @@ from tests.support.faults import (
 )
 
 VERDICT_BYTES = 60
-"""Of a reply's body, within its first frame, which has some 100."""
+"""A place in a reply's body within its first frame, which has about 100 bytes."""
 MEMORY_BYTES = 150
-"""Within the second one."""
+"""A place in a reply's body within its second frame."""
 STREAM_BYTES = 1800
-"""Of a stream's body: its first tokens and their memory are through, and most are not."""
+"""A place in a stream's body: its first tokens and their memory have passed, and most have not."""
 SLEEP_SECONDS = 2.5
 LATE = "did not answer within"
 
 
 @dataclass(frozen=True)
 class Case:
-    """`faults`: what becomes of the requests for tokens, from the one that is struck on."""
+    """One fault. `faults`: what becomes of the requests for tokens, from the struck one on."""
 
     faults: tuple[Fault, ...]
     alone: str | None = None
-    """What the status bar says while the device writes alone; None: nobody notices."""
+    """What the status bar says while the device writes alone. None: nobody notices."""
     lasts: bool = False
-    """It stays until the line is healed."""
+    """The fault stays until the line is healed."""
     first: int = 2
-    """The first request for tokens that it strikes; 0 opens the session."""
+    """The first request for tokens that it strikes. 0 opens the session."""
 
     @property
     def silent(self) -> bool:
-        """What goes wrong is that nothing comes: only a deadline tells."""
+        """True if nothing comes at all, so that only a deadline notices."""
         return self.alone == LATE
 
 
@@ -67,9 +67,9 @@ def typed(code: str, status: str, *, retry: bool) -> Fault:
 
 
 async def slept(exchange: Exchange) -> None:
-    """The lid is closed: this program does not run at all, and by the time it does, its connections are forgotten."""
+    """The lid is closed: this program does not run at all, and when it does again, its connections are forgotten."""
     exchange.proxy.hush()
-    time.sleep(SLEEP_SECONDS)  # Blocks everything in this process, on purpose.
+    time.sleep(SLEEP_SECONDS)  # It blocks everything in this process, on purpose.
     await silence(exchange)
 
 
@@ -78,12 +78,12 @@ def stays(fault: Fault, says: str) -> Case:
 
 
 def later(case: Case) -> Case:
-    """The same in the middle of a stream."""
+    """The same fault in the middle of a stream."""
     return replace(case, faults=tuple(after(STREAM_BYTES, fault) for fault in case.faults), first=0)
 
 
 async def dropped(exchange: Exchange) -> None:
-    """The verifier drops the session under the stream, and so breaks it off."""
+    """The verifier drops the session of a stream, and so breaks the stream off."""
     await exchange.forget()
     exchange.cut()
 
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "a busy verifier": stays(typed("busy", "503 Busy", retry=True), "Not now."),
     "a token that is no longer good": stays(typed("unauthorised", "401 Unauthorized", retry=False), "Not now."),
 }
-"""Of rounds: drafted here, verified there."""
+"""For rounds: drafted here, verified there."""
 
 STREAM_CASES: dict[str, Case] = {
     "cut before the verifier hears": Case((unsent,), first=0),
@@ -142,4 +142,4 @@ STREAM_CASES: dict[str, Case] = {
         for name in ("half-open connections", "a laptop that slept", "silence", "nobody listens", "a login page")
     },
 }
-"""Of streams: drafted and verified there."""
+"""For streams: drafted and verified there."""

@@ -1,4 +1,5 @@
-"""Whatever the line does in the middle of a reply: it ends, no word is lost or doubled, and the next one works."""
+"""Whatever the line does in the middle of a reply: the reply ends, no word is lost or doubled, and the next one
+works."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def way() -> Verifying:
 
 @pytest.fixture
 def name() -> str:
-    """Of the fault, where a test has one."""
+    """Name of the fault, if a test has one."""
     return ""
 
 
@@ -86,18 +87,18 @@ async def device(
         ) as opened,
     ):
         await until_connected(opened)
-        conversation = opened.store.create_conversation("faults").id
+        conversation = opened.store.conversations.create("faults").id
         yield Behind(opened, drafter.text, around, references, conversation, proxy)
 
 
 def strike(proxy: FaultProxy, case: Case) -> None:
-    """In the middle of the next reply."""
+    """Break the line in the middle of the next reply."""
     for ask, fault in enumerate(case.faults, case.first):
         proxy.at(ask, fault)
 
 
 MENDED_BY_A_PERSON = "a token that is no longer good"
-"""Waiting does not help, and nobody else answers."""
+"""Waiting does not help with this one, and nobody else answers."""
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ async def test_where_nothing_else_may_answer_it_ends_in_a_sentence(
     strike(device.proxy, case)
     heard = await device.ask("list files")
     assert heard.failed is not None and heard.failed.code == "unavailable" and case.alone in heard.failed.message
-    kept = device.opened.store.message(heard.message)
+    kept = device.opened.store.messages.get(heard.message)
     assert kept.status == "failed" and 0 < len(kept.tokens) < TOKENS and all(kept.provenance)
     await device.proxy.heal()
     await device.works_again()

@@ -1,6 +1,6 @@
-"""A verifier in a network namespace of its own, and a cable to it that fails: what kernels then do, done for real.
+"""A verifier in a network namespace of its own, and a cable to it that fails: real behaviour of kernels.
 
-Needs the right to make namespaces (root, on Linux with iproute2); skipped elsewhere.
+It needs the right to make namespaces (root, on Linux with iproute2), and is skipped elsewhere.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from app.config import Settings
-from app.drafting.transcript import conversation_tokens
-from app.remotes.connection import Fixed
+from app.drafting.prompt import conversation_tokens
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
@@ -37,16 +37,16 @@ from tests.support.serving import REPOSITORY, VerifierProcess
 
 TOKEN = "told-to-nobody-else"
 NETNS = Path("/etc/netns")
-"""What `ip netns exec` puts in the place of /etc/hosts and /etc/resolv.conf, by namespace."""
+"""Files that `ip netns exec` puts in place of /etc/hosts and /etc/resolv.conf, by namespace."""
 
 
 @dataclass(frozen=True)
 class Cable:
-    """A veth pair between here (`near`) and a namespace (`far`), with a network of eight addresses to itself."""
+    """A veth pair between here (`near`) and a namespace (`far`), with a network of eight addresses of its own."""
 
     name: str
     network: str
-    """Its first three numbers and the first address in it."""
+    """The first three numbers of the network, and its first address."""
 
     @property
     def near(self) -> str:
@@ -57,21 +57,21 @@ class Cable:
         return f"{self.name}f"
 
     def address(self, number: int) -> str:
-        """1: this end; 2: the far one; others are free."""
+        """An address of the network. 1: this end; 2: the far end; others are free."""
         stem, first = self.network.rsplit(".", 1)
         return f"{stem}.{int(first) + number}"
 
     def here(self, command: str) -> None:
-        """Run `ip` here; raises where it fails."""
+        """Run `ip` here. Raises if it fails."""
         subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True)
 
     def there(self, command: str) -> None:
-        """Run `ip` in the namespace."""
+        """Run `ip` in the namespace. Raises if it fails."""
         self.here(f"-n {self.name} {command}")
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """What runs a command in the namespace."""
+        """The prefix of a command that runs in the namespace."""
         return ("ip", "netns", "exec", self.name)
 
     def lay(self) -> None:
@@ -79,14 +79,14 @@ class Cable:
         self.here(f"link add {self.near} type veth peer name {self.far} netns {self.name}")
         self.here(f"address add {self.address(1)}/29 dev {self.near}")
         self.here(f"link set {self.near} up")
-        # While the cable is out, packets for it must not leave by another way.
+        # While the cable is out, its packets must not leave by another way.
         self.here(f"route add unreachable {self.address(0)}/29 metric 4096")
         self.there("link set lo up")
         self.there(f"address add {self.address(2)}/29 dev {self.far}")
         self.there(f"link set {self.far} up")
 
     def remove(self) -> None:
-        """Whatever there is of it."""
+        """Remove whatever exists of it."""
         for command in (
             f"link delete {self.near}",
             f"route delete unreachable {self.address(0)}/29 metric 4096",
@@ -131,15 +131,15 @@ async def device(
     far: VerifierProcess, tiny_pair: Path, references: References, tmp_path: Path
 ) -> AsyncIterator[Device]:
     drafter, store = Drafter.load(tiny_pair / "drafter"), Store.open(tmp_path / "outrider.db")
-    # In edge mode: a short stream would be through before its cable is cut.
+    # In edge mode, because a short stream would be through before its cable is cut.
     settings = Settings(max_tokens=TOKENS)
     try:
         async with (
             VerifierClient(far.url, TOKEN) as around,
-            Assistant(drafter, store, Fixed(far.url, TOKEN), settings, modes=("edge",)) as opened,
+            Assistant(drafter, store, AddressSource(far.url, TOKEN), settings, modes=("edge",)) as opened,
         ):
             await until_connected(opened)
-            conversation = store.create_conversation("cable").id
+            conversation = store.conversations.create("cable").id
             yield Device(opened, drafter.text, around, references, conversation)
     finally:
         store.close()
@@ -161,7 +161,7 @@ def far_address(verb: str) -> Change:
 
 
 def way_back(verb: str) -> Change:
-    """What comes here is dropped at the far end, without a word to anybody."""
+    """Let the far end drop everything on its way here, without a word to anybody."""
     return lambda cable: cable.there(f"route {verb} blackhole {cable.address(1)}/32")
 
 
@@ -182,7 +182,7 @@ CHANGES: dict[str, tuple[Change, Change]] = {
     "a way back that swallows": (way_back("add"), way_back("delete")),
     "another address here": (near_addresses(1, 3), near_addresses(3, 1)),
 }
-"""What fails, and what mends it."""
+"""What fails, and what repairs it."""
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -203,13 +203,13 @@ async def test_the_network_fails_in_the_middle_of_a_reply(device: Device, cable:
         heard = await device.ask("list files", strike=strike, heal=heal)
         assert heard.done is not None and len(heard.done.token_ids) == TOKENS and all(heard.done.provenance)
         modes = [mode for mode, _ in groupby(heard.modes)]
-        # Where memory is still on its way, the next round takes a new connection, which notices at once what is wrong.
-        if modes != ["edge"] or name != "another address here":  # From there a new connection is a good one.
+        # While memory is still on its way, the next round takes a new connection, which notices at once what is wrong.
+        if modes != ["edge"] or name != "another address here":  # From there, a new connection is a good one.
             assert modes[:2] == ["edge", "offline"] and modes[-1] == "edge"
             assert any(said in whys(heard)[0] for said in ("did not answer within", "no connection to"))
         await device.works_again()
     finally:
-        await heal()  # Also where new connections work at once, and it was back before.
+        await heal()  # Needed even if new connections work at once and it was back before.
 
 
 async def test_the_name_is_gone_in_the_middle_of_a_reply(
@@ -218,12 +218,12 @@ async def test_the_name_is_gone_in_the_middle_of_a_reply(
     """The program itself runs in the namespace, with names of its own; the line leads out of it."""
     names = NETNS / cable.name / "hosts"
     names.parent.mkdir(parents=True)
-    (names.parent / "resolv.conf").write_text(f"nameserver {cable.address(1)}\n")  # Where no name server listens.
+    (names.parent / "resolv.conf").write_text(f"nameserver {cable.address(1)}\n")  # No name server listens there.
     known = f"{cable.address(1)} verifier.example\n"
     names.write_text(known)
 
     async def nameless(exchange: Exchange) -> None:
-        if b"/v1/streams " in exchange.head:  # Either is the faster mode here, by a millisecond.
+        if b"/v1/streams " in exchange.head:  # Either may be the faster mode here, by a millisecond.
             await exchange.relay(STREAM_BYTES)
         elif exchange.proxy.asked < 3:
             exchange.proxy.at(0, nameless)
@@ -244,11 +244,8 @@ async def test_the_name_is_gone_in_the_middle_of_a_reply(
         names.write_text(known)
         again, says = await ask_inside(cable, tiny_pair, tmp_path, url)
         assert again["provenance"] == {"verified": TOKENS, "drafted": 0, "streamed": 0} and "offline" not in says
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    try:
-        threads = [store.thread(conversation.id) for conversation in store.conversations()]
-    finally:
-        store.close()
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
     stored = {answer.tokens: answer for _, answer in threads}
     assert set(stored) == {tuple(cut["token_ids"]), tuple(again["token_ids"])}
     answer = stored[tuple(cut["token_ids"])]

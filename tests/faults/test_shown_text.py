@@ -1,4 +1,4 @@
-"""What is shown is stored: text on a terminal against the database, while it is written and after `kill -9`."""
+"""What is shown is stored: the text on a terminal is compared with the database, during writing and after `kill -9`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -20,11 +20,11 @@ from storage import Message, Store
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 PATIENCE_SECONDS = 60.0
-"""For a machine with busy neighbours; a store that keeps up takes milliseconds."""
+"""For a machine with busy neighbours. A store that keeps up takes milliseconds."""
 
 
 class Screen:
-    """`outrider ask` on a terminal of its own, and what that shows."""
+    """`outrider ask` on a terminal of its own, and what that terminal shows."""
 
     def __init__(self, home: Path, pair: Path, remote: str | None, *arguments: str) -> None:
         self._database = home / "data" / "outrider.db"
@@ -59,7 +59,7 @@ class Screen:
 
     @property
     def shown(self) -> str:
-        """All that is on the terminal by now."""
+        """Everything that is on the terminal by now."""
         while select.select([self._far], [], [], 0)[0]:
             try:
                 piece = os.read(self._far, 1 << 16)
@@ -72,14 +72,18 @@ class Screen:
 
     @property
     def stored(self) -> str:
-        """The answer's text as another process finds it."""
+        """The text of the answer as another process finds it."""
         if self._store is None:
             self._store = Store.open(self._database) if self._database.exists() else None
-        threads = [] if self._store is None else [self._store.thread(one.id) for one in self._store.conversations()]
+        threads = (
+            []
+            if self._store is None
+            else [self._store.branches.thread(one.id) for one in self._store.conversations.all()]
+        )
         return next((sanitise(thread[-1].text) for thread in threads if len(thread) > 1), "")
 
     def polls(self) -> Iterator[None]:
-        """Again and again, while the answer is being written."""
+        """Yield again and again while the answer is being written."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             yield
@@ -88,7 +92,7 @@ class Screen:
         raise AssertionError(f"stored: {self.stored!r}, shown: {self.shown!r}")
 
     def shows_more_than(self, text: str) -> str:
-        """What is shown as soon as it is some tokens more."""
+        """Wait until some more tokens are shown, and return the text."""
         for _ in self.polls():
             if len(self.shown) >= len(text) + 24:
                 break
@@ -97,18 +101,18 @@ class Screen:
 
 @contextmanager
 def killed(screen: Screen, home: Path) -> Iterator[Message]:
-    """The answer, as the next process to open the database has it after a `kill -9`."""
+    """The answer as the next process to open the database has it after a `kill -9`."""
     os.kill(screen.process.pid, signal.SIGKILL)
     screen.process.wait()
-    with closing(Store.open(home / "data" / "outrider.db")) as store:
-        (conversation,) = store.conversations()
-        question, answer = store.thread(conversation.id)
+    with Store.open(home / "data" / "outrider.db") as store:
+        (conversation,) = store.conversations.all()
+        question, answer = store.branches.thread(conversation.id)
         assert (question.text, question.status, answer.status) == ("list files", "done", "stopped")
         yield answer
 
 
 def test_each_round_is_stored_before_the_next(verifier: VerifierProcess, tiny_pair: Path, tmp_path: Path) -> None:
-    """A round is one token here; the verifier stands still, so that none is in flight that could be waited for."""
+    """A round is one token here. The verifier stands still, so no round is in flight that could be waited for."""
     options = ("--no-draft", "--max-tokens", "900", "--temperature", "1", "--seed", "5")
     with Screen(tmp_path, tiny_pair, verifier.url, *options) as screen:
         seen = ""

@@ -1,4 +1,4 @@
-"""What an older version let ONNX Runtime write is told, with the way to remove it, and left where it is."""
+"""`outrider doctor` names what ONNX Runtime left with an older version, says how to remove it, and removes nothing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.leftovers import FOLDER, QUEUE, reports
+from app.cli.checks import REPORT_QUEUE, REPORTS, reports
 from tests.support.permissions import as_somebody
 from tests.support.serving import REPOSITORY
 
 
 def queue(cache: Path, *payloads: bytes) -> Path:
     """A folder as ONNX Runtime 1.32 leaves it, with these reports in its queue."""
-    folder = cache / FOLDER
+    folder = cache / REPORTS
     folder.mkdir(parents=True)
     (folder / "deviceid").write_text("5b4f0b7c-8a0e-4a55-9d0b-0c9d8f1f4a11")
-    with contextlib.closing(sqlite3.connect(folder / QUEUE)) as database, database:
+    with contextlib.closing(sqlite3.connect(folder / REPORT_QUEUE)) as database, database:
         database.execute(
             "CREATE TABLE events (record_id TEXT, tenant_token TEXT NOT NULL, latency INTEGER, payload BLOB)"
         )
@@ -53,7 +53,7 @@ def test_they_are_counted_and_kept(payload: bytes, state: str, said: str, tmp_pa
 
 def test_a_queue_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     folder = queue(tmp_path / ".cache", b"drafter.onnx")
-    (folder / QUEUE).write_bytes(b"no database")
+    (folder / REPORT_QUEUE).write_bytes(b"no database")
     (finding,) = reports({}, tmp_path)
     assert finding.state == "ok" and "0 unsent reports" in finding.text
 
@@ -65,7 +65,7 @@ def test_doctor_tells(tmp_path: Path, tiny_pair: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "app.cli", "doctor"], cwd=REPOSITORY, env=given, capture_output=True, text=True
     )
-    assert f"! reports    {folder} has a device id and 1 unsent reports" in told.stdout, told.stdout + told.stderr
+    assert f"! reports     {folder} has a device id and 1 unsent reports" in told.stdout, told.stdout + told.stderr
     assert folder.exists()
 
 
@@ -73,7 +73,7 @@ def test_doctor_tells(tmp_path: Path, tiny_pair: Path) -> None:
 def test_a_folder_that_may_not_be_read_is_no_finding() -> None:
     with as_somebody():
         home = Path(tempfile.mkdtemp(prefix="outrider-leftovers-"))
-        (home / ".cache" / FOLDER).mkdir(parents=True)
+        (home / ".cache" / REPORTS).mkdir(parents=True)
         (home / ".cache").chmod(0o000)
         found = list(reports({}, home))
         (home / ".cache").chmod(0o700)

@@ -1,4 +1,4 @@
-"""The promise of SECURITY.md, on real programs: no connection but to the chosen server, no file but Outrider's own."""
+"""The promise of SECURITY.md, on real programs: connections only to the chosen server, files only of Outrider's own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 300
 
 @pytest.fixture
 def tracer() -> Tracer:
-    """strace where it can be used, else a network namespace; a Linux machine without either is told to get one."""
+    """The tracer: strace, else a network namespace. On Linux the test fails where there is neither."""
     if sys.platform != "linux":
         pytest.skip("what a program connects to is seen on Linux only")
     found = tracers()
@@ -35,7 +35,7 @@ def tracer() -> Tracer:
 
 
 class Person:
-    """Somebody who uses Outrider for the first time, on a machine that is no build server."""
+    """A person who uses Outrider for the first time, on a machine that is no build server."""
 
     def __init__(self, folder: Path, pair: Path) -> None:
         self.home, self.temporary, self.made = folder / "home", folder / "tmp", folder / "made"
@@ -48,7 +48,7 @@ class Person:
             "LANG": "C.UTF-8",
             "TERM": "xterm-256color",
             "PYTHONPATH": str(REPOSITORY),
-            "PYTHONDONTWRITEBYTECODE": "1",  # Python's own files lie where Outrider is installed.
+            "PYTHONDONTWRITEBYTECODE": "1",  # Python writes its own files where Outrider is installed.
             "OMP_NUM_THREADS": "1",
             "OUTRIDER_TARGET": str(pair / "target"),
             "OUTRIDER_DRAFTER": str(pair / "drafter"),
@@ -60,17 +60,14 @@ class Person:
         return self.home / ".local" / "share" / "outrider" / "outrider.db"
 
     def messages(self) -> list[Message]:
-        """Of the newest conversation."""
+        """The messages of the newest conversation."""
         if not self.database.exists():
             return []
-        store = Store.open(self.database)
-        try:
-            return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
-        finally:
-            store.close()
+        with Store.open(self.database) as store:
+            return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
 
     def strange(self, files: Iterable[Path]) -> set[str]:
-        """Those of `files`, and of what lies in this person's folders, that are there and are not Outrider's own."""
+        """Existing files, of `files` and of this person's folders, that are not Outrider's own."""
         found = {
             Path(folder, name)
             for place in (self.home, self.temporary)
@@ -93,7 +90,7 @@ def person(tmp_path: Path, tiny_pair: Path) -> Person:
 @pytest.mark.pty
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
-    """With the verifier that it starts on this device."""
+    """A chat with the bundled verifier."""
     trace = tracer(tmp_path / "trace")
     given = [f"{name}={value}" for name, value in person.environment.items()]
     command = ["env", "-i", *given, *trace.prefix, *OUTRIDER, "chat"]
@@ -114,7 +111,7 @@ async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
 
 
 def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
-    """Both sides: `outrider serve` of a local folder, and `outrider ask`."""
+    """Both sides: `outrider serve` with a local folder, and `outrider ask`."""
     serving = tracer(tmp_path / "serving")
     command = [*serving.prefix, *OUTRIDER, "serve", "--port", "0", "--watch-stdin"]
     command += ["--model", str(tiny_pair / "target"), "--drafter", str(tiny_pair / "drafter")]
@@ -127,7 +124,7 @@ def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path,
         found = re.search(r"https?://\S+", line)
         assert found is not None, f"the verifier did not start: {line!r}"
         asking = tracer(tmp_path / "asking")
-        remote = [] if tracer is Namespace else ["--remote", found.group()]  # Nobody comes out of a namespace.
+        remote = [] if tracer is Namespace else ["--remote", found.group()]  # A namespace has no way out.
         command = [*asking.prefix, *OUTRIDER, "ask", "--json", *remote, QUESTION]
         asked = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,

@@ -1,4 +1,4 @@
-"""Nobody imports a library that reports its use before that is switched off."""
+"""Reports are switched off before any library that sends them is imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOMS = ("app", "benchmarks", "docs", "drafter", "recipes", "remote", "storage",
 STARTED = {
     "outrider": "import sys; sys.argv = ['outrider']; from app.start import main; main()",
     "outrider keys": "import sys; sys.argv = ['outrider', 'keys']; from app.start import main; main()",
-    "python -m app.cli": "import sys; sys.argv = ['outrider', 'keys']; from app.cli import main; main()",
+    "python -m app.cli": "import sys; sys.argv = ['outrider', 'keys']; from app.cli.__main__ import main; main()",
     "python -m benchmarks": "import benchmarks",
     "python -m recipes": "import recipes",
     "python -m pytest": "import tests",
@@ -33,7 +33,7 @@ def sources() -> list[Path]:
 
 
 def names(tree: ast.AST) -> Iterator[str]:
-    """Of modules that are imported anywhere in a file, also by a call."""
+    """Names of modules that are imported anywhere in a file, also by a call."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -57,7 +57,7 @@ def test_one_module_imports_onnx_runtime() -> None:
 
 @pytest.mark.parametrize("program", STARTED.values(), ids=STARTED.keys())
 def test_every_way_in_switches_it_off(program: str, tmp_path: Path) -> None:
-    """Whatever the environment says. It is read when ONNX Runtime is imported: later is too late."""
+    """Reports are off whatever the environment says. ONNX Runtime reads it when it is imported; later is too late."""
     environment = {**os.environ, **dict.fromkeys(OFF, "wrong"), "OUTRIDER_HOME": str(tmp_path)}
     told = subprocess.run(
         [sys.executable, "-c", f"try:\n {program}{TOLD}"],
@@ -71,7 +71,7 @@ def test_every_way_in_switches_it_off(program: str, tmp_path: Path) -> None:
 
 
 def test_it_is_off_before_the_import_and_after_it() -> None:
-    """As the file is written: the call, the import, and the library's own switch."""
+    """The order of the file: the call, the import, and the library's own switch."""
     body = [ast.unparse(node) for node in ast.parse((REPOSITORY / ORT).read_text(encoding="utf-8")).body]
     places = [
         body.index(line) for line in ("switch_off()", "import onnxruntime", "onnxruntime.disable_telemetry_events()")

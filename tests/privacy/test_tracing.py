@@ -1,4 +1,4 @@
-"""The tracers see what they are there for: else a test that finds nothing would prove nothing."""
+"""The tracers see connections and files: else a test that finds none would prove nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ELSEWHERE = {
 
 
 def test_there_is_a_tracer() -> None:
-    """No skip: without one nothing is proved here. macOS and Windows have neither."""
+    """This is no skip: without a tracer nothing is proved. macOS and Windows have none."""
     assert tracers() or sys.platform != "linux", "install strace, or allow user namespaces"
 
 

@@ -1,6 +1,6 @@
-"""What a program and all its children connected to and wrote, seen from outside: by strace, or by a network namespace.
+"""Traces what a program and all its children connect to and write: by strace, or in a network namespace.
 
-Libraries in C++ open sockets and files that Python never hears of, so hooks inside the interpreter are not enough.
+Libraries in C++ open sockets and files without Python, so hooks inside the interpreter are not enough.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WRITES = ("O_CREAT", "O_WRONLY", "O_RDWR")
 
 @dataclass
 class Seen:
-    """`connections`: those that left this device. `files`: whatever was opened to write, renamed or linked."""
+    """What a tracer saw. `connections`: those that left this device. `files`: opened to write, renamed or linked."""
 
     connections: list[str] = field(default_factory=list)
     files: set[Path] = field(default_factory=set)
 
 
 class Strace:
-    """Every system call that connects or writes. `folder` is new and holds the log, a file for each process."""
+    """Traces every system call that connects or writes. `folder` is new and holds a log for each process."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -49,7 +49,7 @@ class Strace:
         return subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True).returncode == 0
 
     def seen(self) -> Seen:
-        """After the program has ended."""
+        """What was seen; to be called after the program has ended."""
         seen = Seen()
         for log in self._folder.iterdir():
             for line in log.read_text(errors="replace").splitlines():
@@ -70,15 +70,15 @@ class Strace:
 
 
 class Namespace:
-    """A network of its own that has loopback and no way out; its kernel counts what tried to leave.
+    """Runs a program in a network with only a loopback device; the kernel counts what tries to leave it.
 
-    It sees no files: what a test finds in the folders that it gave must do.
+    It sees no files: a test has to look into the folders that it gave.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self._counts = folder / "counts"
-        # By path: the module must run where nothing of the tests can be imported.
+        # Started by its path: in the namespace the tests may not be importable.
         self.prefix = ["unshare", "--map-root-user", "--net", sys.executable, __file__, str(self._counts)]
 
     @staticmethod
@@ -96,17 +96,17 @@ Tracer = type[Strace] | type[Namespace]
 
 
 def tracers() -> list[Tracer]:
-    """What can be used here, the better one first."""
+    """The tracers that work here, the better one first."""
     return [tracer for tracer in (Strace, Namespace) if tracer.works()]
 
 
 def _leaves(port: str, address: str) -> bool:
-    """A name server may listen on loopback and ask others, so asking it counts, too."""
+    """Whether a connection leaves this device. A name server on loopback may ask others, so port 53 counts."""
     return int(port) == DNS or not ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def _counts() -> dict[str, int]:
-    """What this network namespace could not send, and what it sent by UDP, which Outrider never uses."""
+    """The kernel's counts of failed sends, and of UDP, which Outrider never uses."""
     rows = [line.split() for line in Path("/proc/net/snmp").read_text().splitlines()]
     counts = {
         f"{names[0]}{name}": int(count)
@@ -120,7 +120,7 @@ def _counts() -> dict[str, int]:
 
 
 def _run_inside(counts: Path, command: list[str]) -> int:
-    """Run a command in this new namespace, and write down what it tried to send."""
+    """Run a command in this new namespace, and write what it tried to send to the file `counts`."""
     import fcntl
     import socket
     import struct

@@ -1,4 +1,4 @@
-"""What hostile models, servers, titles and imported chats say to a terminal, and what of it must never arrive."""
+"""Control sequences that hostile models, servers, titles and imports send, and must never reach a terminal."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ PAYLOADS = {
     "tag": "a\U000e0050\U000e0057\U000e007fb",
     "torn": "\x1b]52;c;VE9STg==",
 }
-"""Each by what it is. The last has no end, so it comes last: whatever follows may belong to it."""
+"""Payloads by name. `torn` has no end and may take what follows it, so it comes last."""
 END = "the-end-of-it"
 
 
 def hostile(name: str) -> str:
-    """All payloads between plain words, and a word to wait for before the torn one."""
+    """Text with all payloads between plain words, and an end to wait for before the torn one."""
     parts = [f"{name} {word} {payload}." for word, payload in PAYLOADS.items()]
     return " ".join([*parts[:-1], f"\n\n{name}-{END}\n\n", parts[-1]])
 
 
 def hostile_line(name: str) -> str:
-    """The same for a title or an error, of which only the beginning is shown."""
+    """A line with all payloads for a title or an error, of which only the beginning is shown."""
     return f"{name}-{END} " + "".join(payload for key, payload in PAYLOADS.items() if key != "torn")
 
 
@@ -76,7 +76,7 @@ OWN = re.compile(
     rb"|\x1b\]22;[a-z]*\x07"  # the shape of the pointer
     rb"|\x1b\[[23]?J|\x1b\[K"
 )
-"""The sequences of Textual itself, all of which carry no text. None of the payloads may be one of them."""
+"""Textual's own sequences, none of which carries text. No payload may be one of them."""
 COLOURS = re.compile(rb"\x1b\[[0-9;:]*m")
 CONTROLS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe01\ufeff\U000e0000-\U000e0fff]"
@@ -84,8 +84,8 @@ CONTROLS = re.compile(
 
 
 def arrived(raw: bytes) -> list[str]:
-    """What of the corpus is in these raw bytes of a terminal: payloads by name, then anything else that is not ours."""
+    """Payloads, by name, that are in these bytes of a terminal; then any other control character."""
     found = [name for name, payload in PAYLOADS.items() if len(payload) > 1 and payload.encode() in raw]
-    # What is left without our own sequences is text, in which there is no control character but line ends and tabs.
+    # Without our own sequences the rest is text, whose only control characters are line ends and tabs.
     text = OWN.sub(b"", raw).decode("utf-8", "replace")
     return found + [repr(text[max(0, at.start() - 20) : at.end() + 20]) for at in CONTROLS.finditer(text)]

@@ -1,4 +1,4 @@
-"""Where no screen is possible, the chat says so, names the way without one, and starts nothing."""
+"""Where no screen is possible, the chat says so, names `outrider ask`, and starts nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_terminal_that_only_prints(tmp_path: Path, kind: str, arguments: list[
 
 @pytest.mark.parametrize("piped", ["stdin", "stdout"])
 def test_no_terminal_at_one_end(tmp_path: Path, piped: str) -> None:
-    """The other end is a real one."""
+    """One end is piped, the other is a real terminal."""
     redirect = "< /dev/null" if piped == "stdin" else "| cat; exit ${PIPESTATUS[0]}"
     line = f"{sys.executable} -m app.start {redirect}"
     environment = {**os.environ, "OUTRIDER_HOME": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""An editor of the person's own on a real terminal: it gets the terminal as any program would, and gives it back."""
+"""The person's editor on a real terminal: it gets the terminal, and gives it back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_it_gets_the_terminal_and_gives_it_back(tiny_pair: Path, tmp_path:
         tmux.press("C-g")
         await tmux.until("editing 'half', line by line: True; then:")
         assert "│ half" not in tmux.screen, "the screen of the program is put away"
-        tmux.press("C-c")  # Ends the editor and not the program.
+        tmux.press("C-c")  # Ends the editor, not the program.
         await tmux.until(lambda: "was ended by signal 2" in told(tmux))
         await tmux.until("│ half")
         tmux.press("C-g")
@@ -64,5 +64,5 @@ async def test_it_gets_the_terminal_and_gives_it_back(tiny_pair: Path, tmp_path:
 
 
 def told(tmux: Tmux) -> str:
-    """The screen's words, wherever its lines were broken."""
+    """The text of the screen without its line breaks."""
     return " ".join(tmux.screen.replace("▌", " ").split())

@@ -1,4 +1,4 @@
-"""No escape sequence that somebody else wrote reaches a real terminal, on any way through the program."""
+"""No foreign escape sequence reaches a real terminal, on any way through the program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal
 
 SIZE = 40, 140
-"""Wide enough for the list of conversations."""
+"""A terminal wide enough for the list of conversations."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class HostileServer:
     """
 
     piece: int
-    """Characters of an answer sent at once: sequences are cut wherever that falls."""
+    """Characters that are sent at once, so that sequences are cut anywhere."""
     asked: list[bytes] = field(default_factory=list)
 
     @asynccontextmanager
@@ -73,19 +73,16 @@ def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
 
 @pytest.fixture
 def conversation(tmp_path: Path) -> str:
-    """One whose every text is hostile, as an import or an older version may have stored it; a queued prompt; a log."""
+    """A home with hostile text in each stored field, in a queued prompt and in the log."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "outrider.log").write_text(f"{hostile('log')}\n", encoding="utf-8")
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    try:
-        kept = store.create_conversation(hostile_line("title")).id
-        question = store.add_message(kept, "user", hostile("question"), parent_id=None, status="done").id
-        answer = store.add_message(kept, "assistant", "", parent_id=question, status="pending").id
-        store.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
-        store.enqueue(kept, hostile_line("queued"))
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        kept = store.conversations.create(hostile_line("title")).id
+        question = store.messages.add(kept, "user", hostile("question"), parent_id=None, status="done").id
+        answer = store.messages.add(kept, "assistant", "", parent_id=question, status="pending").id
+        store.messages.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
+        store.queue.add(kept, hostile_line("queued"))
         return kept
-    finally:
-        store.close()
 
 
 def outrider(environment: dict[str, str], *arguments: str) -> Terminal:
@@ -98,7 +95,7 @@ def test_the_check_sees_what_a_careless_program_lets_through(environment: dict[s
         (tmp_path / "payload").write_text(f"before{payload}after", encoding="utf-8", newline="")
         with Terminal(["cat", str(tmp_path / "payload")], environment=environment) as terminal:
             terminal.end()
-        if name != "return":  # Every line of a terminal ends with one.
+        if name != "return":  # A terminal ends each line with a return.
             assert arrived(terminal.raw), name
     assert not arrived(b"\x1b[?1049h\x1b[1;2H\x1b[38;2;1;2;3mplain\r\n\ttext \xc3\xa4\xe2\x94\x80\x1b]22;default\x07")
 
@@ -143,7 +140,7 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
             for shown in (f"stored-{END}", f"answer-{END}"):  # The queued prompt is sent by itself.
                 await asyncio.to_thread(terminal.wait_for, shown)
             terminal.type("and this?")
-            while len(server.asked) < 2:  # While the first answer still runs, the question stays where it was typed.
+            while len(server.asked) < 2:  # While the first answer runs, the question stays in the prompt.
                 terminal.type("\r")
                 await asyncio.to_thread(terminal.read, 0.2)
             await asyncio.to_thread(terminal.wait_for, f"refused-{END}")
@@ -154,7 +151,7 @@ async def test_the_screen(environment: dict[str, str], conversation: str) -> Non
 
 
 def test_what_is_imported(environment: dict[str, str], tmp_path: Path) -> None:
-    """A ChatGPT export whose every text is hostile, file name and unknown parts too; then the screen that shows it."""
+    """Import a ChatGPT export with hostile text everywhere, also in its file name, and show it on the screen."""
     environment["OUTRIDER_MODE"] = "offline"
     parts = {"q": (None, "user", "imported"), "a": ("q", "assistant", "told")}
     mapping = {

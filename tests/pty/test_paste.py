@@ -1,4 +1,4 @@
-"""A paste into the prompt on a real terminal: whatever it holds, it is text, in its order, and nothing is sent."""
+"""A paste into the prompt on a real terminal: it stays text, in its order, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASTES = {
     "long": (COLOURED + "x" * 300 + "\r") * 160,
 }
 READ = 700
-"""Bytes that are written at once; the program takes them as they come."""
+"""Bytes that are written at once."""
 
 
 @pytest.fixture
@@ -53,17 +53,11 @@ def queued(home: Path) -> list[str]:
     database = home / "data" / "outrider.db"
     if not database.exists():
         return []
-    store = Store.open(database)
-    try:
-        return [one.text for one in store.queued()]
-    finally:
-        store.close()
+    with Store.open(database) as store:
+        return [one.text for one in store.queue.all()]
 
 
 def questions(home: Path) -> list[str]:
     """What was sent as it is."""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        return [message.text for one in store.conversations() for message in store.thread(one.id)]
-    finally:
-        store.close()
+    with Store.open(home / "data" / "outrider.db") as store:
+        return [message.text for one in store.conversations.all() for message in store.branches.thread(one.id)]

@@ -1,4 +1,4 @@
-"""One sitting at a real terminal: ask, see the answer come, lose the verifier, see it go on, leave, find it all."""
+"""A session at a real terminal: ask, read, lose the verifier, continue, leave, and find everything again."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SIZE = 36, 120
 QUESTION = "list files"
 TOKENS = 120
 PIECE = 256
-"""Bytes that the line lets through at once: a few tokens of an answer."""
+"""Bytes that the line passes at once: a few tokens of an answer."""
 
 
 class Line:
-    """A way to `port` that lets an answer through piece by piece, so that its verifier is lost in the middle of it."""
+    """A proxy to `port` that passes an answer piece by piece, so that the verifier is lost in the middle of it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -38,11 +38,11 @@ class Line:
         self._ends: list[asyncio.StreamWriter] = []
 
     def listening(self) -> AbstractAsyncContextManager[int]:
-        """Yields its own port."""
+        """Run the proxy; yields its port."""
         return listening(self._connected)
 
     def hold(self) -> None:
-        """Let nothing more back but what `let_through` says."""
+        """From now on, pass only what `let_through` allows."""
         self._open = False
 
     def let_through(self) -> None:
@@ -77,7 +77,7 @@ def environment(tmp_path: Path, tiny_pair: Path) -> dict[str, str]:
 
 @pytest.fixture
 def pair_without_drafts(tiny_pair: Path, tmp_path: Path) -> Path:
-    """Its verifier drafts nothing by itself, so that an answer takes a round trip for every few tokens."""
+    """A verifier that drafts nothing, so that every few tokens of an answer take a round trip."""
     pair = shutil.copytree(tiny_pair, tmp_path / "pair")
     (pair / "drafter" / GRAPH).unlink()
     return pair
@@ -140,13 +140,10 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
 
 def stored(database: Path) -> list[Message]:
     """The newest conversation as another program sees it."""
-    store = Store.open(database)
-    try:
-        return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
-    finally:
-        store.close()
+    with Store.open(database) as store:
+        return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
 
 
 def words(database: Path) -> list[str]:
-    """What is answered so far, if anything is."""
+    """The text of the answer so far, if any."""
     return [word for message in stored(database)[1:] for word in message.text.split()]

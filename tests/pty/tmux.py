@@ -1,4 +1,4 @@
-"""A program in a tmux session of its own: what is typed to it, and what a person would see."""
+"""A program in a tmux session of its own: type to it, and read its screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.05
 
 
 class Tmux:
-    """`socket`: a file that no other tmux uses. The server ends with the session."""
+    """A tmux server with one session, which ends with it. `socket`: a file that no other tmux uses."""
 
     def __init__(
         self, socket: Path, command: Sequence[str], environment: Mapping[str, str], folder: Path, size: tuple[int, int]
@@ -31,12 +31,12 @@ class Tmux:
     def __enter__(self) -> Self:
         given = [part for name, value in self._environment.items() for part in ("-e", f"{name}={value}")]
         size = ["-x", str(self._columns), "-y", str(self._lines)]
-        # What it printed last stays to be read after it has ended.
+        # Its last output stays readable after its end.
         self._run(
             "new-session", "-d", *size, "-c", str(self._folder), *given, "sleep 600",
             ";", "set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "escape-time", "0",
             ";", "respawn-pane", "-k", *given, "-c", str(self._folder),
-            # By itself: on a busy machine tmux may never learn the exit code of a pane.
+            # The program writes its exit code: on a busy machine tmux may never learn it.
             f"{shlex.join(self._command)}; echo $? > {shlex.quote(str(self._ended))}",
         )  # fmt: skip
         return self
@@ -53,7 +53,7 @@ class Tmux:
         self._run("send-keys", "-l", text)
 
     def press(self, *keys: str) -> None:
-        """Keys by tmux's names: `Enter`, `C-q`."""
+        """Press keys by tmux's names: `Enter`, `C-q`."""
         self._run("send-keys", *keys)
 
     @property
@@ -62,12 +62,12 @@ class Tmux:
 
     @property
     def code(self) -> int | None:
-        """The exit code of what has ended; None: it runs."""
+        """The exit code of the program; None while it runs."""
         text = self._ended.read_text() if self._ended.exists() else ""
         return int(text) if text.endswith("\n") else None
 
     async def until(self, seen: str | Callable[[], bool]) -> None:
-        """Waits until the screen shows that text, or `seen()` is true."""
+        """Wait until the screen shows this text, or `seen()` is true."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_SECONDS
         while not (seen in self.screen if isinstance(seen, str) else seen()):

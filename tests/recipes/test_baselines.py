@@ -1,4 +1,4 @@
-"""The command that trains a baseline leaves one that the benchmark can load, and goes on after a kill."""
+"""The command that trains a baseline leaves one that the benchmark can load, and continues after a kill."""
 
 from __future__ import annotations
 

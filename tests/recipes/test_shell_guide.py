@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaModel
 
-from recipes.shell_guide.conversations import EVERYDAY, Conversations, evaluation_questions
+from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
 from recipes.shell_guide.everyday import fill, normalise, read_everyday
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
 from recipes.shell_guide.phrasing import SYSTEM_PROMPT, surface, synonyms
@@ -45,7 +45,7 @@ def page(name: str, *examples: tuple[str, str], translations: int = 3, alias: bo
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> Path:
-    """Four pages of our own, one of them an alias, and all that are held out."""
+    """Four pages of our own, one of them an alias, and all held-out ones."""
     lines = [
         page("frobnicate", ("[F]robnicate a file", "frobnicate file"), ("Start/Stop a service", "frob start|stop it")),
         page("grep-ish", ("Search for a `pattern` (recursively)", "grep-ish --all pattern"), translations=20),
@@ -58,8 +58,8 @@ def pages(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def source(pages) -> Conversations:
-    return Conversations(pages, seed=5)
+def source(pages) -> ConversationSource:
+    return ConversationSource(pages, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_held_out_pages_and_aliases_are_never_drawn(source, pages):
     assert {p.name for p in source.pages} == {"frobnicate", "grep-ish", "lone"}
     commands = {e.command for p in read_pages(pages) if not p.held_out for e in p.examples}
     unseen = {e.command for p in read_pages(pages) if p.held_out for e in p.examples} - commands
-    only_pages = Conversations(pages, seed=5, mix=(0, 1, 1, 1, 0))
+    only_pages = ConversationSource(pages, seed=5, mix=(0, 1, 1, 1, 0))
     told = {
         line
         for index in range(DRAWS)
@@ -148,14 +148,14 @@ def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):
     path = tmp_path / "pages.jsonl"
     path.write_text(page("ps", ("Show all running processes", "ps aux")))
     assert normalise("show all running processes") in evaluation_questions()
-    tempted = Conversations(path, seed=5, mix=(0, 1, 0, 0, 0))
+    tempted = ConversationSource(path, seed=5, mix=(0, 1, 0, 0, 0))
     drawn = [normalise(tempted.draw(index)[0][0]) for index in range(DRAWS)]
     assert "how do i show all running processes" in drawn
     assert not set(drawn) & evaluation_questions()
 
 
 def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
-    again, other = Conversations(pages, seed=5), Conversations(pages, seed=6)
+    again, other = ConversationSource(pages, seed=5), ConversationSource(pages, seed=6)
     backwards = [again.draw(index) for index in reversed(range(40))][::-1]
     assert backwards == [source.draw(index) for index in range(40)]
     assert [other.draw(index) for index in range(40)] != backwards
@@ -165,7 +165,7 @@ def test_a_conversation_is_a_function_of_seed_and_index(source, pages):
 
 def test_topics_change_within_a_conversation(pages):
     """Otherwise the model learns that a second question is about the first one's command."""
-    source = Conversations(pages, seed=5, mix=(1, 0, 0, 0, 0))
+    source = ConversationSource(pages, seed=5, mix=(1, 0, 0, 0, 0))
     several = [turns for turns in map(source.draw, range(DRAWS)) if len(turns) > 1]
     programs = [{answer.split("`")[1] for _, answer in turns} for turns in several]
     assert 0.3 < len(several) / DRAWS < 0.5

@@ -1,6 +1,6 @@
-"""A peer that greets as a verifier of the tests' drafter and then speaks the wire wrongly, in every way that is asked.
+"""A peer that greets as a verifier of the tests' drafter, and then speaks the wire wrongly in any way that is asked.
 
-Raw bytes over asyncio sockets: nothing between the test and the wire puts right what the peer gets wrong.
+Raw bytes over asyncio sockets: nothing between test and wire corrects what the peer gets wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Asked:
 
     message: Round | Stream
     session: list[int]
-    """Of all tokens that the peer was given in this session."""
+    """All tokens that the peer was given in this session."""
     writer: asyncio.StreamWriter
 
     @property
@@ -49,7 +49,7 @@ class Asked:
         return isinstance(self.message, Stream)
 
     def frame(self, tokens: list[int], /, **lies: object) -> bytes:
-        """The right answer that gives these tokens, but for the lies."""
+        """The right answer that gives these tokens, except for the lies."""
         length, digest = self._after(tokens)
         known: dict[str, object] = {"length": length, "digest": digest, "finished": False, "server_seconds": 0.0}
         if self.hosted:
@@ -59,7 +59,7 @@ class Asked:
         return encode_frame(msgspec.convert({**known, **lies}, Verdict))
 
     def raw(self, tokens: list[int], /, **lies: object) -> bytes:
-        """The same, with what the protocol's own types would not hold."""
+        """That answer as bytes, with lies that the protocol's own types would not hold."""
         whole = msgspec.msgpack.decode(self.frame(tokens)[5:])
         body = bytes([2 if self.hosted else 0]) + msgspec.msgpack.encode({**whole, **lies})
         return struct.pack("<I", len(body)) + body
@@ -85,7 +85,7 @@ Way = Callable[[Asked], Awaitable[None]]
 
 @dataclass
 class HostilePeer:
-    """Shows `card`, and answers each round and stream in its `way`. `good`: requests that it answers rightly first."""
+    """Shows `card`, and answers each round and stream in its `way`. `good`: requests that it first answers rightly."""
 
     card: Card
     way: Way
@@ -123,7 +123,7 @@ class HostilePeer:
 
 
 def sends(*parts: bytes | Callable[[Asked], bytes], hold: bool = False) -> Way:
-    """These bytes after a right head. `hold`: and then nothing more, on a line that stays open."""
+    """Send these bytes after a right head. `hold`: then send nothing more, on a line that stays open."""
 
     async def way(asked: Asked) -> None:
         await asked.head()
@@ -136,7 +136,7 @@ def sends(*parts: bytes | Callable[[Asked], bytes], hold: bool = False) -> Way:
 
 
 def answers(data: bytes) -> Way:
-    """This whole response in place of its own."""
+    """Send this whole response in place of its own."""
 
     async def way(asked: Asked) -> None:
         await asked.write(data)
@@ -145,7 +145,7 @@ def answers(data: bytes) -> Way:
 
 
 def endlessly(part: Callable[[Asked, int], bytes], pause: float = 0.0, first: bool = True) -> Way:
-    """The right first frame, then parts without end."""
+    """Send the right first frame, then parts without end."""
 
     async def way(asked: Asked) -> None:
         await asked.head()

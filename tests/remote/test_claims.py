@@ -1,4 +1,4 @@
-"""What a verifier claims is held against what was asked and what went up, whatever digest it claims it with."""
+"""A verifier's claims are compared with what was asked and what was sent, whatever digest it claims."""
 
 from __future__ import annotations
 

@@ -78,13 +78,6 @@ async def client(toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]) -> AsyncIt
         yield client
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 async def ask(
     session: RemoteSession,
     tokens: Sequence[int],
@@ -222,7 +215,7 @@ async def test_a_round_on_a_connection_that_was_given_up_is_a_line_that_is_down(
 async def test_the_longest_prefix_that_matches_is_kept(toy: ToyVerifier, client: VerifierClient) -> None:
     session, tokens = client.session(), [token % 50 for token in range(60)]
     await (await ask(session, tokens)).aclose()
-    toy.sessions[session.id].tokens[40:] = [0] * 10  # 50 tokens, of which 40 are ours; it tells of 50, 25 and 0.
+    toy.sessions[session.id].tokens[40:] = [0] * 10  # 50 tokens, of which 40 are ours. It reports 50, 25 and 0.
     await (await ask(session, tokens + continuation(tokens, 1))).aclose()
     assert [message.base for message in toy.rounds] == [0, 61, 25]
 
@@ -293,7 +286,7 @@ def test_whatever_happens_to_either_side_every_round_is_right(
 async def test_a_reply_cut_anywhere_before_the_verdict_is_fetched_again(
     toy: ToyVerifier, toy_port: tuple[ToyVerifier, int]
 ) -> None:
-    """The same round number goes up again, the verifier repeats its reply, and the target runs once."""
+    """The device sends the same round number again, the verifier repeats its reply, and the target runs once."""
     async with VerifierClient(f"http://127.0.0.1:{toy_port[1]}") as client:
         whole = await ask(client.session(), PROMPT)
         verdict_bytes = whole.bytes_down

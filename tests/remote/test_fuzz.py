@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from drafter.tree import DraftTree
 from remote import RemoteError, VerifierClient
-from remote.bounds import Bounds
 from remote.protocol import (
     CONTENT_TYPE,
     Memory,
@@ -29,10 +28,11 @@ from remote.protocol import (
     encode_frame,
     pack_tokens,
 )
+from remote.reply_limits import ReplyLimits
 
 VOCABULARY = 50
 PROMPT = [1, 2, 3]
-BOUNDS = Bounds(VOCABULARY, token_bytes=4)
+BOUNDS = ReplyLimits(VOCABULARY, token_bytes=4)
 SECONDS = 5.0
 
 damages = st.lists(
@@ -49,7 +49,7 @@ damages = st.lists(
 
 
 def damaged(frames: list[bytes], how: list[tuple[str, int, int]]) -> bytes:
-    """The frames as one stream, with each damage done to it in turn."""
+    """The frames as one stream, with each damage applied in turn."""
     for kind, at, value in how:
         if kind == "length" and frames:
             at %= len(frames)
@@ -82,7 +82,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 def replying(how: list[tuple[str, int, int]], size: int) -> httpx.MockTransport:
-    """Answers each request rightly but for the damage."""
+    """Answer each request rightly except for the damage."""
 
     def handle(request: httpx.Request) -> httpx.Response:
         hosted = request.url.path == "/v1/streams"
@@ -126,8 +126,8 @@ async def _exchange(how: list[tuple[str, int, int]], size: int, hosted: bool) ->
                     held += len(memory.data)
         except RemoteError as error:
             assert str(error).isprintable()
-        assert all(0 <= token < VOCABULARY for token in session._tokens)
-        assert session._tokens[: len(PROMPT)] == PROMPT and session._digests.at(len(session._tokens))
+        assert all(0 <= token < VOCABULARY for token in session._tokens.tokens)
+        assert session._tokens.tokens[: len(PROMPT)] == PROMPT and session._tokens._digests.at(len(session._tokens))
         assert held <= BOUNDS.token_bytes * len(session._tokens)
         if not how:
-            assert session._tokens == PROMPT + ([7, 8, 9] if hosted else [7])
+            assert session._tokens.tokens == PROMPT + ([7, 8, 9] if hosted else [7])

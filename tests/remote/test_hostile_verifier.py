@@ -1,7 +1,7 @@
-"""Whatever a verifier does, an answer ends in bounded time, by a typed event, with what was shown stored.
+"""Whatever a verifier does, an answer ends in bounded time, with a typed event, and what was shown is stored.
 
-The peer greets rightly each time, so that nothing but its answers can tell. Deadlines go by a clock that runs 40 times
-as fast, and the property needs no exact times: only that there is an end.
+The peer always greets rightly, so only its answers can show what it is. Deadlines go by a clock that runs 40 times as
+fast. The property needs no exact times: only that there is an end.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from app.events import ModeChanged, Stats
-from app.remotes.connection import Fixed
+from app.events import ModeChanged, RoundEnded
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote.protocol import VERSION, Card, Limits, MemoryFormat
@@ -30,14 +30,9 @@ TIMES = 40.0
 PATIENCE = 60.0
 """Real seconds for one answer on a busy machine; by the clock of the test that is 40 minutes."""
 MOST_BYTES = 256 << 20
-"""That the process may grow by: a peer that is believed takes gigabytes."""
+"""Bytes by which the process may grow. A peer that is believed takes gigabytes."""
 ENDED = ("unavailable", "incompatible")
 NAMES = sorted(ways(1, bytes(16)))
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 def card_of(drafter: Drafter) -> Card:
@@ -55,19 +50,19 @@ def card_of(drafter: Drafter) -> Card:
 
 
 async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: str) -> Heard:
-    """One answer, which ends, and is stored as it was shown."""
+    """Take one answer, check that it ends, and that it is stored as it was shown."""
     settings = Settings(max_tokens=24).replaced({"mode": mode}, "the test")
     store, clock = Store.open(database), FastClock()
     try:
         async with peer.serving() as url:
-            source = Fixed(url, clock=clock)
+            source = AddressSource(url, clock=clock)
             async with Assistant(drafter, store, source, settings, clock=clock) as opened:
-                conversation = store.create_conversation("test").id
+                conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(TIMES)
                 async with asyncio.timeout(PATIENCE):
                     heard = await ask(opened, "list files", conversation)
-            message = store.message(heard.message)
+            message = store.messages.get(heard.message)
     finally:
         store.close()
     last = heard.events[-1]
@@ -96,7 +91,7 @@ async def test_an_answer_ends_whatever_the_verifier_does(
 
 
 async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Drafter, tmp_path: Path) -> None:
-    """Right answers, each of which took a day if one believes it: what was measured here is no more than was waited."""
+    """Right answers, each of which claims to have taken a day: what counts is no more than the time that was waited."""
     deadlines = []
 
     def right(asked: Asked) -> bytes:
@@ -104,19 +99,16 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
         asked.session.append(5)
         return data
 
-    store = Store.open(tmp_path / "outrider.db")
-    try:
+    with Store.open(tmp_path / "outrider.db") as store:
         async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
             settings = Settings(mode="edge", max_tokens=8)
-            async with Assistant(drafter, store, Fixed(url), settings) as opened:
+            async with Assistant(drafter, store, AddressSource(url), settings) as opened:
                 begun = time.monotonic()
                 heard = await ask(opened, "list files")
                 took = time.monotonic() - begun
                 connection = opened._connection
                 assert connection is not None and connection.server_seconds is not None
                 deadlines.append(connection.link.deadline(connection.server_seconds))
-    finally:
-        store.close()
     assert heard.done is not None and heard.done.reason == "length", heard.failed
     assert connection.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took
@@ -129,13 +121,14 @@ async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(dra
     mode = ""
     for event in heard.events:
         mode = event.mode if isinstance(event, ModeChanged) else mode
-        if isinstance(event, Stats):
-            trips.setdefault(mode, set()).add(event.rtt_ms is not None)
+        if isinstance(event, RoundEnded):
+            trips.setdefault(mode, set()).add(event.stats.rtt_ms is not None)
     assert trips["edge"] == {True} and False in trips["offline"]
 
 
 async def test_a_stream_that_sends_only_memory_ends_the_wait_for_text(drafter: Drafter, tmp_path: Path) -> None:
-    """Memory that was asked for, a token at a time, and never a word: its sum is bounded, and so is the wait."""
+    """The peer sends requested memory, one token at a time, and never a word. Both the memory and the wait are
+    bounded."""
 
     async def way(asked: Asked) -> None:
         await asked.head()

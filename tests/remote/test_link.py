@@ -41,9 +41,9 @@ def test_an_untried_line_is_online_with_a_patient_deadline() -> None:
 def test_smoothing_follows_rfc_6298() -> None:
     link = observed(0.1)
     assert link.rtt_seconds == pytest.approx(0.1)
-    assert link.jitter_seconds == pytest.approx(0.05)
+    assert link._deviation == pytest.approx(0.05)
     link.observe(0.2, 0.0, 0, 0)
-    assert link.jitter_seconds == pytest.approx(3 / 4 * 0.05 + 1 / 4 * 0.1)
+    assert link._deviation == pytest.approx(3 / 4 * 0.05 + 1 / 4 * 0.1)
     settled = observed(*[0.1] * 8)
     settled.observe(0.2, 0.0, 0, 0)
     assert settled.rtt_seconds == pytest.approx(7 / 8 * 0.1 + 1 / 8 * 0.2)

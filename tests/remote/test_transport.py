@@ -27,16 +27,9 @@ from tests.support.patience import PATIENCE_SECONDS as PATIENCE
 SHORT = 0.3
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @dataclass
 class Authority:
-    """A throw-away authority, and files of what it signed."""
+    """A throw-away authority, and the files of what it signed."""
 
     folder: Path
     signer: trustme.CA = field(default_factory=trustme.CA)
@@ -76,7 +69,7 @@ def port(authority: Authority) -> Iterator[int]:
 
 @pytest.fixture
 def guarded_port(authority: Authority) -> Iterator[int]:
-    """One that wants a client certificate of the same authority, and says so where it gets none."""
+    """The port of a server that wants a client certificate of the same authority, and says so if it gets none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("localhost"))
     context.load_verify_locations(authority.file)
@@ -119,13 +112,13 @@ def _serving(certificate: Path, key: Path, **options: object) -> Iterator[int]:
 
 
 async def trouble(url: str, options: TransportOptions, patience: float = PATIENCE) -> str:
-    """What both clients say; they must say the same of the way to a server."""
+    """What both clients say. They must say the same about the way to a server."""
     async with VerifierClient(url, options=options) as verifier, CompletionsClient(url, options=options) as chat:
         with pytest.raises(LinkDown) as card:
             await verifier.card(patience)
         with pytest.raises(LinkDown) as models:
             await chat.models(patience)
-    # How far a server came before it hung up is chance: httpx has a word for each.
+    # How far a server came before it hung up is chance, and httpx has another word for each.
     one, other = (re.sub(r"broke \([^()]*\)", "broke", str(error.value)) for error in (card, models))
     assert one == other
     return str(card.value)
@@ -255,7 +248,7 @@ def test_files_that_cannot_be_used(authority: Authority, stranger: Authority, tm
 
 @dataclass
 class HttpProxy:
-    """CONNECT for TLS, forwarding for the rest; `refuses` with that status."""
+    """A proxy: CONNECT for TLS, forwarding for the rest. `refuses`: it refuses with that status."""
 
     refuses: str = ""
     asked: list[str] = field(default_factory=list)
@@ -375,7 +368,7 @@ def test_a_proxy_of_the_environment_that_cannot_be_used(monkeypatch: pytest.Monk
 
 
 async def silence(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Takes all that comes, and says nothing."""
+    """Take all that comes, and say nothing."""
     await reader.read()
 
 

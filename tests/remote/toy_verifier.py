@@ -1,6 +1,6 @@
-"""A verifier of the tests' own: a toy target behind the real protocol on loopback, and raw peers that break it.
+"""A verifier for tests: a toy target behind the real protocol on loopback, and raw peers that break it.
 
-The target's next token depends on the last one only, so a test knows every right answer beforehand.
+The target's next token depends only on the last one, so a test knows every right answer beforehand.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ Connection = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Corouti
 
 @contextlib.asynccontextmanager
 async def listening(serve: Connection) -> AsyncIterator[int]:
-    """Calls `serve` with the number of each connection, from 0; yields the port. At the end all connections close."""
+    """Call `serve` with the number of each connection, from 0, and yield the port. At the end all connections close."""
     tasks: list[asyncio.Task[None]] = []
 
     async def handle(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -228,7 +228,7 @@ async def listening(serve: Connection) -> AsyncIterator[int]:
 
 
 def raw_peer(answer: Callable[[int], bytes | None]) -> contextlib.AbstractAsyncContextManager[int]:
-    """Answers the nth connection's request with raw bytes and hangs up; None: never answers."""
+    """Answer the nth connection's request with raw bytes and hang up. None: never answer."""
 
     async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -245,7 +245,8 @@ def raw_peer(answer: Callable[[int], bytes | None]) -> contextlib.AbstractAsyncC
 
 
 def cutting_relay(port: int, limits: Sequence[int]) -> contextlib.AbstractAsyncContextManager[int]:
-    """Relays to `port`; hangs up on the nth connection after `limits[n]` bytes of reply. Later ones are left whole."""
+    """Relay to `port`, and hang up on the nth connection after `limits[n]` bytes of reply. Later ones are left
+    whole."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: float) -> None:
         while data := await reader.read(65536):
@@ -275,5 +276,5 @@ def http(body: bytes, *, status: str = "200 OK", content_type: str | None = CONT
 
 
 def refusal(code: str, *, status: str, retry: bool = False, message: str = "A reason.") -> bytes:
-    """A typed error, its code as it is spelt."""
+    """A typed error, with its code as given."""
     return http(msgspec.msgpack.encode({"code": code, "message": message, "retry": retry}), status=status)

@@ -1,4 +1,4 @@
-"""A chat server that is not ours: it says what a test tells it, in pieces, and hangs up where it is told to."""
+"""An OpenAI-compatible server for tests: it sends scripted answers in pieces, and hangs up where a script says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Script:
-    """One answer. `cut`: hang up after these pieces; `hold`: say nothing more, and keep the line."""
+    """One answer. `cut`: hang up after these pieces. `hold`: keep the line open and send nothing more."""
 
     pieces: Sequence[str]
     cut: bool = False
@@ -26,16 +26,16 @@ class Script:
 
 @dataclass
 class ChatServer:
-    """Answers the nth question by `scripts[n]`, the last one again and again. While `away`, it hangs up on all."""
+    """Answers the nth question with `scripts[n]`, then with the last one. While `away`, it hangs up at once."""
 
     scripts: Sequence[Script]
     owner: str = "somebody"
     away: bool = False
     leaves: bool = False
-    """Is away after an answer that it cut."""
+    """Whether it is `away` after an answer that it cut."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """A client left an answer that was held."""
+    """Set when a client leaves an answer that was held."""
 
     def listening(self) -> AbstractAsyncContextManager[int]:
         return listening(self._serve)

@@ -1,14 +1,14 @@
-"""A clock for tests: what a person would wait a minute for takes a second."""
+"""A clock for tests, in which a minute of waiting takes a second."""
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from remote.timing import Clock
+from remote.clock import Clock
 
 
 class FastClock(Clock):
-    """From `hurry` on it runs so many times as fast as the machine's: a minute of patience takes a second."""
+    """Runs at the speed of the machine's clock; after `hurry(n)`, n times as fast."""
 
     def __init__(self) -> None:
         self._times, self._since, self._read = 1.0, super().now(), 0.0

@@ -1,4 +1,4 @@
-"""Runs a command of the program in this process."""
+"""Runs the program's commands in the process of the test."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ import pytest
 from app.cli.__main__ import main
 
 
-class Outcome(NamedTuple):
+class CommandResult(NamedTuple):
+    """Exit code, stdout and stderr of a command."""
+
     code: int
     out: str
     err: str
 
 
-Outrider = Callable[..., Outcome]
+Outrider = Callable[..., CommandResult]
 
 
 def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, drafter: Path) -> Outrider:
     """A function that runs `outrider ARGUMENTS` on its own home with the drafter in `drafter`."""
     monkeypatch.setenv("OUTRIDER_HOME", str(home))
-    monkeypatch.setenv("HOME", str(home))  # What else lies in the tester's is none of its business.
+    monkeypatch.setenv("HOME", str(home))  # Nothing in the tester's own home may matter.
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(drafter))
 
-    def run(*arguments: str, stdin: str = "") -> Outcome:
+    def run(*arguments: str, stdin: str = "") -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         with pytest.raises(SystemExit) as ended:
             main()
         printed = capsys.readouterr()
-        return Outcome(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
+        return CommandResult(ended.value.code if isinstance(ended.value.code, int) else 0, printed.out, printed.err)
 
     return run

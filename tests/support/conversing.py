@@ -10,13 +10,13 @@ from pathlib import Path
 
 from app.config import Settings
 from app.events import Done, Event, Failed, ModeChanged, ReplyText, Started
-from app.remotes.connection import Fixed
-from app.remotes.last_seen import Seen
+from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
+from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import TransportOptions
-from remote.timing import CLOCK, Clock
+from remote.clock import CLOCK, Clock
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS
 
@@ -59,7 +59,7 @@ async def assistant(
     settings: Settings | None = None,
     modes: tuple[Verifying, ...] = ("edge",),
     patient: bool = True,
-    seen: Seen | None = None,
+    seen: LastSeen | None = None,
     clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
     """On its own database connection; connected to `url` where one is given and anything answers there.
@@ -67,9 +67,8 @@ async def assistant(
     `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds. `patient` False: a
     silent verifier is given up after what rounds have taken so far, which on a busy machine may be too soon.
     """
-    store = Store.open(database)
-    try:
-        source = None if url is None else Fixed(url, clock=clock)
+    with Store.open(database) as store:
+        source = None if url is None else AddressSource(url, clock=clock)
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
         settings = settings or Settings(max_tokens=40)
@@ -77,8 +76,6 @@ async def assistant(
             drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
         ) as opened:
             yield opened
-    finally:
-        store.close()
 
 
 async def until_mode(opened: Assistant, mode: str) -> None:
@@ -96,7 +93,7 @@ async def until_connected(opened: Assistant) -> None:
 async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
     """One whole reply."""
     heard = Heard()
-    conversation = conversation or opened.store.create_conversation("test").id
+    conversation = conversation or opened.store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, question)) as events:
         async for event in events:
             heard.apply(event)

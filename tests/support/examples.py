@@ -1,4 +1,4 @@
-"""The questions that the documents and the welcome screen may show: the bundled pair answers each of them rightly."""
+"""The example questions of the documents and the welcome screen. The bundled pair must answer each one correctly."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class Example:
-    """One question, or a question and what is asked after it."""
+    """A question, or a conversation whose last question counts."""
 
     id: str
     turns: tuple[str, ...]
     commands: int
-    """How many commands the last answer shows."""
+    """Number of commands in the last answer."""
     accept: tuple[re.Pattern[str], ...]
-    """What a right command looks like, as a person would accept it."""
+    """Patterns of commands that a person would accept."""
     offline: bool
-    """The drafter alone answers it rightly, too."""
+    """Whether the drafter alone answers it correctly, too."""
 
     @property
     def question(self) -> str:
         return self.turns[-1]
 
     def problem(self, answer: str) -> str | None:
-        """What is wrong with an answer; None: nothing. Each of its commands must be right."""
+        """What is wrong with an answer; None: nothing. Each of its commands must be correct."""
         commands = [block.strip() for block in _FENCE.findall(answer)]
         if len(commands) != self.commands:
             return f"{len(commands)} commands, not {self.commands}: {answer!r}"

@@ -1,9 +1,9 @@
 """A line that fails on demand: an HTTP proxy on loopback between a device and its verifiers.
 
-It reads each request whole, hands it to a verifier over a connection of its own, and relays the reply byte by byte; so
+It reads each request whole, hands it to a verifier over a connection of its own, and relays the reply byte by byte. So
 it knows which request is which, and can break a reply anywhere. A `Fault` decides what becomes of one exchange. Faults
-come by plan (`plan`: the nth time that the device asks for tokens) or stay (`line`: every exchange, also those that
-only look whether somebody is there) until `heal`.
+come by plan (`plan`: the nth time that the device asks for tokens), or stay until `heal` (`line`: every exchange, also
+those that only probe the line).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Self
 
 ASKING = re.compile(rb"POST \S*/v1/(rounds|streams) ")
-"""The requests that are for tokens."""
+"""Matches requests for tokens."""
 CHUNK = 1 << 14
 
 
@@ -28,14 +28,14 @@ class Exchange:
         self.proxy = proxy
         self.head, self.body = head, body
         self.previous: bytes | None = proxy.last_request
-        """The request for tokens before this one, as it went to the verifier."""
+        """The previous request for tokens, as it went to the verifier."""
         self.begun = False
-        """Some of the reply has gone to the device."""
+        """Part of the reply has gone to the device."""
         self._device = device
 
     @property
     def asks(self) -> bool:
-        """Whether it is for tokens."""
+        """True for a request for tokens."""
         return ASKING.match(self.head) is not None
 
     @property
@@ -45,11 +45,11 @@ class Exchange:
 
     @property
     def request(self) -> bytes:
-        """As it goes to a verifier, whose reply then ends with the connection."""
+        """The request as it goes to a verifier, whose reply then ends with the connection."""
         return _without_connection(self.head)[:-2] + b"connection: close\r\n\r\n" + self.body
 
     async def reply(self, request: bytes | None = None) -> AsyncGenerator[bytes, None]:
-        """What the verifier says to it (or to another request): the head, then the body as it comes."""
+        """Yield the verifier's reply to it (or to another request): the head, then the body as it comes."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.proxy.verifiers[0])
         try:
             writer.write(request or self.request)
@@ -60,13 +60,13 @@ class Exchange:
             writer.close()
 
     async def ask(self, request: bytes | None = None) -> bytes:
-        """Likewise, whole; the device sees nothing of it."""
+        """The verifier's whole reply, of which the device sees nothing."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             return b"".join([data async for data in self.reply(request)])
         return b""
 
     async def relay(self, most: int | None = None) -> None:
-        """Give the device the verifier's reply, or the head and the first `most` bytes of the body."""
+        """Give the device the verifier's reply, or only the head and the first `most` bytes of the body."""
         left = most
         async with contextlib.aclosing(self.reply()) as reply:
             async for data in reply:
@@ -77,7 +77,7 @@ class Exchange:
                     return
 
     async def tell(self, data: bytes) -> None:
-        """Give the device these bytes, or swallow them for ever where its connection is dead."""
+        """Give the device these bytes, or swallow them for ever if its connection is dead."""
         if self._device in self.proxy.dead:
             await forever()
         self._device.write(data)
@@ -85,16 +85,16 @@ class Exchange:
         await self._device.drain()
 
     async def forget(self) -> None:
-        """Have the verifier drop the session."""
+        """Make the verifier drop the session."""
         path = b"/v1/sessions/" + self.session.encode("ascii")
         await self.ask(b"DELETE " + path + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
 
     def cut(self) -> None:
-        """End the device's connection, as a proxy that restarts does."""
+        """End the device's connection, as a restarting proxy does."""
         self._device.close()
 
     def reset(self) -> None:
-        """End it with TCP's RST: no goodbye, and what is on its way is lost."""
+        """End the device's connection with TCP's RST: no goodbye, and what is on its way is lost."""
         raw = self._device.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._device.transport.abort()
@@ -104,18 +104,21 @@ Fault = Callable[[Exchange], Awaitable[None]]
 
 
 class FaultProxy:
-    """An asynchronous context manager. `verifiers`: ports on loopback; the first one answers. Listens on `host`."""
+    """The proxy, as an asynchronous context manager.
+
+    `verifiers`: ports on loopback; the first one answers. `host`: where it listens.
+    """
 
     def __init__(self, verifiers: Sequence[int], host: str = "127.0.0.1") -> None:
         self._host = host
         self.verifiers = list(verifiers)
         self.line: Fault | None = None
-        """What becomes of every exchange; None: it works."""
+        """What becomes of every exchange. None: the line works."""
         self.plan: dict[int, Fault] = {}
-        """What becomes of the nth request for tokens, counted by `asked`, where the line works."""
+        """What becomes of the nth request for tokens, counted by `asked`, while the line works."""
         self.asked = 0
         self.struck: list[int] = []
-        """The requests for tokens that met a planned fault."""
+        """Numbers of the requests for tokens that met a planned fault."""
         self.last_request: bytes | None = None
         self.dead: set[asyncio.StreamWriter] = set()
         """Connections of devices that swallow everything."""
@@ -135,7 +138,7 @@ class FaultProxy:
         await self.refuse()
 
     async def listen(self) -> None:
-        """Take connections, on the same port as before; does nothing where it does."""
+        """Accept connections on the same port as before. Does nothing if it already does."""
         if self._server is None:
             self._server = await asyncio.start_server(self._accepted, self._host, self.port, limit=CHUNK)
             self.port = int(self._server.sockets[0].getsockname()[1])
@@ -154,20 +157,20 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def hush(self) -> None:
-        """The connections there are swallow everything from now on, as a NAT's forgotten ones; new ones work."""
+        """Let the present connections swallow everything from now on, like a NAT that forgot them. New ones work."""
         self.dead |= set(self._open)
 
     async def heal(self) -> None:
-        """The line works again. Connections that are dead stay so."""
+        """Let the line work again. Dead connections stay dead."""
         self.line = None
         await self.listen()
 
     def turn(self) -> None:
-        """From now on the next verifier answers."""
+        """Let the next verifier answer from now on."""
         self.verifiers.append(self.verifiers.pop(0))
 
     def at(self, ask: int, fault: Fault) -> None:
-        """Plan a fault for one of the requests for tokens from now on; 0 is the next one."""
+        """Plan a fault for one of the coming requests for tokens; 0 is the next one."""
         self.plan[self.asked + ask] = fault
 
     async def _accepted(self, reader: asyncio.StreamReader, device: asyncio.StreamWriter) -> None:
@@ -184,7 +187,7 @@ class FaultProxy:
                 self.dead.discard(device)
 
     async def _serve(self, reader: asyncio.StreamReader, device: asyncio.StreamWriter) -> None:
-        """One exchange. A verifier that is not there, or breaks off, is a connection that breaks off."""
+        """Serve one exchange. If the verifier is missing or breaks off, the connection breaks off."""
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"\r\ncontent-length: (\d+)", head, re.IGNORECASE)
         body = await reader.readexactly(int(length[1])) if length else b""
@@ -203,10 +206,10 @@ class FaultProxy:
 
 
 def _without_connection(head: bytes) -> bytes:
-    """So that one side's connection can stay while the other's ends."""
+    """Remove the `Connection` header, so that one side's connection can stay while the other's ends."""
     return re.sub(rb"\r\nconnection: [^\r]*", b"", head, flags=re.IGNORECASE)
 
 
 async def forever() -> None:
-    """Does not return."""
+    """Never return."""
     await asyncio.Event().wait()

@@ -1,4 +1,5 @@
-"""What a line can do wrong: faults for `tests.support.fault_proxy`, each for one exchange, and what makes them last."""
+"""What a line can do wrong: faults for `tests.support.fault_proxy`, each for one exchange, and ways to make them
+last."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ async def unheard(exchange: Exchange) -> None:
 
 
 async def unsent(exchange: Exchange) -> None:
-    """The connection ends before the verifier hears of the request."""
+    """The connection ends before the request reaches the verifier."""
     exchange.cut()
 
 
@@ -26,12 +27,12 @@ async def reset(exchange: Exchange) -> None:
 
 
 async def silence(exchange: Exchange) -> None:
-    """Nothing comes back, and nobody says so."""
+    """Nothing comes back, and no error either."""
     await forever()
 
 
 async def hushed(exchange: Exchange) -> None:
-    """All connections die without a word; new ones work."""
+    """All connections die without a word. New ones work."""
     exchange.proxy.hush()
     await silence(exchange)
 
@@ -42,14 +43,14 @@ async def refused(exchange: Exchange) -> None:
 
 
 async def garbled(exchange: Exchange) -> None:
-    """Bytes that are no HTTP."""
+    """The reply is bytes that are not HTTP."""
     if not exchange.begun:
         await exchange.tell(bytes(range(128, 256)) * 4 + b"\r\n\r\n")
     exchange.cut()
 
 
 async def truncated(exchange: Exchange) -> None:
-    """A reply of 900 bytes, as it says, that ends in the middle of its first frame."""
+    """The reply says that it has 900 bytes, but ends in the middle of its first frame."""
     await page("200 OK", CONTENT_TYPE, b"\x80\0\0\0\0\x87\xa5", length=900)(exchange)
 
 
@@ -61,7 +62,7 @@ async def corrupted(exchange: Exchange) -> None:
 
 
 async def doubled(exchange: Exchange) -> None:
-    """The verifier gets the request twice, and the device the answer to the second."""
+    """The verifier gets the request twice, and the device the answer to the second one."""
     await exchange.ask()
     await exchange.relay()
 
@@ -76,19 +77,19 @@ async def reordered(exchange: Exchange) -> None:
 
 
 async def forgotten(exchange: Exchange) -> None:
-    """The verifier drops the session before it hears of the request, as it does where others need the room."""
+    """The verifier drops the session before the request arrives, as it does if others need the room."""
     await exchange.forget()
     await exchange.relay()
 
 
 async def elsewhere(exchange: Exchange) -> None:
-    """From now on the next verifier answers."""
+    """The next verifier answers from now on."""
     exchange.proxy.turn()
     await exchange.relay()
 
 
 def cut_after(count: int) -> Fault:
-    """The connection ends after so many bytes of the reply's body."""
+    """The connection ends after this many bytes of the reply's body."""
 
     async def fault(exchange: Exchange) -> None:
         await exchange.relay(count)
@@ -98,7 +99,7 @@ def cut_after(count: int) -> Fault:
 
 
 def late(seconds: float) -> Fault:
-    """The reply comes so much later."""
+    """The reply comes this much later."""
 
     async def fault(exchange: Exchange) -> None:
         await asyncio.sleep(seconds)
@@ -108,7 +109,7 @@ def late(seconds: float) -> Fault:
 
 
 def slower(seconds: float) -> Fault:
-    """Each reply comes later than the one before, the first after so long; the delay doubles."""
+    """Each reply comes later than the one before. The first delay is given, and it doubles."""
     delay = seconds / 2
 
     async def fault(exchange: Exchange) -> None:
@@ -120,7 +121,7 @@ def slower(seconds: float) -> Fault:
 
 
 def page(status: str, content_type: str, body: bytes, *, extra: str = "", length: int | None = None) -> Fault:
-    """Somebody else answers; `length`: what it says of the body, where that is not so."""
+    """Somebody else answers. `length`: the length that it claims for the body, if it lies."""
     said = len(body) if length is None else length
     head = f"HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {said}\r\n{extra}\r\n"
 
@@ -136,7 +137,7 @@ def page(status: str, content_type: str, body: bytes, *, extra: str = "", length
 
 
 def after(count: int, fault: Fault) -> Fault:
-    """The fault comes when so many bytes of the reply's body are through."""
+    """The fault comes after this many bytes of the reply's body."""
 
     async def begin(exchange: Exchange) -> None:
         await exchange.relay(count)
@@ -159,4 +160,4 @@ LOGIN_PAGE = b"<!doctype html><title>Guest Wi-Fi</title><form>Room number <input
 LOGIN = page("200 OK", "text/html; charset=utf-8", LOGIN_PAGE)
 """A captive portal."""
 REDIRECT = page("302 Found", "text/html", b"", extra="location: http://login.hotel.example/\r\n")
-"""Another."""
+"""A captive portal that redirects."""

@@ -29,7 +29,7 @@ def modules(root: Path, *packages: str) -> dict[str, Path]:
 
 
 def imported_names(path: Path) -> Iterator[tuple[str, int]]:
-    """Every name that a file imports, with its line: also inside functions and under `TYPE_CHECKING`.
+    """Every name that a file imports, with its line: also inside functions, for types, and by `import_module("a.b")`.
 
     `from a.b import c` gives `a.b.c`, for `c` may be a module.
     """
@@ -38,6 +38,9 @@ def imported_names(path: Path) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [name.value for name in node.args[:1] if isinstance(name, ast.Constant)]
+            yield from ((name, node.lineno) for name in names if isinstance(name, str))
 
 
 def imports(root: Path, *packages: str) -> list[Import]:

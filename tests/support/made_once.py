@@ -1,4 +1,4 @@
-"""What takes seconds to make and nobody changes: made once a run, by the worker that needs it first."""
+"""Fixtures that take seconds to make and never change: made once a run, by the worker that needs them first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from filelock import FileLock
 
 
 def made_once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder `name` of this run, which `make` fills. It appears whole or not at all."""
+    """The folder `name` of this run. `make` fills it once; it appears complete or not at all."""
     shared = temporary.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent  # A worker's own folder lies in the run's.

@@ -1,4 +1,4 @@
-"""Whether a reply lost or doubled anything: its events, the database and the target's own answer have to agree."""
+"""Checks that a reply lost and doubled nothing: its events, the database and the target's own answer have to agree."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PATIENCE_SECONDS = 60.0
 async def target_alone(
     client: VerifierClient, prompt: Sequence[int], sampling: Sampling, most: int, stops: Collection[int]
 ) -> list[int]:
-    """What the target answers token by token, without drafts; at most `most` tokens. Raises `RemoteError`."""
+    """What the target answers token by token, without drafts, at most `most` tokens. Raises `RemoteError`."""
     session, answer = client.session(), list[int]()
     longest = (await client.card(PATIENCE_SECONDS)).limits.max_tokens
     while len(answer) < most and len(prompt) + len(answer) < longest:
         reply = await session.round(
             [*prompt, *answer], DraftTree.empty(), sampling, memory_from=None, deadline=PATIENCE_SECONDS
         )
-        async for _ in reply.memory:  # There is none; its end leaves the connection free for the next round.
+        async for _ in reply.memory:  # There is no memory. Reading to its end frees the connection for the next round.
             pass
         assert reply.verdict.bonus is not None
         answer.append(reply.verdict.bonus)
@@ -36,9 +36,9 @@ async def target_alone(
 
 
 def violations(events: Sequence[Event], stored: Message, reference: Sequence[int] | None, text: ChatText) -> list[str]:
-    """What is wrong with one reply, a sentence each.
+    """What is wrong with one reply, one sentence each.
 
-    `stored`: its message, read after its end. `reference`: the target's own answer; None: nothing is known of it.
+    `stored`: its message, read after its end. `reference`: the target's own answer; None: unknown.
     """
     ends = [event for event in events if isinstance(event, (Done, Failed))]
     if len(ends) != 1 or events[-1] is not ends[0]:

@@ -1,4 +1,4 @@
-"""Rights of an account that may not write everywhere, for tests that run as root."""
+"""For tests that run as root: the rights of an ordinary account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOBODY = 65534
 
 @contextmanager
 def as_somebody() -> Iterator[None]:
-    """Without root's right to write everywhere, where the tests run as root."""
+    """Run a block as the account `nobody`, if the tests run as root."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""A real verifier process on loopback, for tests that talk to one and for tests that kill it."""
+"""A real verifier process on loopback, for tests that talk to it or kill it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class VerifierProcess:
-    """`outrider serve` of a tiny pair. The port stays the same when it is started again.
+    """`outrider serve` with a tiny pair. The port stays the same after a restart.
 
-    `prefix`: what runs the command, elsewhere than here. `token_file`: what it asks for if `host` is not loopback.
+    `prefix`: a command that runs it, for instance in another network namespace. `token_file`: the token that clients
+    must send if `host` is not loopback.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class VerifierProcess:
         return f"http://{self._host}:{self.port}"
 
     def start(self) -> Self:
-        """Returns when it answers."""
+        """Start the process, and wait until it answers."""
         command = [*self._prefix, sys.executable, "-m", "app.cli", "serve", "--watch-stdin"]
         command += ["--host", self._host, "--port", str(self.port), "--allow-host", "verifier.example"]
         command += ["--model", str(self._pair / "target"), "--drafter", str(self._pair / "drafter")]
@@ -53,13 +54,13 @@ class VerifierProcess:
         return self
 
     def kill(self) -> None:
-        """SIGKILL: no goodbye."""
+        """Kill it with SIGKILL."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGKILL)
         self.stop()
 
     def pause(self) -> None:
-        """SIGSTOP: its connections stay open, and nothing answers."""
+        """Stop it with SIGSTOP: its connections stay open, and nothing answers."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 

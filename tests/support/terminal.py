@@ -1,6 +1,6 @@
 """A program on a real pseudo-terminal: its raw bytes, with the times they came at, and keys that are typed to it.
 
-Nothing answers what the program asks the terminal, as on a terminal that knows none of it.
+Nothing answers what the program asks the terminal, as on a terminal that does not know these questions.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ SEQUENCES = re.compile(
 )
 TRUE_COLOUR = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 OF_A_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES")
-"""Variables that tell of the terminal which somebody else has."""
+"""Variables that describe somebody else's terminal."""
 PATIENCE_SECONDS = 60.0
 
 
 class NothingCame(AssertionError):
-    """What was waited for did not appear; the message ends with what did."""
+    """What was waited for did not appear. The message ends with what did."""
 
 
 class Terminal:
-    """A child process that has a pty of its own as its controlling terminal."""
+    """A child process with a pty of its own as its controlling terminal."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Terminal:
         size: tuple[int, int] = (30, 100),
         kind: Mapping[str, str] = TRUE_COLOUR,
     ) -> None:
-        """`size`: lines and columns. `kind`: what its variables say that it is."""
+        """`size`: lines and columns. `kind`: the terminal that its variables describe."""
         self._command = command
         others = {name: value for name, value in environment.items() if name not in OF_A_TERMINAL}
         self._environment = {**others, **kind}
@@ -87,14 +87,14 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """All that was written, without escape sequences: not the picture, but every word of it."""
+        """All text that was written, without escape sequences: not the picture, but every word of it."""
         return visible(self.raw)
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
     def read(self, seconds: float) -> bytes:
-        """What comes within that time, as soon as anything does; empty where nothing came."""
+        """The first output within that time. Empty if nothing came."""
         if not select.select([self._master], [], [], seconds)[0]:
             return b""
         try:
@@ -114,7 +114,7 @@ class Terminal:
             self.read(0.05)
 
     def end(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Read until the program has ended; its exit code. Raises `NothingCame`."""
+        """Read until the program has ended, and return its exit code. Raises `NothingCame`."""
         self.wait_for(lambda: self.process.poll() is not None, seconds)
         while self.read(0.05):
             pass
@@ -126,5 +126,5 @@ class Terminal:
 
 
 def visible(raw: bytes) -> str:
-    """What of it is no escape sequence. One that is cut off at the end is taken for text."""
+    """The bytes outside escape sequences. A sequence that is cut off at the end counts as text."""
     return SEQUENCES.sub("", raw.decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
 """A tiny target and its drafter, made in seconds with random weights, for tests that need real parts.
 
 Both are nearly a bigram table: their layers add little to the embedding, and they share embedding and head. So the
-drafter guesses right often but not always, and every path of a round is walked. Unprintable bytes are never chosen.
+drafter guesses right often but not always, and every path of a round is tested. Unprintable bytes are never chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 
 def build_pair(folder: Path, *, seed: int = 0, context: int = 1024) -> Path:
-    """Write `folder/target` (a transformers checkpoint) and `folder/drafter` (an artefact); returns `folder`."""
+    """Write `folder/target` (a transformers checkpoint) and `folder/drafter` (a drafter's folder), and return
+    `folder`."""
     generator_state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
@@ -62,7 +63,7 @@ def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
     for token in range(size):
         text = fast.decode([token])
         if token < len(SPECIAL) or not (text.isascii() and text.isprintable()):
-            model.lm_head.weight[token] = 0.0  # Never the likeliest token, so a greedy answer fills its length.
+            model.lm_head.weight[token] = 0.0  # It is never the likeliest token, so a greedy answer fills its length.
     model.generation_config.eos_token_id = END
     model.save_pretrained(folder)
     fast.save_pretrained(folder)

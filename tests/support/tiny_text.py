@@ -19,7 +19,7 @@ CORPUS = ["list all files in a folder", "unpack a tar archive", "find large file
 
 
 def train_tokenizer(corpus: Sequence[str] = CORPUS) -> Tokenizer:
-    """Byte-level BPE: every byte has a token, and a few merges make several encodings of one text possible."""
+    """Byte-level BPE. Every byte has a token, and a few merges make several encodings of one text possible."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

@@ -14,7 +14,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.archive.exporter import Format
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 from app.tui.widgets.conversation_list import one_line
 
 FORMATS: tuple[tuple[Format, str], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.bindings import Room, actions_in, hint, rooms
+from app.tui.keymap import Room, actions_in, hint
 from app.tui.textual_private import keymap_of
 
 WORDS = (
@@ -28,20 +28,20 @@ TWO_COLUMNS = 64
 
 
 class HelpScreen(ModalScreen[None]):
-    """Lists the keys as they are mapped now. `focused`: what has the focus below, else the screen there."""
+    """Lists the keys as they are mapped now. `rooms`: whose keys, in the order in which they are listed."""
 
     CSS_PATH = "help.tcss"
     BINDINGS = [Binding("escape,f1,question_mark,q", "dismiss", "Close", id="help.close")]
 
-    def __init__(self, focused: Widget) -> None:
+    def __init__(self, rooms: Sequence[Room]) -> None:
         super().__init__()
-        self._focused = focused
+        self._rooms = rooms
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as panel:
             panel.border_title = "Help"
             panel.border_subtitle = hint(self, ("help.close", "close"))
-            for room in self._rooms():
+            for room in self._rooms:
                 here = actions_in(room, keymap_of(self.app))
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
                 yield from table(room.title, rows)
@@ -56,14 +56,6 @@ class HelpScreen(ModalScreen[None]):
     def _lay_out(self) -> None:
         """Where there is no room for two columns, what a key does stands below it."""
         self.set_class(self.app.size.width < TWO_COLUMNS, "-slim")
-
-    def _rooms(self) -> list[Room]:
-        """Those that hear a key now, the nearest first, then what else is on the screen."""
-        nodes = self._focused.ancestors_with_self
-        near = [room for room in rooms() if any(isinstance(node, room.node) for node in nodes)]
-        if any(room.over for room in near):
-            return near  # The conversation lies below.
-        return near + [room for room in rooms() if room not in near and not room.over]
 
     def _shown(self, key: str) -> str:
         return self.app.get_key_display(Binding(key, ""))

@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Log, Static
 
 from app.config import Folders
-from app.log_file import LogFile
-from app.tui.bindings import hint
+from app.log import LogFile
+from app.tui.keymap import hint
 
 LOOK_SECONDS = 0.5
 """Between two looks for new lines."""

@@ -17,9 +17,9 @@ from textual.widgets import Input, Select, Static
 
 from app.config import ConfigError, same_server
 from app.remotes.registry import Kind, Remote, checked, field_problem, typed
-from app.remotes.switcher import Desk
+from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 
 
 class Field(NamedTuple):
@@ -62,7 +62,7 @@ class RemoteForm(ModalScreen[str | None]):
         Binding("up", "app.focus_previous", "Previous field", id="remote.up"),
     ]
 
-    def __init__(self, desk: Desk, name: str | None, remote: Remote | None) -> None:
+    def __init__(self, desk: RemoteSwitcher, name: str | None, remote: Remote | None) -> None:
         super().__init__()
         self._desk, self._was, self._before = desk, name, remote
 

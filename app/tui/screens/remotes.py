@@ -15,14 +15,14 @@ from textual.widgets.option_list import Option
 
 from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
-from app.remotes.switcher import Desk
+from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.bindings import hint, key_of
+from app.tui.keymap import hint, key_of
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.textual_private import bindings_of
 
 if TYPE_CHECKING:
-    from app.remotes.check import Found
+    from app.remotes.check import Finding
 
 BUNDLED = ".bundled"
 """Its id in the list; no name begins with a dot."""
@@ -46,7 +46,7 @@ class RemotesScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss", "Close", id="remotes.close"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: RemoteSwitcher) -> None:
         super().__init__()
         self.desk = desk
         self._shown = ""
@@ -224,7 +224,7 @@ class RemotesScreen(ModalScreen[None]):
         self.notify(sanitise(str(error)), title="Remotes", severity="error", markup=False, timeout=15)
 
 
-def _row(found: Found) -> Horizontal:
+def _row(found: Finding) -> Horizontal:
     """One finding: its mark, what was looked at, what was seen."""
     mark, part = str(found)[0], sanitise(found.part)
     return Horizontal(

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.events import Event, ModeChanged
 from app.sanitise import sanitise
-from app.tui.metrics import Acceptance, Figures, Totals, bar, bytes_text, sparkline
+from app.tui.metrics import Acceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
 from app.tui.widgets.status_bar import UNREACHABLE
 
 WIDTH = 40
@@ -28,7 +28,7 @@ class Panel(VerticalScroll, can_focus=False):
 
     def __init__(self) -> None:
         super().__init__()
-        self.figures = Figures()
+        self.figures = SessionMetrics()
         self._mode: ModeChanged | None = None
         self._down_since: str | None = None
         """The time of day, while no server answers."""
@@ -57,7 +57,7 @@ class Panel(VerticalScroll, can_focus=False):
             self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode, self._down_since)))
 
 
-def lines(figures: Figures, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
+def lines(figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
     """The panel's text. `down_since`: the time of day since when no server answers."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
@@ -123,7 +123,7 @@ def _columns(name: str, one: str, other: str, style: str = "") -> Content:
     return Content.assemble((name.ljust(TEXT - 17), style or QUIET), (one.rjust(8), style), (other.rjust(9), style))
 
 
-def _line(figures: Figures, down_since: str | None) -> list[Content]:
+def _line(figures: SessionMetrics, down_since: str | None) -> list[Content]:
     """The round trips as bars, and what the line carries."""
     trips, stats = figures.round_trips, figures.stats
     if not trips:

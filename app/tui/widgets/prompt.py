@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.reactive import var
 
 from app.sanitise import sanitise
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 from app.tui.widgets.folding_text_area import FoldingTextArea
 
 Hint = tuple[tuple[str, str], ...]

@@ -7,7 +7,7 @@ from collections import deque
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import Paced
+from app.events import RoundReport
 
 SHOWN = 6
 """Rounds."""
@@ -31,14 +31,14 @@ class Rounds(Static):
 
     def __init__(self) -> None:
         super().__init__(markup=False)
-        self._rounds: deque[Paced] = deque(maxlen=SHOWN)
+        self._rounds: deque[RoundReport] = deque(maxlen=SHOWN)
 
     def on_mount(self) -> None:
         self.display = False
 
-    def add(self, paced: Paced) -> None:
+    def add(self, report: RoundReport) -> None:
         """A round is over; `draw` shows it."""
-        self._rounds.append(paced)
+        self._rounds.append(report)
 
     def toggle(self) -> None:
         """Show it, or put it away."""
@@ -53,16 +53,16 @@ class Rounds(Static):
         self.update(Content("\n").join([head, *(Content(line) for line in lines or ["No round yet."])]))
 
 
-def cells(paced: Paced) -> tuple[str, ...]:
+def cells(report: RoundReport) -> tuple[str, ...]:
     """One round, a text for each column; what is not known is a dash."""
-    cost = paced.cost
+    cost = report.cost
     return (
-        str(paced.levels) if paced.levels else "–",
-        str(paced.nodes),
-        "–" if paced.expected is None else f"{paced.expected:.2f}",
-        str(paced.gained),
-        "ahead" if paced.ahead else _milliseconds(paced.draft_seconds),
-        *(_milliseconds(seconds) for seconds in (paced.server_seconds, paced.rtt_seconds)),
+        str(report.levels) if report.levels else "–",
+        str(report.nodes),
+        "–" if report.expected is None else f"{report.expected:.2f}",
+        str(report.gained),
+        "ahead" if report.ahead else _milliseconds(report.draft_seconds),
+        *(_milliseconds(seconds) for seconds in (report.server_seconds, report.rtt_seconds)),
         *(_milliseconds(seconds) for seconds in ((None,) * 3 if cost is None else (cost.round, cost.level, cost.node))),
     )
 

@@ -13,7 +13,7 @@ from textual.widgets import Static
 from app.events import Mode, ModeChanged, Stats
 
 if TYPE_CHECKING:
-    from app.drafting.context import Context
+    from app.drafting.prompt import Context
 
 LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")

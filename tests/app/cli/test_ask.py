@@ -1,4 +1,4 @@
-"""`ask` among other programs: real processes, real pipes, signals, and what is stored in the end."""
+"""`outrider ask` among other programs: real processes, pipes and signals, and the stored result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asking(environment: dict[str, str]) -> Callable[..., subprocess.CompletedPro
 
 @pytest.fixture
 async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
-    """A server that says two lines and a half, and then no more."""
+    """A server that sends two and a half lines, and then nothing."""
     server = ChatServer([Script(LINES, hold=True)])
     async with server.listening() as port:
         environment |= {"OUTRIDER_REMOTE": f"http://127.0.0.1:{port}", "OUTRIDER_MODE": "auto"}
@@ -53,24 +53,21 @@ async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
 
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         yield store
-    finally:
-        store.close()
 
 
 def threads(home: Path) -> list[list[Message]]:
-    """The newest conversation first."""
+    """All conversations, the newest first."""
     with opened(home) as store:
-        return [store.thread(one.id) for one in store.conversations()]
+        return [store.branches.thread(one.id) for one in store.conversations.all()]
 
 
 def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*COMMAND, *arguments], cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        # In the background of a shell the signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
@@ -104,7 +101,7 @@ def test_a_question_can_wait_in_a_conversation_that_goes_on(
     conversation = json.loads(asking("list files", "--json").stdout)["conversation"]
     assert asking("-c", "--queue", "by size").returncode == 0
     with opened(tmp_path) as store:
-        assert [(one.conversation_id, one.text) for one in store.queued()] == [(conversation, "by size")]
+        assert [(one.conversation_id, one.text) for one in store.queue.all()] == [(conversation, "by size")]
 
 
 def test_a_prompt_file_begins_its_own_conversations(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:
@@ -117,7 +114,7 @@ async def test_a_pipe_gets_each_line_as_it_is_written(held: ChatServer, environm
     try:
         assert process.stdout is not None
         lines = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
-        assert lines == LINES[:2] and process.poll() is None  # The answer is not at its end, and never will be.
+        assert lines == LINES[:2] and process.poll() is None  # The answer has not ended, and never will.
         async with asyncio.timeout(PATIENCE_SECONDS):
             while LINES[2] not in threads(Path(environment["OUTRIDER_HOME"]))[0][-1].text:
                 await asyncio.sleep(0.02)

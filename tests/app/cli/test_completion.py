@@ -1,4 +1,4 @@
-"""Completion in a real shell: the script is sourced, and the shell asks as it does at a press of the key."""
+"""Completion in a real shell, which sources the script and asks as it does after a key press."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = '\\" ; touch pwned ; \\" $(touch pwned) `touch pwned` \' \x1b]0;x\x07'
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With `outrider` on the path, as an installation puts it there."""
+    """An environment with `outrider` on the path, as after an installation."""
     command = tmp_path / "bin" / "outrider"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m app.start "$@"\n')
@@ -32,16 +32,13 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[str, str, str]:
     """Ids of two conversations and of what is queued."""
-    store = Store.open(tmp_path / "home" / "data" / "outrider.db")
-    try:
-        first = store.create_conversation("unpack a tarball").id
-        return first, store.create_conversation(HOSTILE).id, store.enqueue(first, "list files").id
-    finally:
-        store.close()
+    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
+        first = store.conversations.create("unpack a tarball").id
+        return first, store.conversations.create(HOSTILE).id, store.queue.add(first, "list files").id
 
 
 def bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]:
-    """What bash offers after these words, the last of which is being typed."""
+    """The completions that bash offers for the last of these words."""
     program = (
         'source <(outrider completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
         '_outrider_completion outrider; printf "%s\\n" "${COMPREPLY[@]}"'
@@ -88,7 +85,7 @@ def test_bash_is_offered_remotes_by_name(environment: dict[str, str], tmp_path: 
 def test_no_title_can_give_a_shell_orders(
     environment: dict[str, str], tmp_path: Path, stored: tuple[str, str, str]
 ) -> None:
-    """zsh evaluates what comes back."""
+    """Titles with code in them are harmless: zsh evaluates the completions."""
     asks = {"_OUTRIDER_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "outrider verify "}
     ran = subprocess.run(
         ["outrider"], env={**environment, **asks}, capture_output=True, text=True, check=True, cwd=tmp_path

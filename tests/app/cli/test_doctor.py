@@ -1,4 +1,4 @@
-"""What `outrider doctor` says of a set-up that is really broken, one part at a time."""
+"""`outrider doctor` on set-ups that are really broken, one part at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import checks as checkups
+from app.cli import checks
 from app.config import BUNDLED_DRAFTER, Folders
 from storage import Store
 from tests.remote.toy_verifier import http, listening
 from tests.support.chat_server import JSON
-from tests.support.commands import Outcome, Outrider, runner
+from tests.support.commands import CommandResult, Outrider, runner
 from tests.support.serving import REPOSITORY, VerifierProcess
 from tests.support.terminal import Terminal
 
@@ -46,21 +46,18 @@ def outrider(
 @pytest.fixture
 def database(home: Path) -> Path:
     """With enough in it for several pages."""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        conversation = store.create_conversation("old")
+    with Store.open(home / "data" / "outrider.db") as store:
+        conversation = store.conversations.create("old")
         for number in range(200):
             text = f"question {number} " * 20
-            store.add_message(conversation.id, "user", text, parent_id=None, status="done")
-        store.save_memory(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
-    finally:
-        store.close()
+            store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+        store.memory.save(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
     with closing(sqlite3.connect(home / "data" / "outrider.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return home / "data" / "outrider.db"
 
 
-def said(outcome: Outcome, part: str) -> str:
+def said(outcome: CommandResult, part: str) -> str:
     """The lines about one part."""
     return "\n".join(line for line in outcome.out.splitlines() if line.split()[1] == part)
 
@@ -111,7 +108,7 @@ def test_a_folder_that_something_is_in_the_way_of(outrider: Outrider, home: Path
 
 def test_looking_creates_no_folder(home: Path) -> None:
     folders = Folders.locate({"OUTRIDER_HOME": str(home)})
-    assert [one.state for one in (*checkups.folders_of(folders), checkups.disk(folders))] == ["ok", "ok"]
+    assert [one.state for one in (*checks.folders_of(folders), checks.disk(folders))] == ["ok", "ok"]
     assert not home.exists()
 
 
@@ -119,8 +116,8 @@ def test_looking_creates_no_folder(home: Path) -> None:
 def test_a_disk_that_is_full(
     outrider: Outrider, monkeypatch: pytest.MonkeyPatch, least: int, code: int, mark: str
 ) -> None:
-    monkeypatch.setattr(checkups, "SCARCE_BYTES", 1 << 60)
-    monkeypatch.setattr(checkups, "LEAST_BYTES", least)
+    monkeypatch.setattr(checks, "SCARCE_BYTES", 1 << 60)
+    monkeypatch.setattr(checks, "LEAST_BYTES", least)
     found = outrider("doctor")
     assert found.code == code and f"{mark} disk" in found.out and "free some space" in said(found, "disk")
 
@@ -136,11 +133,13 @@ def test_a_database_with_a_broken_page(outrider: Outrider, database: Path) -> No
     assert "✓ database" in outrider("doctor").out
     with closing(sqlite3.connect(database)) as connection:
         (size,) = connection.execute("PRAGMA page_size").fetchone()
-    page = database.read_bytes().index(b"MEMORY" * 100) // size + 3  # Of a chain: each begins with the next number.
+    page = (
+        database.read_bytes().index(b"MEMORY" * 100) // size + 3
+    )  # A page of a chain, which begins with the number of the next.
     with database.open("r+b") as file:
         file.seek(page * size)
         file.write(b"\xff" * 4)
-    Store.open(database).close()  # Nothing is noticed.
+    Store.open(database).close()  # Opening it does not notice the damage.
     found = outrider("doctor")
     assert found.code == 1 and "✗ database" in found.out and "damaged" in said(found, "database")
 
@@ -189,7 +188,20 @@ def test_a_drafter_that_was_made_for_another_model(
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(BUNDLED_DRAFTER))
     found = outrider("doctor", "--remote", verifier.url)
     assert found.code == 1 and "✓ drafter" in found.out and "✗ verifier" in found.out
-    assert "use the drafter made for it" in said(found, "verifier")
+    assert "set `drafter` to the one made for" in said(found, "verifier")
+
+
+def test_the_doctor_and_the_test_of_a_remote_say_the_same(
+    outrider: Outrider, verifier: VerifierProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "auto")
+    for address, drafter in ((verifier.url, str(BUNDLED_DRAFTER)), ("http://127.0.0.1:9", None)):
+        if drafter is not None:
+            monkeypatch.setenv("OUTRIDER_DRAFTER", drafter)
+        tested = outrider("remote", "test", address).out.splitlines()
+        broken = [line[2:].split(None, 1)[1] for line in tested if line.startswith("✗")]
+        told = outrider("doctor", "--remote", address).out.splitlines()
+        assert broken and [line[2:].split(None, 1)[1] for line in told if line.startswith("✗ verifier")] == broken
 
 
 def test_proxies_of_the_environment(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,10 +220,10 @@ def test_a_port_that_is_taken() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        (found,) = checkups.port(taken.getsockname()[1])
+        (found,) = checks.port(taken.getsockname()[1])
         assert "--port" in found.text and "in use" in found.text
         free = taken.getsockname()[1]
-    assert list(checkups.port(free)) == []
+    assert list(checks.port(free)) == []
 
 
 def test_json(outrider: Outrider, home: Path) -> None:

@@ -1,4 +1,4 @@
-"""`outrider drafter`: from a target and questions to a drafter that works, and what is said where there is none."""
+"""`outrider drafter`: from a target and questions to a working drafter, and its errors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_trained_drafter_drafts_for_its_target(outrider: Outrider, questions: 
     shown = outrider("drafter", "info", str(out))
     assert shown.code == 0 and "target, 3 layers of 32" in shown.out and "checksums match" in shown.out
 
-    # Run again, it takes up what is there: no step is left to do.
+    # A second run continues from what is there: no step is left.
     before = {path.name: sha256(path) for path in out.iterdir()}
     assert outrider(*command, "--steps", "2").code == 0
     assert {path.name: sha256(path) for path in out.iterdir()} == before
@@ -112,7 +112,7 @@ def test_it_is_measured_on_questions_that_it_did_not_learn_from(
     assert not [question for question in held if any(question in text for text in learnt)]
     assert all(any(question in text for text in learnt) for question in asked if question not in held)
 
-    # The card's own command, run where the drafter and its work folder lie, finds the card's own figure.
+    # The command of the card, run beside the drafter and its work folder, gives the figure of the card.
     card = (out / "README.md").read_text()
     command = next(line.split() for line in card.splitlines() if line.strip().startswith("outrider drafter eval"))
     places = {
@@ -136,7 +136,7 @@ def test_it_is_measured_on_questions_that_it_did_not_learn_from(
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Path:
-    """A pair of the same shape as the tiny one, with other weights."""
+    """A pair like the tiny one, with other weights."""
     from tests.support.tiny import build_pair
 
     return build_pair(tmp_path / "stranger", seed=7)

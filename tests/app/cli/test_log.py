@@ -1,4 +1,4 @@
-"""`outrider log` as a person and a pipe see it."""
+"""`outrider log` on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_it_follows_until_it_is_interrupted(file: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "app.start", "log", "-f"], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, env={**os.environ, "OUTRIDER_HOME": str(tmp_path)},
-        # Whoever runs the tests in the background of a shell has it ignored, and children inherit that.
+        # In the background of a shell the signal is ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:

@@ -1,4 +1,4 @@
-"""The manual page says what the commands say."""
+"""The manual page agrees with the help of the commands."""
 
 from __future__ import annotations
 

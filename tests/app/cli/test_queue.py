@@ -1,4 +1,4 @@
-"""`outrider ask --queue`, `outrider queue` and `outrider verify` as scripts see them."""
+"""`outrider ask --queue`, `outrider queue` and `outrider verify`, as scripts see them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outrider(
 
 
 def own(outrider: Outrider, verifier: VerifierProcess, question: str) -> str:
-    """The target's own answer."""
+    """The answer of the target alone."""
     asked = outrider("ask", question, "--remote", verifier.url, "--no-draft", "--json")
     return str(json.loads(asked.out)["text"])
 
@@ -75,7 +75,7 @@ def test_without_a_verifier_everything_stays_queued(outrider: Outrider, home: Pa
 def test_verify_prints_the_answer_and_tells_what_was_not_kept(outrider: Outrider, verifier: VerifierProcess) -> None:
     nothing = outrider("verify", "--remote", verifier.url)
     assert nothing.code == 1 and "no answer" in nothing.err
-    # Hot, so that it is certainly not what the target says.
+    # A high temperature, so that the answer differs from the target's.
     alone = outrider("ask", "list files", "--mode", "offline", "--temperature", "2", "--seed", "3")
     conversation = outrider("history").out.split()[0]
     answer = own(outrider, verifier, "list files")
@@ -113,11 +113,10 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     for question in questions:
         outrider("ask", "--queue", question)
     monkeypatch.setenv("OUTRIDER_REMOTE", verifier.url)
-    # A round for every token or two, so that it is caught in the middle.
+    # One or two tokens a round, so that the kill comes in the middle.
     slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
     command = [sys.executable, "-m", "app.cli", "queue", "send"]
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         for enough in (1, 40):  # Of the first answer; then of the one that takes it up.
             process = subprocess.Popen(
                 command, cwd=REPOSITORY, env={**os.environ, **slow}, stdin=subprocess.DEVNULL,
@@ -131,19 +130,14 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
             finally:
                 process.kill()
                 process.wait()
-            store.recover()
-            assert len(store.queued()) == 2
+            store.messages.recover()
+            assert len(store.queue.all()) == 2
             assert outrider("queue").out.splitlines()[0].split("  ")[2:] == ["verify", "list files"]
-    finally:
-        store.close()
     sent = outrider("queue", "send", "--remote", verifier.url)
     assert sent.code == 0 and outrider("queue").out == ""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        threads = [store.thread(conversation.id) for conversation in store.conversations()]
-        every = [message for one in store.conversations() for message in store.messages(one.id)]
-    finally:
-        store.close()
+    with Store.open(home / "data" / "outrider.db") as store:
+        threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
+        every = [message for one in store.conversations.all() for message in store.messages.of(one.id)]
     answers = {thread[0].text: thread[-1] for thread in threads}
     assert {len(thread) for thread in threads} == {2} and sorted(answers) == sorted(questions)
     assert sorted(message.text for message in every if message.role == "user") == sorted(questions)
@@ -154,5 +148,5 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
 
 def unfinished(store: Store, tokens: int) -> bool:
     """Whether an answer that is being written has that many."""
-    messages = (message for one in store.conversations() for message in store.messages(one.id))
+    messages = (message for one in store.conversations.all() for message in store.messages.of(one.id))
     return any(message.status == "streaming" and len(message.tokens) >= tokens for message in messages)

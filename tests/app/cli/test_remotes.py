@@ -1,4 +1,4 @@
-"""`outrider remote` as people and scripts use it, and `--remote NAME` of the commands that ask."""
+"""`outrider remote`, as people and scripts use it, and the option `--remote NAME`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.remote.test_transport import Authority
 from tests.remote.toy_verifier import ToyVerifier, serving
 from tests.support.chat_server import ChatServer, Script
 from tests.support.commands import Outrider, runner
-from tests.support.ring import NoKeyring, Ring, use
+from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 from tests.support.serving import REPOSITORY, VerifierProcess
 
 TOKEN = "sk-do-not-show-me-0123456789"
@@ -35,15 +35,19 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
-    ring = Ring()
-    use(monkeypatch, ring)
+def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+    ring = MemoryKeyring()
+    use_keyring(monkeypatch, ring)
     return ring
 
 
 @pytest.fixture
 def outrider(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path, ring: Ring
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    home: Path,
+    tiny_pair: Path,
+    ring: MemoryKeyring,
 ) -> Outrider:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -53,7 +57,7 @@ def outrider(
 
 @pytest.fixture
 def chat_server() -> Iterator[str]:
-    """The address of an OpenAI-compatible server, in a thread of its own."""
+    """The address of an OpenAI-compatible server, which runs in a thread."""
     import asyncio
     import threading
 
@@ -76,14 +80,14 @@ def chat_server() -> Iterator[str]:
 
 
 def parts(out: str) -> dict[str, str]:
-    """State of each part that a test looked at."""
+    """State of each part in the output of `outrider remote test`."""
     return {line[2:13].strip(): line[0] for line in out.splitlines()}
 
 
 # ---- keeping them ----------------------------------------------------------------------------------------------------
 
 
-def test_add_list_use_remove(outrider: Outrider, home: Path, ring: Ring) -> None:
+def test_add_list_use_remove(outrider: Outrider, home: Path, ring: MemoryKeyring) -> None:
     assert outrider("remote").out == "" and "the bundled verifier answers" in outrider("remote").err
     added = outrider("remote", "add", "office", "https://office:8000", "--token-stdin", stdin=TOKEN + "\n")
     assert added.code == 0 and added.out == "" and "its token: keyring" in added.err
@@ -108,13 +112,13 @@ def test_add_list_use_remove(outrider: Outrider, home: Path, ring: Ring) -> None
 
 
 def test_without_a_keyring_it_says_which_file(outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     added = outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
     assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
 
 
 def test_a_keyring_that_nobody_unlocks_is_named(
-    outrider: Outrider, home: Path, ring: Ring, monkeypatch: pytest.MonkeyPatch
+    outrider: Outrider, home: Path, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_commands, "SILENT_SECONDS", 0.0)
     monkeypatch.setattr(secrets._ask, "__defaults__", (1.0,))
@@ -125,15 +129,15 @@ def test_a_keyring_that_nobody_unlocks_is_named(
     assert f"its token: {home / 'config' / 'tokens.json'}" in added.err
 
 
-def test_a_new_token(outrider: Outrider, ring: Ring) -> None:
+def test_a_new_token(outrider: Outrider, ring: MemoryKeyring) -> None:
     outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
     assert outrider("remote", "token", "office", "--token-stdin", stdin="new-token").code == 0
     assert list(ring.kept.values()) == ["new-token"]
-    assert outrider("remote", "token", "office").code == 2  # No terminal to ask on.
+    assert outrider("remote", "token", "office").code == 2  # There is no terminal to ask on.
     assert outrider("remote", "token", "office", "--remove").code == 0 and ring.kept == {}
 
 
-def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: Ring) -> None:
+def test_replacing_keeps_the_token_of_the_same_server(outrider: Outrider, ring: MemoryKeyring) -> None:
     outrider("remote", "add", "office", "https://office", "--token-stdin", stdin=TOKEN)
     again = outrider("remote", "add", "office", "https://office", "--model", "m")
     assert again.code == 2 and "--replace" in again.err
@@ -187,7 +191,7 @@ def test_the_token_is_asked_for_without_echo(home: Path) -> None:
     while True:
         try:
             seen += os.read(near, 1024)
-        except OSError:  # Linux's way to say that nobody is at the other end any more.
+        except OSError:  # On Linux, the other end is closed.
             break
         if not answered and b"(enter: none): " in seen:
             os.write(near, TOKEN.encode() + b"\n")
@@ -218,7 +222,7 @@ def test_commands_take_a_name(outrider: Outrider, verifier: VerifierProcess, tmp
     assert "needs a terminal" in outrider("chat", "--remote", "here").err
     well = outrider("doctor", "--remote", "here")
     assert well.code == 0 and "✓ verifier" in well.out
-    assert "✗ verifier   there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
+    assert "✗ verifier    there is no remote 'hree'" in outrider("doctor", "--remote", "hree").out
     assert outrider("queue", "send", "--remote", "here").code == 0
     assert outrider("verify", "--remote", "here").code == 0
     file = tmp_path / "token"
@@ -244,7 +248,7 @@ def test_a_token_for_an_address_is_in_a_file_where_no_other_program_sees_it(outr
     assert outrider(*address, "--token", TOKEN).code == 2
 
 
-def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ring) -> None:
+def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: MemoryKeyring) -> None:
     toy = ToyVerifier(token=TOKEN)
     with serving(toy.app()) as port:
         url = f"http://127.0.0.1:{port}"
@@ -256,7 +260,8 @@ def test_the_token_of_a_named_remote_is_shown_to_it(outrider: Outrider, ring: Ri
         assert wrong.code == 1 and "Give the right token." in wrong.out
         ring.locked = True
         locked = outrider("remote", "test", "toy")
-        assert locked.code == 1 and "✗ set-up      the keyring does not give the token of toy" in locked.out
+        assert locked.code == 1 and "✗ set-up      the remote toy cannot be used: " in locked.out
+        assert "the keyring does not give the token of toy" in locked.out
         offline = outrider("ask", "a", "--remote", "toy", "--max-tokens", "2")
         assert offline.code == 3 and "the remote toy cannot be used: the keyring does not give" in offline.err
     assert all(secret not in one.out + one.err for one in (known, wrong, locked) for secret in (TOKEN, "a-wrong-token"))
@@ -290,12 +295,12 @@ def test_a_drafter_that_does_not_fit(
     tmp_path: Path,
     verifier: VerifierProcess,
 ) -> None:
-    use(monkeypatch, Ring())
+    use_keyring(monkeypatch, MemoryKeyring())
     folder = shutil.copytree(tiny_pair / "drafter", tmp_path / "drafter")
     outrider = runner(monkeypatch, capsys, home, folder)
     config = read_config(folder)
     for changes, code, says in (
-        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary; its memory is not for"),
+        ({"memory": "00" * 32}, 0, "! fits        tokenizer and vocabulary fit; the memory of target is not for"),
         ({"vocabulary": 7}, 1, "knows 7 tokens; set `drafter` to the one made for that target"),
         ({"tokenizer": "00" * 16}, 1, "has another tokenizer; set `drafter` to the one made for target"),
     ):
@@ -316,7 +321,7 @@ def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest
     assert tested.code == 1 and "✗ model" in tested.out and "talker, other" in tested.out
     monkeypatch.setenv("OUTRIDER_MODE", "edge")
     tested = outrider("remote", "test", chat_server)
-    assert tested.code == 1 and "✗ mode        none: it verifies no drafts" in tested.out
+    assert tested.code == 1 and "✗ mode        edge is not possible: the server verifies no drafts" in tested.out
 
 
 @pytest.mark.parametrize(("days", "mark"), [(100, "✓"), (5, "!")])

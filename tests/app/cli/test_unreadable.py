@@ -1,4 +1,4 @@
-"""Settings and folders that this account may not read are named, with what to do; nothing ends in a traceback."""
+"""Unreadable settings and folders give a sentence with a path and advice, never a traceback."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_settings(home: Path, closed: str) -> None:
     "command", [["history"], ["doctor"], ["history", "search", "tar"], ["queue"], ["remote"], ["log"], ["keys"]]
 )
 def test_every_command_ends_in_a_sentence(outrider: Outrider, home: Path, closed: str, command: list[str]) -> None:
-    outrider(*command)  # What it imports may be for root alone.
+    outrider(*command)  # Its imports may be readable only by root.
     for made in home.rglob("*"):
         os.chown(made, home.stat().st_uid, home.stat().st_gid)
     (home / closed).chmod(0o000)

@@ -1,4 +1,4 @@
-"""Which mode is chosen follows from what rounds have brought, from the round trip, and not from noise."""
+"""The choice of the mode follows from the rounds and the round trip, and not from noise."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from app.remotes.mode_meter import RETRIED, ModeMeter
 
 EDGE, HOSTED = (8, 0.060, 0.040), (8, 0.055)
-"""Tokens, seconds beside the line, the verifier's seconds; tokens and seconds."""
+"""An edge round: tokens, seconds without the line, seconds at the verifier. A hosted round: tokens, seconds."""
 ROUNDS = 3
-"""Of an answer."""
+"""Rounds of an answer."""
 
 
 def meter(*, edge: int = 0, hosted: int = 0, drafts: bool = True) -> ModeMeter:
-    """After so many answers of each mode."""
+    """A meter after so many answers in each mode."""
     made = ModeMeter()
     made.drafts = drafts
     for answer in range(edge + hosted):
@@ -33,7 +33,7 @@ def test_before_any_round_the_round_trip_decides(rtt: float, drafts: bool, mode:
 
 
 def test_a_verifier_that_does_not_draft_is_worth_a_stream_only_on_a_long_line() -> None:
-    """DESIGN: edge is faster while tau * t_target > rtt + t_verify + t_draft; here a stream waits for the line, too."""
+    """DESIGN.md: edge is faster while tau * t_target > rtt + t_verify + t_draft. A stream waits for the line, too."""
     known = meter(edge=90, drafts=False)
     tau, seconds, forward = EDGE
     break_even = (tau * forward - seconds) / (1 - 1 / ROUNDS)
@@ -77,7 +77,7 @@ def test_what_is_said_does_not_decide_between_modes() -> None:
     known = meter(edge=9, hosted=9)
     known.mode = "hosted"
     for _ in range(6):
-        known.hosted(2, 0.055)  # Hard to guess, wherever it is drafted.
+        known.hosted(2, 0.055)  # A text that is hard to guess in both modes.
     assert known.review(0.0) == known.choose(0.0) == "hosted"
 
 

@@ -1,4 +1,4 @@
-"""Remotes on the disk, and where their tokens go."""
+"""Remotes on the disk, and the places of their tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from app.config import ConfigError, Folders
 from app.remotes import tokens as secrets
 from app.remotes.registry import Remote, Remotes, checked
-from tests.support.ring import NoKeyring, PlainRing, Ring, use
+from tests.support.keyring import MemoryKeyring, NoKeyring, PlainKeyring, use_keyring
 
 TOKEN = "sk-do-not-show-me-0123456789"
 OFFICE = Remote(url="https://office.example:8443")
@@ -30,19 +30,19 @@ def folders(tmp_path: Path) -> Folders:
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
-    ring = Ring()
-    use(monkeypatch, ring)
+def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+    ring = MemoryKeyring()
+    use_keyring(monkeypatch, ring)
     return ring
 
 
 @pytest.fixture
 def no_ring(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
 
 
 def files(folders: Folders) -> str:
-    """All that is in the config folder."""
+    """The text of all files in the config folder."""
     return "".join(path.read_text() for path in folders.config.iterdir())
 
 
@@ -204,7 +204,7 @@ def test_what_the_setting_means(folders: Folders, no_ring: None) -> None:
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_keyring_that_works_keeps_the_token(folders: Folders, ring: Ring) -> None:
+def test_a_keyring_that_works_keeps_the_token(folders: Folders, ring: MemoryKeyring) -> None:
     remotes = Remotes(folders)
     kept = remotes.put("office", OFFICE, TOKEN)
     assert (kept.token, remotes.token_place(kept)) == ("keyring", "keyring")
@@ -216,10 +216,10 @@ def test_a_keyring_that_works_keeps_the_token(folders: Folders, ring: Ring) -> N
 
 @pytest.mark.parametrize("ring", ["none", "plain", "locked"])
 def test_else_a_file_that_nobody_else_can_read(folders: Folders, ring: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"none": NoKeyring(), "plain": PlainRing(), "locked": Ring()}[ring]
+    found = {"none": NoKeyring(), "plain": PlainKeyring(), "locked": MemoryKeyring()}[ring]
     if ring == "locked":
         found.locked = True  # type: ignore[attr-defined]
-    use(monkeypatch, found)
+    use_keyring(monkeypatch, found)
     remotes = Remotes(folders)
     kept = remotes.put("office", OFFICE, TOKEN)
     file = folders.config / "tokens.json"
@@ -233,7 +233,9 @@ def test_else_a_file_that_nobody_else_can_read(folders: Folders, ring: str, monk
     assert TOKEN not in files(folders) and Remotes(folders).token("home") == "another-token"
 
 
-def test_a_keyring_without_anybody_to_unlock_it(folders: Folders, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyring_without_anybody_to_unlock_it(
+    folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(secrets._ask, "__defaults__", (0.05,))
     ring.silent.clear()
     assert Remotes(folders).put("office", OFFICE, TOKEN).token == "file"
@@ -258,7 +260,7 @@ def test_else_the_environment(folders: Folders, no_ring: None) -> None:
 
 @pytest.mark.parametrize("keyring", [True, False])
 def test_a_token_never_goes_to_another_server(folders: Folders, keyring: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, Ring() if keyring else NoKeyring())
+    use_keyring(monkeypatch, MemoryKeyring() if keyring else NoKeyring())
     remotes = Remotes(folders)
     kept = remotes.put("office", OFFICE, TOKEN)
     moved = msgspec.structs.replace(kept, url="https://office.example:8443/v1")
@@ -272,7 +274,7 @@ def test_a_token_never_goes_to_another_server(folders: Folders, keyring: bool, m
         Remotes(folders).token("office")
 
 
-def test_a_new_token_takes_the_place_of_the_old_one(folders: Folders, ring: Ring) -> None:
+def test_a_new_token_takes_the_place_of_the_old_one(folders: Folders, ring: MemoryKeyring) -> None:
     remotes = Remotes(folders)
     ring.locked = True
     assert remotes.put("office", OFFICE, TOKEN).token == "file"
@@ -280,10 +282,10 @@ def test_a_new_token_takes_the_place_of_the_old_one(folders: Folders, ring: Ring
     assert remotes.put("office", OFFICE, "the-new-one").token == "keyring"
     assert remotes.token("office") == "the-new-one" and json.loads((folders.config / "tokens.json").read_text()) == {}
     remotes.put("office", OFFICE)
-    assert ring.kept == {}  # Without a place it has no token.
+    assert ring.kept == {}  # A remote without a place for its token has none.
 
 
-def test_what_a_keyring_keeps_to_itself_is_told(folders: Folders, ring: Ring) -> None:
+def test_what_a_keyring_keeps_to_itself_is_told(folders: Folders, ring: MemoryKeyring) -> None:
     remotes = Remotes(folders)
     remotes.put("office", OFFICE, TOKEN)
     ring.locked = True

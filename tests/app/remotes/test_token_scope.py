@@ -1,4 +1,4 @@
-"""A token goes to the server that was named beside it, and to no other: seen by what each server is shown."""
+"""A token goes only to the server that it was given for: each server records the tokens that it gets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from app.config import Settings
-from tests.support.commands import Outcome, Outrider, runner
-from tests.support.ring import NoKeyring, use
+from tests.support.commands import CommandResult, Outrider, runner
+from tests.support.keyring import NoKeyring, use_keyring
 
 TOKEN = "sk-given-for-one-server-0123456789"
 
 
 class Recorder(ThreadingHTTPServer):
-    """A server that keeps what it is shown. `redirect`: where it sends everybody on to."""
+    """A server that records each token. `redirect`: the address that it sends everybody to."""
 
     daemon_threads = True
 
@@ -26,7 +26,7 @@ class Recorder(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Requests)
         self.redirect = redirect
         self.shown: list[str | None] = []
-        """The header `Authorization` of each request."""
+        """The header `Authorization` of each request; None: there was none."""
 
     @property
     def url(self) -> str:
@@ -76,7 +76,7 @@ def outrider(
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token", "outrider_remote"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
 
 
@@ -97,7 +97,7 @@ def settings_file(home: Path, text: str) -> None:
     (home / "config" / "config.toml").write_text(text)
 
 
-def ask(outrider: Outrider, *arguments: str) -> Outcome:
+def ask(outrider: Outrider, *arguments: str) -> CommandResult:
     return outrider("ask", "list files", "--mode", "hosted", "--max-tokens", "2", *arguments)
 
 
@@ -111,7 +111,7 @@ def test_the_token_of_the_file_goes_to_the_remote_of_the_file(
     settings_file(home, f'remote = "{ours.url}"\ntoken = "{TOKEN}"\n')
     outrider(*command, other.url)
     assert other.shown and set(other.shown) == {None} and not ours.shown
-    outrider(*command, f"{ours.url}/v1")  # The same server by another path.
+    outrider(*command, f"{ours.url}/v1")  # The same server, another path.
     assert ours.shown and set(ours.shown) == {f"Bearer {TOKEN}"}
 
 
@@ -153,7 +153,7 @@ def test_the_token_of_the_environment_goes_to_the_remote_of_the_environment(
 def test_the_token_of_the_environment_goes_to_the_remote_of_the_file(
     outrider: Outrider, home: Path, ours: Recorder, other: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who keeps the address in the file and the secret out of it."""
+    """The address is in the file, the secret is not."""
     settings_file(home, f'remote = "{ours.url}"\n')
     monkeypatch.setenv("OUTRIDER_TOKEN", TOKEN)
     ask(outrider)
@@ -208,11 +208,11 @@ def test_only_a_token_that_is_there_is_ticked(
     assert "! token       none: TEAM_TOKEN is not set" in outrider("remote", "test", "team").out
     assert "token" not in outrider("remote", "test", "open").out
     found = outrider("doctor", "--remote", "team").out
-    assert "! remotes    team: TEAM_TOKEN, which holds its token, is not set" in found
-    assert f"✓ remotes    open: {other.url}, no token" in found
+    assert "! remotes     team: TEAM_TOKEN, which holds its token, is not set" in found
+    assert f"✓ remotes     open: {other.url}, no token" in found
     monkeypatch.setenv("TEAM_TOKEN", TOKEN)
     assert "✓ token       from TEAM_TOKEN" in outrider("remote", "test", "team").out
-    assert f"✓ remotes    team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
+    assert f"✓ remotes     team: {other.url}, token from TEAM_TOKEN (set)" in outrider("doctor").out
 
 
 def test_a_redirect_takes_the_token_nowhere(outrider: Outrider, other: Recorder, tmp_path: Path) -> None:

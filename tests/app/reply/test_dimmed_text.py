@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from app.events import Done, Drafted, Event, Failed, ReplyText, Retracted, Started, Stats, Verified
 from app.reply.dimmed_text import DimmedText
-from app.tui.metrics import Figures
+from app.tui.metrics import SessionMetrics
 from app.tui.widgets.panel import lines
 
 
@@ -69,7 +69,7 @@ def test_the_characters_add_up(happened: list[Event]) -> None:
 
 
 def test_the_panel_shows_the_share_of_an_answer_and_of_the_session() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     right: list[Event] = [Drafted("123456789", 3), Verified("123456789", 3, 3), done(True)]
     wrong: list[Event] = [Drafted("a", 1), Retracted(1), Verified("b", 1, 0), done(True)]
     for event in (Started("c", "one"), *right, Started("c", "two"), *wrong):

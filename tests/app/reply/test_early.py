@@ -10,7 +10,7 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, ModeChanged
-from app.remotes.connection import Fixed, SourceFailed
+from app.remotes.source import AddressSource, SourceFailed
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import VerifierClient
@@ -21,7 +21,7 @@ from tests.support.serving import VerifierProcess
 QUESTION = "list files"
 
 
-class Starts(Fixed):
+class Starts(AddressSource):
     """As the bundled verifier: its model was chosen together with the drafter, and it takes a while to be there."""
 
     own = True
@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Store:
 async def asked(source: Starts, opened: Assistant, store: Store, *, early: bool) -> tuple[Heard, str]:
     """One answer, and what of it was there before the verifier was; the verifier is there after that."""
     heard, shown = Heard(), ""
-    conversation = store.create_conversation("test").id
+    conversation = store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, QUESTION)) as events:
         async for event in events:
             heard.apply(event)
@@ -84,7 +84,7 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     assert bool(shown) == early and heard.modes == ["warming", "edge"]
     assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids and all(heard.done.provenance)
-    assert store.message(heard.message).text == plain.text
+    assert store.messages.get(heard.message).text == plain.text
     store.close()
 
 

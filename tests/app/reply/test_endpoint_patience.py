@@ -14,9 +14,8 @@ import pytest
 
 from app.config import Settings
 from app.events import Drafted, ModeChanged, Reasoned
-from app.remotes.connection import Fixed
-from app.remotes.named import options_of
 from app.remotes.registry import Remote
+from app.remotes.source import AddressSource, options_of
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from remote import TransportOptions
@@ -122,7 +121,7 @@ async def test_a_question_is_sent_once_and_its_failure_is_told(
     settings = Settings(offline="drafter").replaced({"mode": mode}, "test")
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database, settings) as opened:
         heard = await ask(opened, QUESTION)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
         assert opened.outbox.queued() == []
     assert heard.failed is not None and heard.failed.code == code, heard
     assert peer.asked == 1 and not any(isinstance(one, Drafted) for one in heard.events)
@@ -132,7 +131,7 @@ async def test_a_question_is_sent_once_and_its_failure_is_told(
 async def test_a_queued_question_that_may_have_been_paid_for_leaves_the_queue(drafter: Drafter, database: Path) -> None:
     peer = Peer([stream(ONE)])
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         opened.outbox.enqueue(conversation, QUESTION)
         await opened.settled()
         async with aclosing(opened.outbox.due()) as due:
@@ -205,7 +204,7 @@ async def test_reasoning_is_life_and_no_part_of_the_answer(drafter: Drafter, dat
     peer = Peer([(*parts, event({"content": "Paris"}), event({}, "stop"), DONE)])
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database) as opened:
         heard = await ask(opened, QUESTION)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
     assert heard.text == stored.text == "Paris" and heard.done is not None
     assert "".join(one.text for one in heard.events if isinstance(one, Reasoned)) == "hm " * 12
 
@@ -262,11 +261,11 @@ async def test_a_model_that_only_reasons_is_told_as_that(drafter: Drafter, datab
 async def test_silence_after_words_ends_the_answer_and_keeps_them(
     drafter: Drafter, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Fixed, "options", TransportOptions())
+    monkeypatch.setattr(AddressSource, "options", TransportOptions())
     peer = Peer([(stream(ONE), asyncio.Event())])
     store = Store.open(database)
     async with asyncio.timeout(PATIENCE), listening(peer._serve) as port:
-        source = Fixed(f"http://127.0.0.1:{port}")
+        source = AddressSource(f"http://127.0.0.1:{port}")
         source.chat.options = TransportOptions(read_seconds=0.3)
         async with Assistant(drafter, store, source, Settings()) as opened:
             heard = await ask(opened, QUESTION)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.config import Settings
 from app.drafting.drafting import Drafting
+from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer
-from app.reply.generation import Line, Writing
+from app.reply.generation import Generation, GenerationInput
 from drafter.runtime import Drafter
 from remote.protocol import Sampling
 from storage import Store
@@ -20,45 +20,44 @@ from tests.support.tiny_text import END
 
 
 @pytest.fixture
-def writing(tiny_pair: Path, tmp_path: Path) -> Iterator[Writing]:
+def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
     """Of at most 6 tokens."""
     drafter = Drafter.load(tiny_pair / "drafter")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
-        yield Writing(
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
+        given = GenerationInput(
             drafter.text.render([("user", "list files")]),
             messages=[("user", "list files")],
             text=drafter.text,
             settings=Settings(),
-            most=6,
             sampling=Sampling(),
-            drafting=Drafting(drafter, store, store.create_conversation().id, thread),
-            line=Line(),
+            most=6,
             draft=True,
-            begun=Answer(drafter.text),
         )
+        drafting = Drafting(drafter, store, store.conversations.create().id, thread)
+        yield Generation(given, drafting=drafting, session=VerifierSession(), begun=Answer(drafter.text))
 
 
 @pytest.fixture
-def words(writing: Writing) -> list[int]:
+def words(generation: Generation) -> list[int]:
     """Twelve tokens of text."""
-    return writing.text.encode("list files and folders by name and size and more")[:12]
+    return generation.given.text.encode("list files and folders by name and size and more")[:12]
 
 
-def test_what_comes_after_the_end_is_not_part_of_the_answer(writing: Writing, words: list[int]) -> None:
+def test_what_comes_after_the_end_is_not_part_of_the_answer(generation: Generation, words: list[int]) -> None:
     """Also where a verifier sends it: it may be one that knows other tokens that end an answer."""
-    writing.verify([*words[:2], END, *words[2:4]], from_draft=4)
-    assert writing.answer.tokens == [*words[:2], END] and writing.answer.verified == 3
-    assert writing.reason == "end"
+    generation.verify([*words[:2], END, *words[2:4]], from_draft=4)
+    assert generation.answer.tokens == [*words[:2], END] and generation.answer.verified == 3
+    assert generation.reason == "end"
 
 
-def test_it_is_never_longer_than_allowed(writing: Writing, words: list[int]) -> None:
-    writing.verify(words[:4], from_draft=3)
-    assert writing.reason is None
-    writing.verify(words[4:8], from_draft=3)
-    assert writing.answer.tokens == words[:6] and writing.reason == "length"
+def test_it_is_never_longer_than_allowed(generation: Generation, words: list[int]) -> None:
+    generation.verify(words[:4], from_draft=3)
+    assert generation.reason is None
+    generation.verify(words[4:8], from_draft=3)
+    assert generation.answer.tokens == words[:6] and generation.reason == "length"
 
 
-def test_a_guess_is_shown_up_to_the_end(writing: Writing, words: list[int]) -> None:
-    assert writing.cut([words[0], END, words[1]]) == [words[0], END]
-    assert writing.cut(words) == words[:6]
-    assert writing.answer.tokens == [] and writing.reason is None
+def test_a_guess_is_shown_up_to_the_end(generation: Generation, words: list[int]) -> None:
+    assert generation.cut([words[0], END, words[1]]) == [words[0], END]
+    assert generation.cut(words) == words[:6]
+    assert generation.answer.tokens == [] and generation.reason is None

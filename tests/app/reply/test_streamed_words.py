@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.events import Done, Started, Stats
-from app.tui.metrics import Figures
+from app.tui.metrics import SessionMetrics
 from app.tui.widgets.panel import lines
 from app.tui.widgets.status_bar import figures
 from storage import Store
@@ -107,8 +107,8 @@ async def test_an_exported_answer_is_the_same_where_it_is_imported(outrider: Run
     found = []
     for home in (tmp_path, elsewhere):
         store = Store.open(home / "data" / "outrider.db")
-        [conversation] = store.conversations()
-        found.append(store.thread(conversation.id)[-1])
+        [conversation] = store.conversations.all()
+        found.append(store.branches.thread(conversation.id)[-1])
         store.close()
     one, other = found
     assert (one.text, one.tokens, one.provenance, one.stats) == (other.text, (), (), other.stats)
@@ -127,7 +127,7 @@ def test_the_status_bar_counts_what_was_streamed() -> None:
 
 
 def panel(*answers: Stats) -> str:
-    shown = Figures()
+    shown = SessionMetrics()
     for answer in answers:
         shown.apply(Started("c", "m"))
         shown.apply(Done(False, "end", (), (), answer))

@@ -11,15 +11,14 @@ import pytest
 
 from app.config import Folders, Settings
 from app.events import ModeChanged, Verified
-from app.remotes.connection import Fixed
-from app.remotes.named import Named
 from app.remotes.registry import Remote, Remotes
+from app.remotes.source import AddressSource, RemoteSource
 from app.reply.assistant import Assistant
 from drafter.runtime import Drafter
 from storage import Store
 from tests.support.chat_server import ChatServer, Script
 from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
-from tests.support.ring import NoKeyring, use
+from tests.support.keyring import NoKeyring, use_keyring
 from tests.support.serving import VerifierProcess
 
 QUESTION = "how do I unpack a tar archive?"
@@ -58,12 +57,12 @@ async def test_what_is_asked_next_goes_to_the_new_one(
 ) -> None:
     server = talker()
     async with server.listening() as port, assistant(drafter, database, verifier.url) as opened:
-        conversation = opened.store.create_conversation("two").id
+        conversation = opened.store.conversations.create("two").id
         first = await ask(opened, QUESTION, conversation)
-        opened.use(Fixed(f"http://127.0.0.1:{port}"))
+        opened.use(AddressSource(f"http://127.0.0.1:{port}"))
         assert opened.status() == ModeChanged("warming", "connecting to the verifier")
         second = await ask(opened, "why?", conversation)
-        opened.use(Fixed(verifier.url))
+        opened.use(AddressSource(verifier.url))
         third = await ask(opened, "really?", conversation)
     assert first.done and third.done and all(first.done.provenance) and all(third.done.provenance)
     assert second.text == SAID and len(server.asked) == 1
@@ -86,11 +85,11 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
 
         await until_mode(opened, "edge")
         watching = asyncio.create_task(watch())
-        async with aclosing(opened.reply(opened.store.create_conversation("a").id, QUESTION)) as events:
+        async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
                 if isinstance(event, Verified) and len(opened._leaving) == 0:
-                    opened.use(Fixed(f"http://127.0.0.1:{port}"))
+                    opened.use(AddressSource(f"http://127.0.0.1:{port}"))
                     await until_mode(opened, "hosted")
         assert heard.done is not None and heard.text == expected.text
         assert heard.done.provenance == (True,) * len(heard.done.token_ids) and server.asked == []
@@ -108,7 +107,7 @@ async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Pat
     server = talker()
     async with server.listening() as port, assistant(drafter, database, None) as opened:
         assert opened.status().mode == "offline"
-        opened.outbox.enqueue(opened.store.create_conversation("a").id, QUESTION)
+        opened.outbox.enqueue(opened.store.conversations.create("a").id, QUESTION)
 
         async def work_off() -> None:
             async for queued in opened.outbox.due():
@@ -118,7 +117,7 @@ async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Pat
 
         working = asyncio.create_task(work_off())
         await asyncio.sleep(0)
-        opened.use(Fixed(f"http://127.0.0.1:{port}"))
+        opened.use(AddressSource(f"http://127.0.0.1:{port}"))
         await until(lambda: not opened.outbox.queued() and not opened.replying)
         assert server.asked[0]["messages"][-1]["content"] == QUESTION
         opened.use(None)
@@ -132,18 +131,19 @@ async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Pat
 async def test_offline_by_choice_stays_so(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     settings = Settings(mode="offline", max_tokens=4)
     async with assistant(drafter, database, None, settings=settings) as opened:
-        opened.use(Fixed(verifier.url))
+        opened.use(AddressSource(verifier.url))
         assert opened.status() == ModeChanged("offline", "offline by choice")
 
 
 async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     store = Store.open(database)
-    async with Assistant(drafter, store, Fixed(verifier.url), Settings(max_tokens=900), modes=("edge",)) as opened:
-        reply = opened.reply(store.create_conversation("a").id, QUESTION)
+    source, settings = AddressSource(verifier.url), Settings(max_tokens=900)
+    async with Assistant(drafter, store, source, settings, modes=("edge",)) as opened:
+        reply = opened.reply(store.conversations.create("a").id, QUESTION)
         async for event in reply:
             if isinstance(event, Verified):
                 break
-        opened.use(Fixed("http://127.0.0.1:9"))
+        opened.use(AddressSource("http://127.0.0.1:9"))
         assert len(opened._leaving) == 1
     assert not opened._leaving
     await reply.aclose()
@@ -153,18 +153,18 @@ async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter
 async def test_a_name_is_shown_and_its_trouble_too(
     verifier: VerifierProcess, drafter: Drafter, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
     remotes.put("here", Remote(url=verifier.url), "a-token")
     remotes.put("gone", Remote(url="https://127.0.0.1:9", ca=str(tmp_path / "ca.pem")))
     async with assistant(drafter, database, None) as opened:
-        opened.use(Named("here", remotes))
+        opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "edge")
         assert opened.status().why == "verified by target at here"
-        opened.use(Named("gone", remotes))
+        opened.use(RemoteSource("gone", remotes))
         await until_mode(opened, "offline")
         assert opened.status().why.startswith("the remote gone cannot be used: the authority's certificate")
         (tmp_path / "config" / "tokens.json").unlink()
-        opened.use(Named("here", remotes))
+        opened.use(RemoteSource("here", remotes))
         await until_mode(opened, "offline")
         assert "holds no token of here" in opened.status().why

@@ -11,7 +11,7 @@ from app.config import ConfigError, Settings
 from app.events import ModeChanged
 from app.tui.app import OutriderApp
 from app.tui.bindings import actions, checked, rooms
-from app.tui.palette import MOVES, Actions
+from app.tui.palette import MOVES, ActionCommands
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.theme import DARK, LIGHT
@@ -32,8 +32,8 @@ def test_no_key_means_two_things_in_one_place() -> None:
 
 
 def test_every_key_of_ours_has_a_name_and_words() -> None:
-    for room in rooms():
-        for base in room.node.__mro__:
+    for node in (*(room.node for room in rooms()), OutriderApp):
+        for base in node.__mro__:
             if base.__module__.startswith("app."):
                 for binding in base.__dict__.get("BINDINGS", []):
                     assert binding.id and binding.description, binding
@@ -172,7 +172,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
 async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> None:
     app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
     async with app.run_test(size=(120, 30)):
-        offered = {command.title: command.help for command in Actions(app.screen).commands()}
+        offered = {command.title: command.help for command in ActionCommands(app.screen).commands()}
         for action in actions({}):
             room = next(room for room in rooms() if room.title == action.room)
             if not room.over and action.id not in MOVES:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.drafting.context import conversation_length
-from app.drafting.transcript import conversation_tokens
-from app.events import Done, Paced, Started, Stats
-from app.tui.metrics import Figures, bar, bytes_text, sparkline
+from app.drafting.prompt import conversation_length, conversation_tokens
+from app.events import Done, RoundEnded, RoundReport, Started, Stats
+from app.tui.metrics import SessionMetrics, bar, bytes_text, sparkline
 from app.tui.widgets.panel import TEXT, Panel, lines
 from app.tui.widgets.status_bar import StatusBar
 from drafter.text import ChatText
@@ -19,18 +18,19 @@ from tests.app.tui.scripted import READY, ScriptedCore, Step, finished, store_tu
 from tests.app.tui.window import Window
 
 
-def paced(levels: int, gained: int, rtt: float = 0.08) -> Paced:
-    return Paced(levels, 3 * levels, 2.0 if levels else None, gained, None, 0.01, 0.02, rtt)
+def ended(levels: int, gained: int, rtt: float = 0.08, stats: Stats = Stats()) -> RoundEnded:  # noqa: B008
+    report = RoundReport(levels, 3 * levels, 2.0 if levels else None, gained, None, 0.01, 0.02, rtt)
+    return RoundEnded(stats, report)
 
 
 def test_figures_of_an_answer_and_of_the_session() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     for event in (
         Started("c", "one"),
-        Stats(rounds=1, verified=4, drafted=2, seconds=0.5, bytes_up=100, bytes_down=900),
+        RoundEnded(Stats(rounds=1, verified=4, drafted=2, seconds=0.5, bytes_up=100, bytes_down=900)),
         Done(False, "end", (), (), Stats(rounds=4, verified=14, seconds=2.0, bytes_up=400, bytes_down=3600)),
         Started("c", "two"),
-        Stats(rounds=0, drafted=5, seconds=1.0),
+        RoundEnded(Stats(rounds=0, drafted=5, seconds=1.0)),
     ):
         figures.apply(event)
     answer, session = figures.answer, figures.session
@@ -42,10 +42,11 @@ def test_figures_of_an_answer_and_of_the_session() -> None:
 
 
 def test_acceptance_by_depth() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     figures.apply(Started("c", "one"))
-    hosted, whole_answer = Paced(0, 0, None, 3, None, 0, 0.1, 0.1, "hosted"), Paced(0, 40, None, 41, None, 0, 0.1, 0.1)
-    for event in (paced(3, 4), paced(3, 2), paced(1, 1), paced(2, 4), hosted, whole_answer):
+    hosted = RoundEnded(Stats(), RoundReport(0, 0, None, 3, None, 0, 0.1, 0.1, "hosted"))
+    whole_answer = RoundEnded(Stats(), RoundReport(0, 40, None, 41, None, 0, 0.1, 0.1))
+    for event in (ended(3, 4), ended(3, 2), ended(1, 1), ended(2, 4), hosted, whole_answer):
         figures.apply(event)
     assert figures.answer.acceptance.shares == [3 / 4, 2 / 3, 2 / 3]
     figures.apply(Started("c", "two"))
@@ -63,11 +64,12 @@ def test_pieces() -> None:
 
 
 def test_the_lines_fit_the_panel() -> None:
-    figures = Figures()
+    figures = SessionMetrics()
     figures.apply(Started("c", "one"))
     for gained in range(1, 20):
-        figures.apply(paced(12, gained, gained / 100))
-    figures.apply(Stats(rounds=19, verified=99999, seconds=9.0, line="degraded", bytes_up=10**9, rtt_ms=190.0))
+        figures.apply(ended(12, gained, gained / 100))
+    totals = Stats(rounds=19, verified=99999, seconds=9.0, line="degraded", bytes_up=10**9, rtt_ms=190.0)
+    figures.apply(RoundEnded(totals))
     assert all(line.cell_length <= TEXT for line in lines(figures, None))
     text = "\n".join(str(line) for line in lines(figures, READY))
     assert "edge\ndrafting here, verified by shell-guide" in text
@@ -77,7 +79,8 @@ def test_the_lines_fit_the_panel() -> None:
 
 async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(store: Store) -> None:
     store_turns(store, "one", [("q", "a")])
-    script: list[Step] = [*verified("yes"), paced(2, 3), Stats(rounds=1, verified=3, seconds=0.1), finished(3)]
+    round_ended = ended(2, 3, stats=Stats(rounds=1, verified=3, seconds=0.1))
+    script: list[Step] = [*verified("yes"), round_ended, finished(3)]
     app = Window(ScriptedCore(store, [script]))
     async with app.run_test(size=(130, 30)) as pilot:
         panel = app.screen.query_one(Panel)
@@ -104,7 +107,8 @@ async def test_the_panel_is_beside_the_transcript_or_over_it_and_is_remembered(s
 
 async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     hold = asyncio.Event()
-    script: list[Step] = [paced(2, 3), Stats(rounds=1, verified=3), paced(2, 4), Stats(rounds=2, verified=7), hold]
+    first, second = (Stats(rounds=number, verified=verified) for number, verified in ((1, 3), (2, 7)))
+    script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
     app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
     async with app.run_test(size=(130, 30)) as pilot:
         await pilot.press("f3", "ctrl+r", *"hello", "enter")
@@ -118,7 +122,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
 async def test_the_context_meter_follows_the_conversation(store: Store) -> None:
     conversation = store_turns(store, "one", [("q" * 20, "a" * 480)])
     hold = asyncio.Event()
-    core = ScriptedCore(store, [[Stats(rounds=1, verified=30), hold, *verified("yes"), finished(3)]])
+    core = ScriptedCore(store, [[RoundEnded(Stats(rounds=1, verified=30)), hold, *verified("yes"), finished(3)]])
     app = Window(core)
     async with app.run_test(size=(100, 30)) as pilot:
         assert app.text("#context") == ""
@@ -181,7 +185,7 @@ async def test_a_narrow_status_bar_goes_without_figures_and_not_without_the_mete
 
 
 async def test_in_a_low_window_the_panels_columns_stay_whole(store: Store) -> None:
-    app = Window(ScriptedCore(store, [[*verified("yes"), paced(9, 3), finished(3)]]))
+    app = Window(ScriptedCore(store, [[*verified("yes"), ended(9, 3), finished(3)]]))
     async with app.run_test(size=(40, 16)) as pilot:
         await pilot.press("a", "enter", "f3")
         panel = app.screen.query_one(Panel)

@@ -12,11 +12,10 @@ from textual.widgets import Input, OptionList, Select, Static
 
 from app.config import Folders, Settings
 from app.events import ModeChanged
-from app.remotes.connection import Source
 from app.remotes.loopback import Loopback
-from app.remotes.named import Named
 from app.remotes.registry import Remote, Remotes
-from app.remotes.switcher import Desk
+from app.remotes.source import RemoteSource, Source
+from app.remotes.switcher import RemoteSwitcher
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.remote_form import RemoteForm
@@ -25,7 +24,7 @@ from app.tui.theme import DARK
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.remote.toy_verifier import ToyVerifier, serving
-from tests.support.ring import NoKeyring, Ring, use
+from tests.support.keyring import MemoryKeyring, NoKeyring, use_keyring
 
 TOKEN = "sk-do-not-show-me-0123456789"
 
@@ -49,7 +48,7 @@ class Switch:
 class Host(App[None]):
     """The screen alone."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: RemoteSwitcher) -> None:
         super().__init__()
         self.desk = desk
         self.register_theme(DARK)
@@ -89,14 +88,14 @@ def folders(tmp_path: Path) -> Folders:
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> Ring:
-    ring = Ring()
-    use(monkeypatch, ring)
+def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+    ring = MemoryKeyring()
+    use_keyring(monkeypatch, ring)
     return ring
 
 
 @pytest.fixture
-def remotes(folders: Folders, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
+def remotes(folders: Folders, ring: MemoryKeyring, monkeypatch: pytest.MonkeyPatch) -> Remotes:
     """Two of them."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "outrider_token"):
         monkeypatch.delenv(name, raising=False)
@@ -114,7 +113,7 @@ def toy() -> Iterator[str]:
 
 
 def host(folders: Folders, switch: Switch, **settings: str) -> Host:
-    return Host(Desk(Settings().replaced(settings, "a test"), folders, switch))
+    return Host(RemoteSwitcher(Settings().replaced(settings, "a test"), folders, switch))
 
 
 async def highlight(pilot: Pilot[None], app: Host, name: str) -> None:
@@ -173,7 +172,7 @@ async def test_another_one_is_used(folders: Folders, remotes: Remotes) -> None:
         await highlight(pilot, app, "office")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.rows[1].startswith("● office"))
-        assert isinstance(switch.sources[-1], Named) and Remotes(folders).used == "office" and app.told == []
+        assert isinstance(switch.sources[-1], RemoteSource) and Remotes(folders).used == "office" and app.told == []
         await highlight(pilot, app, ".bundled")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app.rows[0].startswith("● bundled"))
@@ -210,7 +209,7 @@ async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Rem
         await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
 
 
-async def test_one_is_added(folders: Folders, remotes: Remotes, ring: Ring, tmp_path: Path) -> None:
+async def test_one_is_added(folders: Folders, remotes: Remotes, ring: MemoryKeyring, tmp_path: Path) -> None:
     app = host(folders, Switch())
     async with app.run_test(size=(60, 34)) as pilot:
         await highlight(pilot, app, "office")
@@ -280,7 +279,7 @@ async def fill_on(pilot: Pilot[None], app: Host, field: str, text: str) -> None:
     await pilot.pause()
 
 
-async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remotes, ring: Ring) -> None:
+async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remotes, ring: MemoryKeyring) -> None:
     switch = Switch()
     remotes.use("office")
     app = host(folders, switch)
@@ -299,11 +298,11 @@ async def test_one_is_edited_and_keeps_its_token(folders: Folders, remotes: Remo
     again = Remotes(folders)
     assert "office" not in again and again.used == "bureau" and again.token("bureau") == TOKEN
     assert list(ring.kept) == [("outrider", "bureau https://office.example:8443")]
-    assert isinstance(switch.sources[-1], Named) and switch.sources[-1].name == "bureau"
+    assert isinstance(switch.sources[-1], RemoteSource) and switch.sources[-1].name == "bureau"
 
 
 async def test_a_token_is_asked_for_again_where_the_server_is_another(
-    folders: Folders, remotes: Remotes, ring: Ring
+    folders: Folders, remotes: Remotes, ring: MemoryKeyring
 ) -> None:
     app = host(folders, Switch())
     async with app.run_test(size=(100, 34)) as pilot:
@@ -337,7 +336,7 @@ async def test_a_test_shows_what_it_finds(folders: Folders, remotes: Remotes, to
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
-async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: Ring, answer: str) -> None:
+async def test_removing_asks_first(folders: Folders, remotes: Remotes, ring: MemoryKeyring, answer: str) -> None:
     switch = Switch()
     remotes.use("office")
     app = host(folders, switch)
@@ -366,7 +365,7 @@ async def test_a_broken_file_is_told(folders: Folders, remotes: Remotes) -> None
 async def test_a_file_is_said_where_there_is_no_keyring(
     folders: Folders, remotes: Remotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, NoKeyring())
+    use_keyring(monkeypatch, NoKeyring())
     app = host(folders, Switch())
     async with app.run_test(size=(100, 34)) as pilot:
         await highlight(pilot, app, "talker")
@@ -378,7 +377,7 @@ async def test_a_file_is_said_where_there_is_no_keyring(
 
 async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: Remotes, store: Store) -> None:
     switch, core = Switch(), ScriptedCore(store)
-    app = OutriderApp(core, Settings(), Desk(Settings(), folders, switch))
+    app = OutriderApp(core, Settings(), RemoteSwitcher(Settings(), folders, switch))
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
         await pilot.press("f4")

@@ -12,41 +12,41 @@ from textual.widgets import Input, Static
 
 from app.config import Folders, Settings
 from app.events import ModeChanged
-from app.remotes.check import Found
+from app.remotes.check import Finding
 from app.remotes.registry import Remote, Remotes
-from app.remotes.switcher import Desk
+from app.remotes.switcher import RemoteSwitcher
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.theme import LIGHT
 from tests.app.tui.scripted import wait_until
 from tests.app.tui.test_remotes import Host, Switch, highlight
-from tests.support.ring import Ring, use
+from tests.support.keyring import MemoryKeyring, use_keyring
 
 FINDINGS = [
-    Found("ok", "token", "from keyring"),
-    Found("ok", "name", "office.example is 192.0.2.7 (12 ms)"),
-    Found("ok", "connection", "to 192.0.2.7:8443 in 21 ms"),
-    Found(
+    Finding("ok", "token", "from keyring"),
+    Finding("ok", "name", "office.example is 192.0.2.7 (12 ms)"),
+    Finding("ok", "connection", "to 192.0.2.7:8443 in 21 ms"),
+    Finding(
         "warning",
         "TLS",
         "TLSv1.3 in 43 ms, trusted by /etc/ca.pem; office.example, signed by Office CA, until 2026-12-01 (9 days)",
     ),
-    Found("ok", "round trips", "20 ms, of 5 between 19 ms and 34 ms"),
-    Found("ok", "verifier", "shell-guide, 8,192 tokens of vocabulary; limits 4096 tokens, 256 nodes a round"),
-    Found("broken", "fits", "no: the drafter for another target has another tokenizer"),
+    Finding("ok", "round trips", "20 ms, of 5 between 19 ms and 34 ms"),
+    Finding("ok", "verifier", "shell-guide, 8,192 tokens of vocabulary; limits 4096 tokens, 256 nodes a round"),
+    Finding("broken", "fits", "no: the drafter for another target has another tokenizer"),
 ]
 
 
-class Scripted(Desk):
+class Scripted(RemoteSwitcher):
     """Tests find what a script says."""
 
-    async def test(self, name: str) -> AsyncIterator[Found]:
+    async def test(self, name: str) -> AsyncIterator[Finding]:
         for found in FINDINGS:
             yield found
 
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    use(monkeypatch, Ring())
+    use_keyring(monkeypatch, MemoryKeyring())
     monkeypatch.delenv("API_KEY", raising=False)
     folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
     remotes = Remotes(folders)

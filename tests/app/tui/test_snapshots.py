@@ -11,7 +11,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.events import Drafted, Failed, ModeChanged, Paced, Stats, Verified
+from app.events import Drafted, Failed, ModeChanged, RoundEnded, RoundReport, Stats, Verified
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
@@ -48,7 +48,7 @@ def test_welcome(store: Store, snap_compare: Any) -> None:
 @pytest.mark.parametrize("width", [60, 100, 130])
 def test_ghost_text_after_solid_text(store: Store, snap_compare: Any, width: int) -> None:
     store_turns(store, "Find files larger than 1 GB", [("q", "a")])
-    running = ask(*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), STATS, asyncio.Event())
+    running = ask(*verified(ANSWER[:119]), Drafted(ANSWER[119:190], 20), RoundEnded(STATS), asyncio.Event())
     app = OutriderApp(ScriptedCore(store, [running]))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -86,15 +86,15 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
 
 def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> None:
     question = "Unpack a .tar.gz file"
-    conversation = store.create_conversation(question).id
-    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
-    drafted = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    conversation = store.conversations.create(question).id
+    asked = store.messages.add(conversation, "user", question, parent_id=None, status="done")
+    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     text = "Use `tar`:\n\n```sh\ntar xf {{path/to/archive}}\n```\n"
-    store.finish(drafted.id, range(40), [False] * 40, text, "done", {})
-    verified_answer = store.add_beside(drafted.id)
+    store.messages.finish(drafted.id, range(40), [False] * 40, text, "done", {})
+    verified_answer = store.messages.verify(drafted.id)
     assert verified_answer is not None
-    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
-    store.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
+    stats = {"kept": 11, "of": 40}
+    store.messages.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
     app = OutriderApp(ScriptedCore(store, [ask(Drafted("Use `df -h`", 5), finished(5, 5))], mode=OFFLINE))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -124,7 +124,7 @@ def organised(store: Store) -> None:
     ):
         conversation = store_turns(store, title, [(title, f"Answer {number} about files and logs.")])
         if not number:
-            store.pin(conversation, True)
+            store.conversations.pin(conversation, True)
 
 
 @pytest.mark.parametrize("width", [60, 130])
@@ -159,15 +159,16 @@ def test_the_list_with_a_name_that_is_edited(store: Store, snap_compare: Any) ->
 
 @pytest.mark.parametrize(("width", "theme"), [(60, "dark"), (130, "light")])
 def test_the_panel(store: Store, snap_compare: Any, width: int, theme: str) -> None:
-    rounds = [
-        Paced(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
+    reports = [
+        RoundReport(4 + number % 3, 20, 3.1, 2 + number % 4, None, 0.01, 0.02, 0.08 + 0.01 * (number % 5))
         for number in range(24)
     ]
     totals = Stats(
         rounds=24, verified=84, seconds=2.1, rtt_ms=84.0, line="online", up_bytes_per_second=120e3,
         down_bytes_per_second=900e3, bytes_up=4200, bytes_down=61000,
     )  # fmt: skip
-    app = OutriderApp(ScriptedCore(store, [ask(*verified(ANSWER), *rounds, totals, finished(84, stats=totals))]))
+    rounds = [RoundEnded(totals, report) for report in reports]
+    app = OutriderApp(ScriptedCore(store, [ask(*verified(ANSWER), *rounds, finished(84, stats=totals))]))
 
     async def play(pilot: Pilot[None]) -> None:
         if theme == "light":
@@ -207,8 +208,8 @@ def test_a_folded_paste_and_a_full_context(store: Store, snap_compare: Any) -> N
 def test_the_queue(store: Store, snap_compare: Any) -> None:
     conversation = store_turns(store, "Free the disk", [("How full is it?", "Ask `df -h`.")])
     for text in ("And which folder takes most?", "How do I empty the trash?"):
-        store.enqueue(conversation, text)
-    store.enqueue_verification(store.thread(conversation)[-1].id)
+        store.queue.add(conversation, text)
+    store.queue.add_verification(store.branches.thread(conversation)[-1].id)
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("f7")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.events import Started, Stats
-from app.tui.metrics import Figures
+from app.events import RoundEnded, Started, Stats
+from app.tui.metrics import SessionMetrics
 from app.tui.widgets.panel import lines
 from app.tui.widgets.status_bar import figures
 
@@ -15,9 +15,9 @@ def test_what_a_server_streams_is_not_called_verified(counted: bool, says: str) 
     stats = Stats(rounds=0, streamed=512, counted=counted, seconds=8.0, rtt_ms=30.0)
     bar = str(figures(stats, 200))
     assert says in bar and "verified" not in bar and "τ" not in bar
-    counting = Figures()
+    counting = SessionMetrics()
     counting.apply(Started("c", "m"))
-    counting.apply(stats)
+    counting.apply(RoundEnded(stats))
     panel = "\n".join(str(line) for line in lines(counting, None))
     assert "streamed 512 512" in " ".join(panel.split())
     assert "verified" not in panel and "τ" not in panel and "passes" not in panel

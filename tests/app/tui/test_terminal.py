@@ -12,7 +12,7 @@ import pytest
 
 from app.events import Verified
 from app.tui.screens.chat.screen import ChatScreen
-from app.tui.terminal import COLLECTIONS, Window
+from app.tui.terminal import COLLECTIONS, TerminalApp
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, wait_until
 
@@ -43,7 +43,7 @@ async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
     hold = asyncio.Event()
     core = ScriptedCore(store, [[Verified("ye", 1, 0), hold, Verified("s", 1, 0), finished(2)]])
     painted = asyncio.Event()
-    app = Window(core, on_painted=painted.set)
+    app = TerminalApp(core, on_painted=painted.set)
     async with app.run_test() as pilot:
         await wait_until(pilot, painted.is_set)
         garbage = old_garbage()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.unsent import Unsent
+from app.tui.unsent import UnsentTexts
 
 
 def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
-    unsent = Unsent(tmp_path / "outrider.db")
+    unsent = UnsentTexts(tmp_path / "outrider.db")
     for conversation in ("one", "two", "../../three", "fo\udc80ur", None):
         assert unsent.read(conversation) == ""
         unsent.write(conversation, f"in {conversation!r}\n")
@@ -22,13 +22,13 @@ def test_each_conversation_has_its_own_text(tmp_path: Path) -> None:
 
 
 def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(tmp_path: Path) -> None:
-    first, second = Unsent(tmp_path / "outrider.db"), Unsent(tmp_path / "outrider.db")
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
     first.write(None, "first")
     assert second.read(None) == "", "the first window still has it"
     second.write(None, "second")
     assert (first.read(None), second.read(None)) == ("first", "second")
     first.close()
-    third = Unsent(tmp_path / "outrider.db")
+    third = UnsentTexts(tmp_path / "outrider.db")
     assert third.read(None) == "first"
     third.write(None, "")
     second.close()
@@ -38,7 +38,7 @@ def test_a_text_without_a_conversation_is_inherited_from_a_window_that_is_gone(t
 
 
 def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) -> None:
-    first, second = Unsent(tmp_path / "outrider.db"), Unsent(tmp_path / "outrider.db")
+    first, second = UnsentTexts(tmp_path / "outrider.db"), UnsentTexts(tmp_path / "outrider.db")
     assert second.read("one") == ""
     first.write("one", "typed here")
     second.write("one", "")
@@ -52,7 +52,7 @@ def test_a_window_that_typed_nothing_takes_nothing_from_another(tmp_path: Path) 
 
 
 def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None:
-    unsent = Unsent(tmp_path / "outrider.db")
+    unsent = UnsentTexts(tmp_path / "outrider.db")
     unsent.sweep(list)  # There is no folder yet.
     for conversation in ("gone", "there", "../../imported", "young"):
         unsent.write(conversation, conversation)
@@ -65,7 +65,7 @@ def test_what_was_typed_in_a_conversation_leaves_with_it(tmp_path: Path) -> None
 
 
 def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Unsent(tmp_path / "outrider.db")
+    first = UnsentTexts(tmp_path / "outrider.db")
     first.write(None, "whole")
 
     def killed(*_: object) -> None:
@@ -75,14 +75,14 @@ def test_what_was_half_written_is_no_text(tmp_path: Path, monkeypatch: pytest.Mo
         patched.setattr(os, "replace", killed)
         first.write(None, "half")
     first.close()
-    second = Unsent(tmp_path / "outrider.db")
+    second = UnsentTexts(tmp_path / "outrider.db")
     assert second.read(None) == "whole"
     second.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes")
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
-    unsent = Unsent(tmp_path / "outrider.db")
+    unsent = UnsentTexts(tmp_path / "outrider.db")
     for conversation in ("one", None):
         unsent.write(conversation, "my secret")
     modes = {path.name[:3]: path.stat().st_mode & 0o777 for path in (tmp_path / "unsent").iterdir()}
@@ -94,4 +94,4 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "unsent").write_text("in the way")
     with pytest.raises(OSError):
-        Unsent(tmp_path / "outrider.db").write("one", "text")
+        UnsentTexts(tmp_path / "outrider.db").write("one", "text")

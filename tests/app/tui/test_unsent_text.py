@@ -15,7 +15,7 @@ from textual import events
 
 from app.events import Failed, ModeChanged
 from app.tui.editor import EditorFailed, editor_command
-from app.tui.unsent import Unsent
+from app.tui.unsent import UnsentTexts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
 from tests.app.tui.window import Window
@@ -32,7 +32,7 @@ class Lending(Window):
 
 
 def kept(store: Store, conversation: str | None) -> str:
-    return Unsent(store.path).read(conversation)
+    return UnsentTexts(store.path).read(conversation)
 
 
 async def test_each_conversation_keeps_what_is_typed(store: Store) -> None:
@@ -74,10 +74,10 @@ async def test_what_is_typed_is_in_its_file_before_the_program_ends(store: Store
 async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: Store) -> None:
     gone, binned = (store_turns(store, title, [("q", "a")]) for title in ("gone", "binned"))
     for conversation in (gone, binned):
-        Unsent(store.path).write(conversation, "a thought")
+        UnsentTexts(store.path).write(conversation, "a thought")
         os.utime(store.path.parent / "unsent" / f"in-{conversation}", (0, 0))
-    store.erase(gone)
-    store.delete(binned)
+    store.bin.erase(gone)
+    store.bin.delete(binned)
     async with Window(ScriptedCore(store)).run_test() as pilot:
         await wait_until(pilot, lambda: kept(store, gone) == "")
     assert kept(store, binned) == "a thought", "it can come back"
@@ -150,7 +150,7 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         await pilot.press(*"queued", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
-        await app.chat.open_conversation(store.conversations()[0].id)
+        await app.chat.open_conversation(store.conversations.all()[0].id)
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation is None)
         await pilot.press("up")

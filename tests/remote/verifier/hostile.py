@@ -38,9 +38,9 @@ import sys
 from pathlib import Path
 from remote.verifier import connections
 from remote.verifier.serve import serve
-connections.Connection.head_seconds = 1.0
-connections.Connection.body_seconds = 1.0
-connections.Connection.stall_seconds = 2.0
+connections.ClientConnection.head_seconds = 1.0
+connections.ClientConnection.body_seconds = 1.0
+connections.ClientConnection.stall_seconds = 2.0
 target, drafter, sessions, cache, most = sys.argv[1:]
 serve(target, drafter=Path(drafter), watch_stdin=True, max_sessions=int(sessions), max_cached_bytes=int(cache),
       max_connections=int(most))
@@ -95,7 +95,7 @@ class LoggedVerifier:
 
 
 async def answered(url: str, prompt: list[int], count: int) -> list[int]:
-    """The tokens of a stream, asked for again where the verifier is busy, or had to forget the session."""
+    """The tokens of a stream. It is asked for again if the verifier is busy, or had to forget the session."""
     tokens: list[int] = []
     async with VerifierClient(url) as client:
         while len(tokens) < count:
@@ -161,7 +161,7 @@ ROUND = opening("fuzz", [5, 9, 2, 30])
 BOMBS = [
     b"\x91" * 200_000,  # Arrays in arrays.
     b"\x81\xa1a" * 60_000,
-    b"\xdd\xff\xff\xff\xff",  # An array of four milliards.
+    b"\xdd\xff\xff\xff\xff",  # An array of four billion elements.
     b"\xdf\xff\xff\xff\xff",
     b"\xc6\xff\xff\xff\xff",  # Bytes of four gigabytes.
     b"\x81\xa7session\xa2\xff\xfe",  # No UTF-8.
@@ -204,7 +204,7 @@ HEADS = [
 
 @asynccontextmanager
 async def connections(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
-    """As many as the verifier takes of `count`, closed at the end."""
+    """Open as many of `count` connections as the verifier takes, and close them at the end."""
     made = await asyncio.gather(
         *(asyncio.open_connection("127.0.0.1", port) for _ in range(count)), return_exceptions=True
     )
@@ -217,7 +217,7 @@ async def connections(port: int, count: int) -> AsyncIterator[list[tuple[asyncio
 
 
 async def sent(port: int, data: bytes, *, read: bool = True) -> bytes:
-    """What comes back for these bytes, until the verifier closes the connection or has answered."""
+    """The response to these bytes, until the verifier closes the connection or has answered."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)

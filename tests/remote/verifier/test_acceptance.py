@@ -45,7 +45,7 @@ class Language:
         return self.table[[root, *tree.tokens.tolist()]]
 
     def decode(self, root: int, propose: Propose, sampling: Sampling, length: int) -> list[int]:
-        """Tokens by rounds with the trees that are proposed."""
+        """Tokens gained in rounds with the proposed trees."""
         tokens: list[int] = []
         turn = 0
         while len(tokens) < length:
@@ -120,7 +120,7 @@ def assert_follows(counts: torch.Tensor, joint: torch.Tensor) -> None:
     """A chi-square test that counted pairs follow the `joint` probabilities."""
     seeds = float(counts.sum())
     assert (counts[joint == 0] == 0).all()
-    # Cells of few expected counts are pooled, or the statistic would not follow its distribution.
+    # Cells with few expected counts are pooled, or the statistic would not follow its distribution.
     expected, observed = joint[joint > 0] * seeds, counts[joint > 0]
     small = expected < 8
     expected = torch.cat([expected[~small], expected[small].sum()[None]]) if small.any() else expected
@@ -287,7 +287,7 @@ def test_a_refused_token_does_not_come_back(
     draft[torch.from_numpy(candidates.tokens).long()] = torch.from_numpy(candidates.weights / candidates.weights.sum())
     if tossed[1] * draft[one] < target[one]:
         assert recursive_rejection(target, candidates, tried, tossed.__getitem__) == one
-    elif (target > draft).any():  # Else they are the same but for rounding, and nothing is left to draw from.
+    elif (target > draft).any():  # Otherwise they are the same except for rounding, and nothing is left to draw from.
         assert recursive_rejection(target, candidates, [one], tossed.__getitem__) != one
 
 

@@ -1,10 +1,10 @@
-"""Chat completions: in a real process what the text is, and in this one what bounds it."""
+"""Chat completions: their text in a real process, and their limits in this one."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from remote import VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
-from remote.verifier.serve import Target, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.target import Target, load_target
 from tests.remote.verifier.test_http import PATIENT, TOKEN, connected, gate, running
 from tests.support.serving import VerifierProcess
 from tests.support.tiny_text import tiny_text
@@ -290,11 +291,3 @@ async def test_no_more_are_written_at_once_than_leave_room_for_devices(target: T
             first, second = await asyncio.gather(*asked)
             assert first["choices"] == second["choices"]
             assert (await whole(client))["choices"] == first["choices"]
-
-
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    yield

@@ -1,4 +1,5 @@
-"""Connections that end: whoever does not ask or does not read is given up, and the oldest make room for new ones."""
+"""Connections that end: a client that does not ask or does not read is given up, and the oldest make room for new
+ones."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ HELD = b"GET /held HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
 
 class Service:
-    """Answers /, holds /held until it is let go, and says on /endless and /cut what comes of a stream."""
+    """Answers /, holds /held until it is let go, and reports on /endless and /cut what becomes of a stream."""
 
     def __init__(self) -> None:
         self.let_go, self.held, self.ended = threading.Event(), 0, threading.Event()
@@ -91,7 +92,7 @@ def connect(port: int) -> socket.socket:
 
 
 def read(client: socket.socket) -> bytes:
-    """All that comes until the other side hangs up."""
+    """Everything that comes until the other side hangs up."""
     found = b""
     with contextlib.suppress(ConnectionResetError):
         while chunk := client.recv(1 << 16):

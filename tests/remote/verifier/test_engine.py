@@ -14,7 +14,7 @@ from drafter.memory import Bits, quantise_row, unpack_memory
 from drafter.tree import ROOT, DraftTree
 from remote.protocol import Sampling
 from remote.verifier.acceptance import chooser, walk
-from remote.verifier.engine import BrokenTarget, Context, Engine, UnfitDrafter, UnknownToken, UnsupportedTarget
+from remote.verifier.engine import BrokenTarget, Engine, TargetContext, UnfitDrafter, UnknownToken, UnverifiableTarget
 from tests.remote.verifier.tiny import (
     CONFIGS,
     VOCABULARY,
@@ -29,8 +29,8 @@ from tests.remote.verifier.tiny import (
 PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
-def greedy_round(engine: Engine, context: Context, tree: DraftTree, room: int = 1000) -> int:
-    """Verify and commit; how many nodes were accepted."""
+def greedy_round(engine: Engine, context: TargetContext, tree: DraftTree, room: int = 1000) -> int:
+    """Verify and commit, and return how many nodes were accepted."""
     logits = engine.verify(context, tree)
     result = walk(
         tree,
@@ -200,7 +200,7 @@ def test_a_target_that_returns_nan_is_refused() -> None:
 
 def test_a_target_without_positions_is_refused() -> None:
     model = AutoModelForCausalLM.from_config(BloomConfig(vocab_size=32, hidden_size=16, n_layer=1, n_head=2))
-    with pytest.raises(UnsupportedTarget, match="position_ids"):
+    with pytest.raises(UnverifiableTarget, match="position_ids"):
         Engine(model)
 
 
@@ -210,7 +210,7 @@ def test_a_target_that_ignores_the_mask_is_refused() -> None:
         layer.register_forward_pre_hook(
             lambda module, args, kwargs: (args, {**kwargs, "attention_mask": None}), with_kwargs=True
         )
-    with pytest.raises(UnsupportedTarget, match="differently"):
+    with pytest.raises(UnverifiableTarget, match="differently"):
         Engine(model)
 
 

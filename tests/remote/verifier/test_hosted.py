@@ -1,4 +1,4 @@
-"""Streams: the verifier's own drafts change no token, memory comes along, and a device takes over at any point."""
+"""Streams: the verifier's own drafts change no token, memory comes too, and a device can take over at any point."""
 
 from __future__ import annotations
 
@@ -33,19 +33,15 @@ from remote.protocol import (
 from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.hosted import OwnDrafter
 from remote.verifier.http import create_app
-from remote.verifier.refusals import Busy, Diverged, Dropped, OutOfOrder, TooLong
-from remote.verifier.serve import card, load_target
+from remote.verifier.refusals import Dropped, OutOfOrder, Overloaded, TooLong, UnknownPrefix
+from remote.verifier.serve import card
 from remote.verifier.sessions import Sessions
+from remote.verifier.target import load_target
 from tests.remote.verifier.test_http import PATIENT, connected, frames_of, running
 from tests.remote.verifier.tiny import generated
 
 LIMITS = Limits(max_nodes=64, max_depth=32, max_tokens=300, max_body_bytes=4096)
 WARM = Sampling(temperature=0.9, top_p=0.95, seed=7)
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +75,7 @@ def ask(known: list[int], append: list[int], number: int = 1, most: int = 40, **
 
 
 def told(frames) -> list:
-    """Without the calls that are the verifier's own affair."""
+    """The frames without the turns whose result stays inside the verifier."""
     return [frame for frame in frames if frame is not None]
 
 
@@ -186,7 +182,7 @@ def test_a_session_that_is_dropped_ends_its_stream(engine, drafter, prompt):
 
 
 def size(engine, drafter, tokens: int) -> int:
-    """Bytes of a session of so many tokens that is drafted for here."""
+    """Bytes of a session with so many tokens for which the verifier drafts."""
     sessions = table(engine, drafter)
     (*_,) = sessions.stream(ask([], [5, 6], most=1, session="s"))
     return next(rows for rows in range(1 << 17, 1 << 30, 1 << 14) if fits(sessions, tokens, rows))
@@ -202,9 +198,9 @@ def test_streams_are_not_dropped_for_others_and_keep_to_the_bound(engine, drafte
     sessions = table(engine, drafter, max_sessions=9, max_bytes=each * 2 + each // 2)
     streams = {name: sessions.stream(ask([], prompt, most=150, session=name)) for name in "ab"}
     told = {name: [next(stream)] for name, stream in streams.items()}
-    for name in "cd":  # Others come; the idle one of them has to go, not a stream.
+    for name in "cd":  # Others come. The idle one of them has to go, not a stream.
         (*_,) = sessions.stream(ask([], [5, 6], most=1, session=name, draft=False))
-    with pytest.raises(Busy):
+    with pytest.raises(Overloaded):
         next(sessions.stream(ask([], prompt, most=150, session="e")))
     assert {"a", "b"} <= set(sessions.table)
     while streams:
@@ -248,7 +244,7 @@ def test_a_stream_that_outgrows_memory_ends_itself_and_no_other(engine, drafter,
 
 
 def test_a_long_prompt_is_read_in_turns_by_the_verifiers_own_drafter_too(engine, drafter, prompt, monkeypatch):
-    monkeypatch.setattr("drafter.context.CHUNK", 32)
+    monkeypatch.setattr("drafter.cache.CHUNK", 32)
     monkeypatch.setattr(engine, "chunk", 32)
     long = (prompt * 20)[: LIMITS.max_tokens - 60]
     frames = list(table(engine, drafter).stream(ask([], long)))
@@ -284,7 +280,7 @@ def test_a_drafter_of_another_vocabulary_is_refused(engine, drafter):
 
 def test_what_cannot_be_gone_on_with_is_refused_and_changes_nothing(engine, drafter, prompt):
     sessions = table(engine, drafter)
-    with pytest.raises(Diverged) as diverged:
+    with pytest.raises(UnknownPrefix) as diverged:
         next(sessions.stream(ask(prompt, [3])))
     assert diverged.value.conflict == Conflict(have=((0, digest_of([])),))
     with pytest.raises(TooLong):
@@ -358,7 +354,7 @@ async def test_the_client_goes_on_from_what_it_read_with_a_stream_or_a_round(app
             rest = await session.stream(known, Sampling(), most=5, memory_from=None, deadline=PATIENT, silence=PATIENT)
             assert tokens_of([frame async for frame in rest]) == text[at + 3 : at + 8]
             assert stream.bytes_down > rest.bytes_down > 0 and rest.bytes_up > 0
-            # Nobody has told the verifier of this session: it says so, and gets all tokens.
+            # The verifier does not know this session. It says so, and gets all tokens.
             await other.close(PATIENT)
             fresh = await other.stream(known, Sampling(), most=3, memory_from=None, deadline=PATIENT, silence=PATIENT)
             assert tokens_of([frame async for frame in fresh]) == text[at + 3 : at + 6]
@@ -373,7 +369,7 @@ async def test_a_stream_that_breaks_leaves_what_was_read(app, engine, prompt):
             self.inner, self.most = inner, most
 
         async def __aiter__(self):
-            """What a clean end after some frames and a half looks like: a proxy's, when it loses what is behind it."""
+            """A clean end after some frames and a half, as from a proxy that loses what is behind it."""
             left = self.most
             async for chunk in self.inner:
                 yield chunk[:left]

@@ -15,7 +15,7 @@ import pytest
 from drafter.runtime import Drafter
 from remote.protocol import Error, Sampling, decode
 from remote.verifier.engine import Engine
-from remote.verifier.serve import load_target
+from remote.verifier.target import load_target
 from tests.remote.verifier.hostile import (
     BOMBS,
     CACHE_BYTES,
@@ -39,7 +39,7 @@ from tests.remote.verifier.tiny import generated
 pytestmark = pytest.mark.faults
 
 GROWTH = 256 << 20
-"""Bytes that the process may grow by under attack: the cache, all bodies that may be open, and what Python keeps."""
+"""Bytes by which the process may grow under attack: the cache, all bodies that may be open, and what Python keeps."""
 COUNT = 24
 
 
@@ -73,7 +73,7 @@ async def gauges(verifier: LoggedVerifier) -> dict[str, float]:
 
 
 async def settled(verifier: LoggedVerifier, files: int) -> None:
-    """Waits until what the hostile clients held is given back."""
+    """Wait until everything that the hostile clients held is given back."""
     while verifier.open_files() > files + 4 or (await gauges(verifier))["running_sessions"]:
         await asyncio.sleep(0.05)
 
@@ -131,7 +131,7 @@ async def streams_that_are_never_read(port: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def answers_that_are_never_read(port: int) -> AsyncIterator[None]:
-    """Of the card, asked for again and again, until all buffers on the way are full."""
+    """Ask for the card again and again, without reading, until all buffers on the way are full."""
     async with connections(port, 8) as opened:
         for reader, writer in opened:
             reader._transport.pause_reading()  # type: ignore[attr-defined]
@@ -218,7 +218,7 @@ async def test_a_request_that_does_not_come_to_its_end_is_given_up(
 ) -> None:
     files = verifier.open_files()
     async with attack(verifier.port):
-        await settled(verifier, files)  # While the other side still holds on.
+        await settled(verifier, files)  # The other side still holds its connections.
 
 
 async def test_nonsense_gets_an_answer_or_a_closed_door(
@@ -247,7 +247,7 @@ async def test_changed_bytes_break_nothing(verifier: LoggedVerifier, prompt: lis
         ),
         post("/v1/rounds", opening("warm", [5, 9], sampling=Sampling(temperature=1e-40, top_p=1e-30, seed=-1))),
     ]
-    for _ in range(8):  # As many at once as there may be connections.
+    for _ in range(8):  # As many at the same time as there may be connections.
         data = [mutated(rng, rng.choice(seeds)) for _ in range(MOST_CONNECTIONS - 8)]
         data += [
             post("/v1/rounds", mutated(rng, ROUND)),

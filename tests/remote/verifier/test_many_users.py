@@ -1,4 +1,4 @@
-"""More users than sessions: what runs is not cut, turns are fair, and who finds no room is told to come again."""
+"""More users than sessions: running ones are not cut, turns are fair, and others are told to come again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 async def device(client: httpx.AsyncClient, name: str, rounds: int, text: list[int]) -> None:
-    """A device that asks round by round, and sends all it has where its session was dropped meanwhile."""
+    """A device that asks round by round, and sends all it has if its session was dropped meanwhile."""
     tokens, base = list(PROMPT), 0
     for number in range(1, rounds + 1):
         while True:

@@ -19,17 +19,9 @@ from drafter.tree import DraftTree
 from remote.protocol import Card, Limits, decode
 from remote.verifier.engine import Engine, UnfitDrafter
 from remote.verifier.security import Unprotected
-from remote.verifier.serve import (
-    BadCertificate,
-    CannotBind,
-    CorruptWeights,
-    MissingTokenizer,
-    UnknownModel,
-    _bind,
-    card,
-    load_target,
-    serve,
-)
+from remote.verifier.serve import _bind, card, serve
+from remote.verifier.start_errors import BadCertificate, CannotBind, CorruptWeights, MissingTokenizer, UnknownModel
+from remote.verifier.target import load_target
 from tests.remote.verifier.tiny import (
     STOP,
     VOCABULARY,

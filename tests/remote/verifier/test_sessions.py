@@ -13,7 +13,7 @@ from drafter.memory import unpack_memory
 from drafter.tree import Candidates, DraftTree
 from remote.protocol import Memory, Round, Sampling, Tree, Verdict, digest_of, pack_tokens
 from remote.verifier.engine import Engine
-from remote.verifier.refusals import BadRound, Busy, Diverged, OutOfOrder, Superseded, TooLong
+from remote.verifier.refusals import BadRound, OutOfOrder, Overloaded, Superseded, TooLong, UnknownPrefix
 from remote.verifier.sessions import Sessions
 from tests.remote.verifier.conftest import LIMITS
 from tests.remote.verifier.tiny import STOP, VOCABULARY, generated, random_tree
@@ -22,7 +22,7 @@ PROMPT = [5, 9, 2, 30, 7, 7, 11, 40, 3]
 
 
 class Reply(NamedTuple):
-    """All of a round."""
+    """Everything that came of a round."""
 
     verdict: Verdict
     memory: list[Memory]
@@ -120,7 +120,7 @@ def test_the_same_round_gets_the_same_reply_and_memory(target: Engine) -> None:
 
 
 def sampled(tree: DraftTree, seed: int = 0) -> DraftTree:
-    """The tree with lists that nothing was drawn from."""
+    """The tree with lists that nothing was really drawn from."""
     rng = np.random.default_rng(seed)
     candidates = {
         parent: Candidates(np.arange(VOCABULARY), rng.integers(1, 1000, VOCABULARY)) for parent in tree.children()
@@ -181,7 +181,7 @@ def test_an_unknown_session_gets_a_conflict_and_leaves_no_trace(target: Engine) 
     sessions = table(target)
     device = Device(sessions)
     device.tokens = PROMPT[:]
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(UnknownPrefix) as caught:
         answered(sessions, device.message([4]))
     assert caught.value.conflict.have == ((0, digest_of([])),)
     assert len(sessions.table) == 0
@@ -193,14 +193,14 @@ def test_a_conflict_tells_true_prefixes_longest_first(target: Engine) -> None:
     device.play(PROMPT)
     held = device.tokens[:]
     device.tokens = [*held[:6], 0, 0, 0, 0]
-    with pytest.raises(Diverged) as caught:
+    with pytest.raises(UnknownPrefix) as caught:
         answered(sessions, device.message([4]))
     have = caught.value.conflict.have
     lengths = [length for length, _ in have]
     assert lengths == sorted(set(lengths), reverse=True)
     assert (lengths[0], lengths[-1]) == (len(held), 0)
     assert all(digest == digest_of(held[:length]) for length, digest in have)
-    # The device goes on from the longest prefix they share, and the session is as good as before.
+    # The device continues from the longest prefix that they share, and the session is as good as before.
     shared = max(length for length, digest in have if digest == digest_of(device.tokens[:length]))
     assert 3 <= shared <= 6
     append, device.tokens = device.tokens[shared:], device.tokens[:shared]
@@ -269,7 +269,7 @@ def test_a_stop_token_finishes(target: Engine) -> None:
         verdict = bare.play(PROMPT if not index else []).verdict
         assert verdict.finished == (index == at)
     assert verdict.bonus == stop
-    # After an answer's end the conversation goes on.
+    # The conversation continues after the end of an answer.
     assert whole.play([4, 5, 6]).verdict.length == len(PROMPT) + at + 1 + 3 + 1
 
 
@@ -306,12 +306,12 @@ def test_the_session_used_longest_ago_leaves_first(target: Engine) -> None:
     third.play(PROMPT)
     assert (len(sessions.table), sessions.table.evictions) == (2, 1)
     first.play([])
-    with pytest.raises(Diverged):
+    with pytest.raises(UnknownPrefix):
         answered(sessions, second.message([]))
 
 
 def allocated(sessions: Sessions) -> int:
-    """Bytes of all slabs, as PyTorch has them."""
+    """Bytes of all slabs, as PyTorch counts them."""
     held = [sessions.table.get(name) for name in sessions.table]
     slabs = [slab for session in held if session is not None for slab in session.context.slabs if slab.is_initialized]
     return sum(rows.untyped_storage().nbytes() for slab in slabs for rows in (slab.keys, slab.values))
@@ -345,7 +345,7 @@ def test_a_session_that_runs_is_never_dropped_for_another(target: Engine) -> Non
     assert isinstance(next(others), Verdict)
     newcomer = Device(sessions, "d")
     message = newcomer.message(PROMPT)
-    with pytest.raises(Busy, match="Try again"):
+    with pytest.raises(Overloaded, match="Try again"):
         answered(sessions, message)
     assert set(sessions.table) == {"a", "c"}, "who is refused has driven nobody out"
     verdict = next(frame for frame in frames if frame is not None)

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from remote.protocol import Card, decode
-from remote.verifier.serve import NoMemory, serve
+from remote.verifier.serve import serve
+from remote.verifier.start_errors import NoMemory
 from tests.support.serving import REPOSITORY
 
 

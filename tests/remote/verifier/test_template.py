@@ -1,4 +1,4 @@
-"""`outrider serve` asks its model as transformers does, in the form in which its chat template is published."""
+"""`outrider serve` asks its model as transformers does, with the chat template in its published form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from transformers import AutoTokenizer
 from drafter.config import TEMPLATE
 from remote.verifier.engine import Engine
 from remote.verifier.http import create_app
-from remote.verifier.serve import UnknownModel, card, load_target
+from remote.verifier.serve import card
+from remote.verifier.start_errors import UnknownModel
+from remote.verifier.target import load_target
 from tests.remote.verifier.test_http import connected
 
 FORM = (
@@ -24,7 +26,7 @@ FORM = (
     "<|user|>{{ message.content | trim }}{{ eos_token }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""An answer begins with other words than those that ask for one, as gpt-oss has it."""
+"""An answer begins with other words than those that ask for one, as in gpt-oss."""
 ASKED = [{"role": "user", "content": " list <|end|> files "}]
 
 
@@ -45,7 +47,7 @@ def app(folder: Path) -> Starlette:
 
 
 async def used(client: httpx.AsyncClient, **fields: Any) -> int:
-    """Tokens of a prompt."""
+    """Number of tokens of a prompt."""
     response = await client.post("/v1/chat/completions", json={"max_tokens": 1, "temperature": 0, **fields})
     assert response.status_code == 200, response.text
     return int(response.json()["usage"]["prompt_tokens"])
@@ -73,7 +75,7 @@ async def test_an_answer_goes_on_behind_what_opens_answers(app: Starlette, folde
 
 
 def test_code_that_comes_with_a_model_is_not_run(folder: Path, tmp_path: Path) -> None:
-    """Nor asked for on the hub, and nobody is asked at the terminal whether to."""
+    """It is not fetched from the hub either, and nobody at the terminal is asked about it."""
     copy = Path(shutil.copytree(folder, tmp_path / "own"))
     settings = json.loads((copy / "config.json").read_text())
     foreign = {"AutoConfig": "someone/else--code.Config", "AutoModelForCausalLM": "someone/else--code.Model"}

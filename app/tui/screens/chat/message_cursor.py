@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events, on
 from textual.binding import Binding
 
-from app.tui.bindings import hint
+from app.tui.keymap import hint
 from app.tui.screens.chat.queue import Queueing
 from app.tui.turn import Turn
 from app.tui.widgets.prompt import Prompt
@@ -65,7 +65,7 @@ class Pointing(Queueing):
         if part == "answer":
             return turn.message
         if not turn.asked and turn.message:
-            turn.asked = self.core.store.message(turn.message).parent_id or ""
+            turn.asked = self.core.store.messages.get(turn.message).parent_id or ""
         return turn.asked
 
     def verifiable_turn(self) -> Turn | None:

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from textual import on, work
 from textual.binding import Binding
 
-from app.events import Done, Event, Failed, ModeChanged, Paced, Started, Stats
+from app.events import Done, Event, Failed, ModeChanged, RoundEnded, Started
 from app.sanitise import sanitise
-from app.tui.bindings import key_of
+from app.tui.keymap import key_of
 from app.tui.screens.chat.conversation import OpenConversation, Running
 from app.tui.turn import Turn
 from app.tui.widgets.panel import Panel
@@ -147,12 +147,12 @@ class Answering(OpenConversation):
                     await self.show_waiting()
                 elif isinstance(event, ModeChanged):
                     self.show_mode(event)
-                elif isinstance(event, Stats):
-                    running.stats = event
+                elif isinstance(event, RoundEnded):
+                    if event.report is not None:
+                        rounds.add(event.report)
+                    running.stats = event.stats
                     if running.told is None:
                         self.show_figures(running)
-                elif isinstance(event, Paced):
-                    rounds.add(event)
                 elif isinstance(event, Done):
                     running.stats = event.stats
                     if event.cut:

@@ -13,7 +13,7 @@ from app.config import Settings
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.editor import EditorFailed, edit
-from app.tui.unsent import Unsent
+from app.tui.unsent import UnsentTexts
 from app.tui.widgets.prompt import Prompt
 from storage import StorageError
 
@@ -32,7 +32,7 @@ class Composing(Screen[None]):
         self.settings = settings
         self.conversation: str | None = None
         """Id of the open conversation; None until the first prompt of a new one is sent."""
-        self._unsent = Unsent(core.store.path)
+        self._unsent = UnsentTexts(core.store.path)
         self._save: Timer | None = None
 
     def begin_composing(self) -> None:
@@ -90,7 +90,7 @@ class Composing(Screen[None]):
     @work(group="asked")
     async def _remember(self) -> None:
         try:
-            asked = await asyncio.to_thread(self.core.store.asked, RECALLED)
+            asked = await asyncio.to_thread(self.core.store.messages.asked, RECALLED)
             self._prompt.remember(asked)
             await asyncio.to_thread(self._unsent.sweep, self._conversations)
         except (StorageError, OSError):
@@ -98,7 +98,7 @@ class Composing(Screen[None]):
 
     def _conversations(self) -> list[str]:
         store = self.core.store
-        return [one.id for one in (*store.conversations(), *store.deleted_conversations())]
+        return [one.id for one in (*store.conversations.all(), *store.bin.conversations())]
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

@@ -1,0 +1,34 @@
+"""The settings of one command: files and environment, with the command line's options on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+
+COMPLETION = "_OUTRIDER_COMPLETE"
+"""Environment variable of a shell that asks for completions. Such a call has no arguments."""
+
+
+def settings_with(**options: object) -> tuple[Settings, Folders]:
+    """Load the settings, put `options` that are not None on top, and open the log. Raises `ConfigError`."""
+    from app.config import ConfigError, Folders, is_address, load_settings
+    from app.exits import complain
+    from app.log import open_log
+
+    folders = Folders.locate()
+    given = {name: value for name, value in options.items() if value is not None}
+    loaded = load_settings(folders)
+    settings = loaded.replaced(given, "the command line")
+    if "token" in given and not is_address(settings.remote or ""):
+        raise ConfigError(
+            "--token-file goes with the address of a server; a remote that has a name keeps a token of its own"
+        )
+    open_log(folders.log, settings.log, [loaded.token or "", settings.token or ""])
+    if loaded.token and settings.token is None and is_address(settings.remote or "") and not loaded.remote:
+        complain(
+            "The token of OUTRIDER_TOKEN or config.toml is not sent: it belongs to an address in OUTRIDER_REMOTE or "
+            "config.toml, and there is none. Set one, or give --token-file."
+        )
+    return settings, folders

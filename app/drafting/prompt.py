@@ -1,0 +1,156 @@
+"""A conversation as the tokens that drafter and target read, and how much of the context window it takes.
+
+Answers keep the tokens they were given in. The same text, encoded again, may give other tokens, and then neither the
+verifier's cache nor the drafter's memory would fit. The chat template is rendered for what lies between the answers.
+
+Stored tokens count only if they say the stored text. An answer of another drafter, or from an import, may have the
+numbers of another vocabulary; its text, which the person has seen, is encoded instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from app.sanitise import sanitise
+from drafter.config import DrafterError
+from drafter.text import ChatText, Rendered
+from storage import Message, Store
+
+UNFINISHED = ("pending", "streaming")
+"""Status of an answer that is being written."""
+
+
+class Context(NamedTuple):
+    """How much of the context window the shown branch takes, in tokens."""
+
+    used: int
+    limit: int
+    """What can be read: by the drafter, and by the verifier if one is there."""
+
+    @property
+    def share(self) -> float:
+        """`used` as a share of `limit`."""
+        return self.used / self.limit
+
+
+# ---- a conversation as tokens ----------------------------------------------------------------------------------------
+
+
+def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
+    """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
+
+    Answers without tokens that say their text are encoded. Questions without an answer are left out, except the last
+    one, because chat templates want the roles to alternate. Raises `TemplateFailed`.
+    """
+    tokens: list[int] = []
+    spoken: list[tuple[str, str]] = []
+    rendered: Rendered | None = None
+    before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
+    for message in _answered(thread):
+        spoken.append((message.role, message.text))
+        if message.role == "assistant":
+            answer = message
+        elif message.role == "user":
+            rendered = text.render_after(rendered, spoken)
+            between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer)
+            tokens = rendered.tokens if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
+            before, answer = len(rendered.tokens), None
+    return tokens
+
+
+def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, str]]:
+    """The conversation as (role, text) up to the last question, for a server that reads text and not tokens."""
+    return [(message.role, message.text) for message in _answered(thread)]
+
+
+def shared_prefix(text: ChatText) -> int:
+    """How many tokens every conversation begins with: the system prompt, up to the first word of the question."""
+    first, second = text.render([("user", "a")]), text.render([("user", "b")])
+    return next((at for at, (one, other) in enumerate(zip(first, second)) if one != other), 0)
+
+
+def _answered(thread: Sequence[Message]) -> list[Message]:
+    """The messages that belong in the prompt; `thread` ends with the new question or its pending answer."""
+    kept: list[Message] = []
+    for message in thread:
+        if message.role == "user" and kept and kept[-1].role == "user":
+            kept.pop()
+        if message.role != "assistant" or message.text:
+            kept.append(message)
+    return kept
+
+
+def _after_answer(text: ChatText, rendered: list[int], answer: Message) -> list[int] | None:
+    """What the template puts between an answer and the next one; `rendered` begins with that answer.
+
+    None if the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
+    before.
+    """
+    encoded = text.encode(answer.text)
+    if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
+        return None
+    between = rendered[len(encoded) :]
+    ended = bool(between) and answer.tokens[-1] == between[0] and between[0] in text.stop_tokens
+    return between[1:] if ended else between
+
+
+# ---- the tokens of one message ---------------------------------------------------------------------------------------
+
+
+def is_spelt(text: ChatText, message: Message) -> bool:
+    """Whether a message has tokens that say its text, apart from characters that were removed before it was shown."""
+    if not message.tokens or not text.knows(message.tokens):
+        return False
+    said = text.decode(message.tokens)
+    return said == message.text or sanitise(said) == sanitise(message.text)
+
+
+def spelt(text: ChatText, message: Message) -> Message:
+    """The message in tokens of this tokenizer. Tokens that replace its own ones are verified by nobody."""
+    if is_spelt(text, message):
+        return message
+    tokens = tuple(text.encode(message.text))
+    return replace(message, tokens=tokens, provenance=(False,) * len(tokens))
+
+
+# ---- the context window ----------------------------------------------------------------------------------------------
+
+
+def context_of(store: Store, text: ChatText, conversation_id: str, limit: int) -> Context:
+    """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`."""
+    try:
+        thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
+        used = conversation_length(text, thread)
+    except DrafterError:
+        used = 0  # The answer will say what is wrong with the template.
+    return Context(used, limit)
+
+
+def context_told(store: Store, conversation_id: str, limit: int | None) -> Context | None:
+    """What an OpenAI-compatible server has counted at the last answer of the shown branch; None: it has not.
+
+    Raises `StorageError`.
+    """
+    for message in reversed(store.branches.thread(conversation_id)):
+        counts = message.stats.get("prompt_tokens"), message.stats.get("completion_tokens")
+        if message.role == "assistant" and message.status not in UNFINISHED:
+            used = sum(count for count in counts if isinstance(count, int))
+            return Context(used, limit) if used and limit else None
+    return Context(0, limit) if limit else None
+
+
+def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
+    """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
+
+    The template is rendered for two short conversations only: to render it for each question takes quadratic time.
+    """
+    if not thread:
+        return 0
+    one = len(text.render([("user", "a")]))
+    two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
+    letter = len(text.encode("a"))
+    around = (two - one - 2 * letter) / 2
+    said = sum(len(spelt(text, message).tokens) for message in thread)
+    return round(one - letter + said + around * (len(thread) - 1))

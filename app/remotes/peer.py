@@ -1,0 +1,57 @@
+"""Peers: the server that answered on a connection, a verifier or an OpenAI-compatible one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remote import CompletionsClient, Incompatible, VerifierClient
+from remote.errors import quoted
+from remote.openai.model_list import find_model
+from remote.openai.schema import Model
+from remote.protocol import Card
+
+LISTED_MODELS = 5
+"""Most models of a server that an error names."""
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A verifier that answered and fits this device."""
+
+    client: VerifierClient
+    card: Card
+    name: str | None = None
+    """The person's name for it."""
+
+    @property
+    def why(self) -> str:
+        """Who verifies, for the status bar."""
+        return f"verified by {self.card.target}" + (f" at {self.name}" if self.name else "")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible server that answered."""
+
+    client: CompletionsClient
+    model: Model
+    name: str | None = None
+    """The person's name for it."""
+
+    @property
+    def why(self) -> str:
+        """Who answers, for the status bar."""
+        return f"answered by {self.model.id} at {self.name or self.client.host}, without memory"
+
+
+Peer = Verifier | Endpoint
+
+
+def choose_model(models: Sequence[Model], name: str | None, host: str) -> Model:
+    """The model of this name; None: the first model. Raises `Incompatible` where there is none."""
+    if (model := find_model(models, name)) is not None:
+        return model
+    listed = ", ".join(model.id for model in models[:LISTED_MODELS])
+    others = " and others" if len(models) > LISTED_MODELS else ""
+    raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}{others}"))

@@ -1,0 +1,146 @@
+"""Sources: where the server that answers is, and how to get a client of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+from app.concurrency import beside
+from app.config import ConfigError
+from app.remotes.registry import Remote, Remotes
+from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
+from remote.clock import CLOCK, Clock
+
+
+class SourceFailed(Exception):
+    """There is no server to connect to; the message says why and what to do."""
+
+
+class Source(Protocol):
+    """Where a server is: a verifier, or an OpenAI-compatible server."""
+
+    @property
+    def address(self) -> str | None:
+        """Its address, if that is known before it is connected to."""
+
+    @property
+    def own(self) -> bool:
+        """Whether its model was chosen together with the drafter, so that the drafter is taken to fit it."""
+
+    @property
+    def chat(self) -> CompletionsClient | None:
+        """A client for an OpenAI-compatible server at the address; None where only a verifier can be there."""
+
+    @property
+    def model(self) -> str | None:
+        """Which model to ask an OpenAI-compatible server for; None: the first one that it lists."""
+
+    @property
+    def name(self) -> str | None:
+        """The person's name for it."""
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of server is there."""
+
+    @property
+    def options(self) -> TransportOptions:
+        """How it is reached."""
+
+    async def client(self) -> VerifierClient:
+        """A client of the server as soon as it listens; always the same one while it stays. Raises `SourceFailed`."""
+
+    async def gone(self) -> None:
+        """Return when nothing can listen there any more."""
+
+    async def close(self) -> None: ...
+
+
+class AddressSource:
+    """A server that somebody else runs, at a known address. Raises `Misconfigured`."""
+
+    name: str | None = None
+    own = False
+    kind: Kind = "auto"
+    options = TransportOptions()
+
+    def __init__(self, url: str, token: str | None = None, model: str | None = None, *, clock: Clock = CLOCK) -> None:
+        self.address = url
+        self._client = VerifierClient(url, token, clock=clock)
+        self.chat: CompletionsClient = CompletionsClient(url, token, clock=clock)
+        self.model = model
+
+    async def client(self) -> VerifierClient:
+        return self._client
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self.chat.close()
+
+
+class RemoteSource:
+    """A remote of the registry. `model`: what to ask an OpenAI-compatible server for where the remote names no model.
+
+    The token is fetched and the files are read on the first connection. So a locked keyring or a missing certificate
+    means offline, and the chat still opens. A failure is kept and not tried again, because a keyring may ask the person
+    each time.
+    """
+
+    def __init__(self, name: str, remotes: Remotes, model: str | None = None) -> None:
+        """Raises `ConfigError` where there is no such remote."""
+        self.name = name
+        self.remote = remotes.get(name)
+        self._remotes = remotes
+        self.model = self.remote.model or model
+        self.address: str | None = self.remote.url
+        self.own = False
+        self.kind: Kind = self.remote.kind
+        self.options = options_of(self.remote)
+        self.chat: CompletionsClient | None = None
+        """Set by `client`, unless only a verifier can be at the address."""
+        self.token_place: str | None = None
+        """Where its token was found, in words; set by `client`, None where there is no token."""
+        self._client: VerifierClient | None = None
+        self._trouble = ""
+
+    async def client(self) -> VerifierClient:
+        """Raises `SourceFailed` where its token, certificates or proxy cannot be used."""
+        if self._trouble:
+            raise SourceFailed(self._trouble)
+        if self._client is None:
+            url = self.remote.url
+            try:
+                token = await beside(lambda: self._remotes.token(self.name))
+                self.token_place = self._remotes.token_place(self.remote) if token else None
+                self._client = VerifierClient(url, token, options=self.options)
+                self.chat = None if self.kind == "verifier" else CompletionsClient(url, token, options=self.options)
+            except (ConfigError, Misconfigured) as error:
+                self._trouble = f"the remote {self.name} cannot be used: {str(error).rstrip('.')}"
+                raise SourceFailed(self._trouble) from None
+        return self._client
+
+    async def gone(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self.chat is not None:
+            await self.chat.close()
+
+
+def options_of(remote: Remote) -> TransportOptions:
+    """How a remote is reached. Its files are not read yet."""
+    return TransportOptions(
+        ca=None if remote.ca is None else Path(remote.ca),
+        certificate=None if remote.cert is None else Path(remote.cert),
+        key=None if remote.key is None else Path(remote.key),
+        proxy=remote.proxy,
+        connect_seconds=remote.connect_timeout,
+        read_seconds=remote.read_timeout,
+        first_words_seconds=remote.first_words_timeout,
+    )

@@ -1,0 +1,15 @@
+"""Why an answer ends before it is complete, as an exception."""
+
+from __future__ import annotations
+
+from app.events import Failed, FailureCode
+
+
+class NoAnswer(Exception):
+    """Nobody can write the answer, or the rest of it. `event` tells the person."""
+
+    def __init__(self, message: str, code: FailureCode, *, passing: bool = False) -> None:
+        """`passing`: the server is only away, so the question may wait for it."""
+        super().__init__(message)
+        self.event = Failed(message, code)
+        self.passing = passing

@@ -1,0 +1,87 @@
+"""Offline mode: the drafter writes alone, and nobody verifies what it writes until a verifier is there.
+
+While a verifier starts, the drafter may write the words that the target will most likely say too. They go up as a draft
+in the first round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+
+from app.events import ModeChanged, RoundEnded
+from app.remotes.connection import Connection
+from app.remotes.peer import Endpoint
+from app.reply.generation import Generation, Step, sure_path
+from drafter.search import Pace
+
+EARLY_TOKENS = 32
+"""Most tokens that the drafter writes while the verifier starts: as many as one round can judge."""
+ROUND_TOKENS = 16
+"""Tokens after which what the drafter wrote is stored, as after a round."""
+
+
+class Offline:
+    """The drafter, writing one answer alone.
+
+    `allowed`: it may write alone if the settings allow that too, and if it was made for the model that is away.
+    `early`: it may write while the verifier starts.
+    """
+
+    def __init__(self, generation: Generation, connection: Connection | None, *, allowed: bool, early: bool) -> None:
+        self._generation, self._connection = generation, connection
+        given = generation.given
+        self.allowed = allowed and given.draft and given.settings.mode in ("auto", "offline")
+        """The answer and the settings let the drafter write, whatever model is away."""
+        # A chain of the likeliest tokens: if tokens are drawn, the target would rarely keep it.
+        self._early = early and given.sampling.temperature == 0
+
+    @property
+    def possible(self) -> bool:
+        """The drafter can go on with this answer now."""
+        if not self.allowed or self._generation.answer.is_text:
+            return False
+        connection = self._connection
+        if connection is None:
+            return True  # The person chose it.
+        anyway = self._generation.given.settings.offline == "drafter"  # It may write in the place of any model.
+        if connection.refuses or isinstance(connection.verifier, Endpoint):
+            return anyway and not connection.refuses
+        return connection.fits or anyway
+
+    async def early_steps(self) -> AsyncGenerator[Step, None]:
+        """What the target will most likely say too, written while the verifier starts."""
+        generation, drafting = self._generation, self._generation.drafting
+        if not (self._early and self.possible):
+            return
+        await drafting.quiet()
+        await drafting.follow(generation.tokens)
+        most = min(EARLY_TOKENS, generation.left - 1)
+        if most < 1:
+            return
+        tree = await drafting.draft(Pace(depth=most, breadth=1, nodes=most, deepest=most))
+        for token in sure_path(tree):
+            if token in generation.stop_tokens:
+                break
+            for step in generation.draft(token, ends=False):
+                yield step
+        yield RoundEnded(generation.stats(self._connection))
+
+    async def steps(self) -> AsyncGenerator[Step, None]:
+        """The drafter's tokens until the answer is complete or a verifier is there."""
+        generation, connection, drafting = self._generation, self._connection, self._generation.drafting
+        yield ModeChanged("offline", "offline by choice" if connection is None else connection.why)
+        await drafting.quiet()
+        await drafting.follow(generation.tokens)
+        sampling = generation.given.sampling
+        async with contextlib.aclosing(drafting.generate(sampling.temperature, sampling.seed)) as tokens:
+            async for token in tokens:
+                for step in generation.draft(token, ends=True):
+                    yield step
+                if len(generation.answer.tokens) % ROUND_TOKENS == 0:
+                    yield RoundEnded(generation.stats(connection))
+                if generation.reason is not None or generation.stopping:
+                    break
+                if connection is not None and connection.verifier is not None:
+                    break
+        yield RoundEnded(generation.stats(connection))

@@ -1,0 +1,146 @@
+"""How a reply ends: what is stored of the answer, and what the person is told."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, replace
+
+from app.events import Done, Failed, Judged
+from app.reply.errors import NoAnswer
+from app.reply.generation import Generation
+from app.reply.judgement import judge
+from app.reply.reply import Reply
+from app.reply.request import Request
+from app.sanitise import sanitise
+from drafter.config import DrafterError
+from drafter.text import ChatText
+from storage import FinalStatus, StorageBusy, StorageError, Store
+
+SAVE_TRIES = 6
+"""Tries to store a complete answer; each waits five seconds for its turn."""
+SAVE_PAUSE_SECONDS = 0.2
+"""Pause between two tries, for the screen."""
+NEVER_AGAIN = ("too_long", "refused", "broken")
+"""Codes of failures after which a question leaves the queue: it would fail again, or be paid for twice."""
+MOST_NAME = 200
+"""Characters of a server's name for its model that are stored."""
+
+
+@dataclass(frozen=True)
+class ReplyOutcome:
+    """What a reply came to. The default is an answer that nobody waits for any more."""
+
+    status: FinalStatus = "stopped"
+    last: Done | Failed | None = None
+    """The last event; None: nobody reads it."""
+    judged: Judged | None = None
+    """What the target kept of an answer that was drafted offline."""
+    settles: str | None = None
+    """Id of the answer that leaves the queue."""
+    waits: bool = False
+    """The question, or the rest of its answer, waits in the queue."""
+
+
+def completed(request: Request, reply: Reply) -> ReplyOutcome:
+    """The outcome of a reply that has come to its end."""
+    generation, answer = reply.generation, reply.answer
+    assert generation.reason is not None
+    stopped = generation.reason == "stopped"
+    tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
+    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, _cut_by(generation), _is_full(generation))
+    verified = all(provenance)
+    judged = None
+    if verified and not stopped and request.begun is not None:
+        judged = judge(request.begun, answer.tokens, answer.text)
+    settles = request.settles(done=not stopped, verified=verified, never=False)
+    return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
+
+
+def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError | StorageError) -> ReplyOutcome:
+    """The outcome of a reply that `error` ended; `reply` None: before it began."""
+    if isinstance(error, NoAnswer):
+        last, never, waits = error.event, error.event.code in NEVER_AGAIN, error.passing and request.waits
+    else:
+        last, never, waits = Failed(str(error), "internal"), isinstance(error, DrafterError), False
+    if waits:
+        begun = reply is not None and bool(reply.answer.text)
+        what = (
+            "What there is of the answer stays, and the rest is asked for"
+            if begun
+            else "The question waits and is sent"
+        )
+        last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
+    settles = request.settles(done=False, verified=False, never=never)
+    return ReplyOutcome("failed", last, settles=settles, waits=waits)
+
+
+async def save(
+    store: Store, text: ChatText, request: Request, reply: Reply | None, outcome: ReplyOutcome
+) -> Failed | None:
+    """Store the answer and how it came about. Returns what went wrong if that is impossible.
+
+    A question that waits goes back into the queue; if its answer has begun, that is queued to be completed.
+
+    Another program may hold the database for longer than a call waits: a new version that brings its tables up to
+    date, an import of a very long conversation. That is no reason to lose an answer, so it is tried again.
+    """
+    message_id, answer, stats = request.message.id, request.begin(text), request.about
+    if reply is not None:
+        answer, totals = reply.answer, reply.stats
+        stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
+    if outcome.judged is not None:
+        stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
+    tries = SAVE_TRIES
+    while True:
+        try:
+            if outcome.waits:
+                if not answer.text and store.queue.defer(message_id) is not None:
+                    return None
+                store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
+            store.messages.finish(
+                message_id,
+                answer.tokens,
+                answer.provenance,
+                answer.text,
+                outcome.status,
+                stats,
+                settles=outcome.settles,
+            )
+            return None
+        except StorageError as error:
+            tries -= 1
+            if not isinstance(error, StorageBusy) or not tries:
+                return Failed(str(error), "internal")
+        await asyncio.sleep(SAVE_PAUSE_SECONDS)
+
+
+def _cut_by(generation: Generation) -> str:
+    """What ended the answer before the model did; empty if it is whole, or was stopped."""
+    if generation.cut_by or generation.reason != "length":
+        return _one_line(generation.cut_by)
+    if _is_full(generation):
+        return "the conversation is as long as can be read"
+    return f"cut at {generation.given.most:,} tokens (max_tokens)"
+
+
+def _is_full(generation: Generation) -> bool:
+    """No more of this conversation can be read."""
+    short = generation.streamed is None and len(generation.answer.tokens) < generation.given.most
+    return generation.full or (generation.reason == "length" and short)
+
+
+def _server_stats(generation: Generation) -> dict[str, str | int | None]:
+    """What is stored of an answer by an OpenAI-compatible server; empty for any other answer."""
+    if generation.streamed is None:
+        return {}
+    stats: dict[str, str | int | None] = {"model": _one_line(generation.model), "cut": _cut_by(generation) or None}
+    if not generation.rounds:
+        stats["tau"] = None
+    if (usage := generation.usage) is not None:
+        stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+    return stats
+
+
+def _one_line(text: str) -> str:
+    """A server's words as statistics and exports may hold them: one short line."""
+    return " ".join(sanitise(text).split())[:MOST_NAME]

@@ -1,0 +1,75 @@
+"""The times of one answer's rounds, and what they teach: the line, the costs of a round, and the choice of a mode."""
+
+from __future__ import annotations
+
+from app.events import RoundReport
+from app.remotes.connection import Connection
+from remote import RoundReply
+from remote.clock import Clock
+
+LONGEST_READ = 256
+"""A round that reads more prompt tokens than this tells nothing of others, because the prompt is read in pieces."""
+
+
+class RoundMeter:
+    """Told of each round in turn: `begin`, `drafted`, `sent`, `returned`, `ended`. All times are seconds."""
+
+    def __init__(self, connection: Connection, clock: Clock, *, opening: bool) -> None:
+        """`opening`: the first round opens the answer."""
+        self._connection, self._clock = connection, clock
+        self._opening = opening
+        self._usual: RoundReply | None = None
+        """The last round, if it was like most: no prompt to read, nothing sent again."""
+        self._counts = False
+        """The round in flight tells of others. A verifier's very first forward does not: it takes longer."""
+        self._unread = 0
+        self._begun = self._drafted = self._sent = self._ended = clock.now()
+
+    @property
+    def after_usual(self) -> bool:
+        """The last round was like most, so what it took says what the next one will take."""
+        return self._usual is not None
+
+    @property
+    def draft_seconds(self) -> float:
+        """What the draft of this round took."""
+        return self._drafted - self._begun
+
+    def begin(self, *, adopts: bool) -> None:
+        """A round begins, and the one before it is over. `adopts`: its memory may still be on its way."""
+        self._begun = self._clock.now()
+        if self._usual is not None:
+            if not adopts:
+                self._connection.link.received(*self._usual.streamed)
+            self._connection.costs.waited(self._begun - self._sent - self._usual.verdict.server_seconds)
+
+    def drafted(self) -> None:
+        """The draft is made."""
+        self._drafted = self._clock.now()
+
+    def sent(self, unread: int) -> None:
+        """The round goes up, with `unread` tokens that the verifier has not read."""
+        # After the draft comes a wait for memory of the round before: it counts where that round does.
+        self._sent = self._drafted if self._usual is not None else self._clock.now()
+        self._unread = unread
+        self._counts = self._connection.server_seconds is not None
+
+    def is_usual(self, reply: RoundReply) -> bool:
+        """There was no prompt to read, and nothing to send again."""
+        return not self._unread and reply.exchanges == 1
+
+    def returned(self, reply: RoundReply, nodes: int) -> None:
+        """The verdict on a draft of so many nodes is there."""
+        self._counts = self._counts and reply.exchanges == 1
+        self._connection.served(reply)
+        if self._counts and self._unread <= LONGEST_READ:
+            self._connection.costs.judged(max(0, self._unread - 1) + nodes, reply.verdict.server_seconds)
+        self._usual = reply if self.is_usual(reply) else None
+
+    def ended(self, report: RoundReport, *, drafted_here: bool) -> None:
+        """The round's text is shown. `drafted_here` False: it judged what was written offline, so it tells no speed."""
+        now = self._clock.now()
+        if self._counts and drafted_here:
+            seconds = now - self._ended - report.rtt_seconds
+            self._connection.modes.edge(report.gained, seconds, report.server_seconds, opening=self._opening)
+        self._ended, self._opening = now, False

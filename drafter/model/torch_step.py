@@ -1,0 +1,137 @@
+"""One step of the drafter in PyTorch, for machines with a GPU. optimum's quanto quantises its linear layers.
+
+The weights are the float weights of the drafter's folder, quantised while they are loaded. The embedding and the norms
+stay as they are. Cache rows stay on the device: a step takes tokens, positions and a mask to it, and brings the
+proposals back. Steps run under `no_grad`, because quanto's int4 weights do not work under `inference_mode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drafter.config import FLOAT, DrafterError
+from drafter.model.draft_model import DraftModel, StepModule, load_draft_model
+from drafter.step import Floats, Rows, Step, cache_shapes
+
+Bits = Literal[8, 4]
+
+
+class TorchStep:
+    """The step of a draft model as a function. It is a `DraftStep`."""
+
+    independent_rows = False
+    """The libraries choose a kernel, and so the order of its sums, by the shape of the product. No trial can prove that
+    all shapes agree."""
+
+    def __init__(
+        self,
+        model: DraftModel,
+        device: torch.device,
+        bits: Bits | None = 8,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Takes ownership of `model`. `bits`: of the linear layers' weights; None: floats.
+
+        `dtype`: of everything else; None: bfloat16 on CUDA, else float32.
+        """
+        self.cache_shapes = cache_shapes(model.config)
+        self._device = device
+        self._dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+        step = StepModule(model)
+        del model.head  # The step has its own rows of the head, for the draft vocabulary.
+        self._step = step.to(device=device, dtype=self._dtype).eval().requires_grad_(False)
+        if bits is not None:
+            from drafter.model.quanto import quantise  # Takes seconds, and floats do not need it.
+
+            quantise(self._step, bits, head="head", head_bits=8)
+        numbers = str(self._dtype).removeprefix("torch.") if bits is None else f"int{bits}"
+        self.runtime = f"PyTorch on {device}, {numbers}"
+
+    @classmethod
+    def load(cls, folder: Path, device: str | None = None, bits: Bits | None = 8) -> TorchStep:
+        """Load the float weights of a drafter's folder to `device`. None: a GPU if there is one, else the CPU.
+
+        Raises `DrafterMissing`, `DrafterCorrupt`, and `DrafterError` for a device that PyTorch cannot use.
+        """
+        place = _device(device)
+        return cls(load_draft_model(folder, folder / FLOAT), place, bits)
+
+    def slab(self, heads: int, size: int) -> TensorSlab:
+        return TensorSlab(heads, size, self._device, self._dtype)
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        tokens: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        mask: Floats,
+        past: Sequence[Rows],
+        memory: Rows,
+    ) -> Step:
+        """Run M tokens; see `DraftStep`."""
+        ids = (torch.as_tensor(array, device=self._device) for array in (tokens, positions))
+        arrays = (mask, *memory, *(array for pair in past for array in pair))
+        floats = (torch.as_tensor(array, dtype=self._dtype, device=self._device) for array in arrays)
+        best, kept, *new = self._step(*ids, *floats)
+        return Step(best.float().cpu().numpy(), kept.cpu().numpy(), list(zip(new[::2], new[1::2])))
+
+
+class TensorSlab:
+    """Keys and values of consecutive rows, in tensors on the device that double in size when they are full."""
+
+    def __init__(self, heads: int, size: int, device: torch.device, dtype: torch.dtype, capacity: int = 256) -> None:
+        self.keys = torch.zeros(heads, capacity, size, device=device, dtype=dtype)
+        self.values = torch.zeros_like(self.keys)
+
+    def write(self, at: int | NDArray[np.int64], rows: Rows) -> None:
+        """Put `rows` (tensors or numpy arrays) at the slots from `at` on, or at the slots listed in it."""
+        keys, values = (torch.as_tensor(part, dtype=self.keys.dtype, device=self.keys.device) for part in rows)
+        if not keys.shape[1]:
+            return
+        if isinstance(at, int):
+            end, slots = at + keys.shape[1], slice(at, at + keys.shape[1])
+            self._reserve(end)
+            self.keys[:, slots], self.values[:, slots] = keys, values
+        else:
+            self._reserve(int(at.max()) + 1)
+            chosen = torch.from_numpy(at).to(self.keys.device)
+            self.keys[:, chosen], self.values[:, chosen] = keys, values
+
+    def rows(self, slots: int | NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Views of the first `slots` rows, or copies of the listed ones."""
+        chosen: Any = slice(slots) if isinstance(slots, int) else torch.from_numpy(slots).to(self.keys.device)
+        return self.keys[:, chosen], self.values[:, chosen]
+
+    def nbytes(self, rows: int = 0) -> int:
+        """Bytes that are allocated, or that would be after a write up to `rows`."""
+        held, capacity = self.keys.nbytes + self.values.nbytes, self.keys.shape[1]
+        return held if rows <= capacity else held // capacity * 2 * rows
+
+    def _reserve(self, rows: int) -> None:
+        heads, capacity, size = self.keys.shape
+        if rows > capacity:
+            more = self.keys.new_zeros(heads, max(rows, 2 * capacity) - capacity, size)
+            self.keys = torch.cat((self.keys, more), dim=1)
+            self.values = torch.cat((self.values, more), dim=1)
+
+
+def _device(name: str | None) -> torch.device:
+    """The device of that name, after a trial. None: a GPU if there is one. Raises `DrafterError`."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch was built without CUDA.
+        reason = _first_line(error)
+        raise DrafterError(f"PyTorch cannot use the device {name} ({reason}). Choose another one.") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,265 @@
+"""Turns the float step graph into a quantised one, and measures how far the two differ.
+
+There are two ways for the weights of the linear layers and the head. `int8` has one scale per output. It runs in
+integer kernels on inputs that are quantised on the fly, with one scale per row: with a common scale, a token's result
+would depend on the tokens that run with it. `nbits8` and `nbits4` have one scale per block of consecutive inputs (ONNX
+Runtime's MatMulNBits); their kernels quantise each block of each row by itself. `auto` takes `int8` for large matrices
+and `nbits8` for the others; see `LARGE`. The embedding is always int8 with one scale per token, because with a common
+scale a few large rows would coarsen all others. Needs the `onnx` package, which only people who make drafters have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from drafter.config import INLINE, DrafterCorrupt, Scheme
+from drafter.step import NEVER, Floats, KeysValues, StepGraph
+
+BLOCK = {8: 64, 4: 32}
+"""Weights that share a scale, by their bits. Blocks of twice the size are quicker (8 bits: by a fifth with one row).
+But then the kernels on x86 give a row other last bits alone than beside another row."""
+
+LARGE = 1_000_000
+"""Weights of a matrix from which on `auto` takes `int8`. One more row costs its kernels a third of what it costs those
+of `nbits8`. But with one row they read memory more slowly, and the scales of their inputs add six small nodes. What
+counts is the time of a step of 1 row plus one of 8 rows. In milliseconds, on one thread of a busy AMD EPYC (`python -m
+benchmarks.draft_step`, `--shapes 8b`):
+
+                                                 int8            nbits8          nbits4          auto
+    bundled, matrices of 0.05M to 1.6M           1.76 + 2.49     1.27 + 2.58     1.14 + 2.64     1.25 + 2.47
+    8B target, matrices of 4M to 131M            51.0 + 77.5     43.0 + 114.7    33.1 + 115.4    as int8
+
+`nbits4` is never chosen: it is fast with one row only, and where the bundled drafter has no memory, the likeliest token
+changes at one position in five.
+"""
+
+PIECE = 1024
+"""Rows of a matrix that are quantised at the same time."""
+
+
+def quantise_graph(source: Path, path: Path, scheme: Scheme = "int8") -> None:
+    """Write the quantised graph of the float step graph `source` to `path`. Raises `DrafterCorrupt`."""
+    try:
+        model = onnx.load(source, load_external_data=False)
+    except Exception as error:  # onnx raises protobuf's errors, which have no public class.
+        raise DrafterCorrupt(f"{source} is no ONNX graph ({error}). Export the float drafter again.") from None
+    graph = _Rewriting(model.graph, source.parent)
+    looked_up = False
+    for node in model.graph.node:
+        weight = node.input[1] if len(node.input) > 1 else ""
+        if node.op_type == "Gather" and weight == "tokens":
+            graph.look_up(node)
+            looked_up = True
+        elif node.op_type in ("Gemm", "MatMul") and graph.is_matrix(weight):
+            graph.multiply(node, scheme)
+        else:
+            graph.keep(node)
+    if not looked_up:
+        raise DrafterCorrupt(f"{source} has no embedding of its tokens. Export the float drafter again.")
+    graph.finish()
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    _save(model, path)
+
+
+def _save(model: onnx.ModelProto, path: Path) -> None:
+    beside = path.with_name(f"{path.name}.data")
+    beside.unlink(missing_ok=True)  # onnx would append to an existing file.
+    inline = sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= INLINE
+    onnx.save(model, path, save_as_external_data=not inline, location=beside.name)
+
+
+class _Rewriting:
+    """The nodes and weights of a graph while its matrices are replaced, with one matrix in memory at a time."""
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path) -> None:
+        """`folder`: where weights lie that are too large for the graph's own file."""
+        self.graph, self.folder = graph, str(folder)
+        self.nodes: list[onnx.NodeProto] = []
+        self._float = {tensor.name: tensor for tensor in graph.initializer}
+        self._reciprocals: dict[str, str] = {}
+        """Result -> the value that it is the reciprocal of."""
+        self._rows: set[str] = set()
+        """Activations that also exist in int8."""
+
+    def is_matrix(self, name: str) -> bool:
+        return name in self._float and len(self._float[name].dims) == 2
+
+    def take(self, name: str) -> NDArray[Any]:
+        """Read a weight of the float graph, which stays as it is."""
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(self._float[name])
+        numbers: NDArray[Any] = onnx.numpy_helper.to_array(tensor, self.folder)
+        return numbers
+
+    def put(self, name: str, value: NDArray[Any] | np.generic) -> str:
+        self.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(onnx.helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def keep(self, node: onnx.NodeProto) -> None:
+        """Keep a node in float."""
+        if node.op_type == "Reciprocal":
+            self._reciprocals[node.output[0]] = node.input[0]
+        if node.op_type == "Mul" and node.input[1] in self._reciprocals:
+            # ONNX Runtime fuses a norm that divides, but not one that multiplies: 4 % of a small step.
+            self.add("Div", [node.input[0], self._reciprocals[node.input[1]]], node.output[0])
+        else:
+            self.nodes.append(node)
+
+    def multiply(self, node: onnx.NodeProto, scheme: Scheme) -> None:
+        """Replace a linear layer by integer operations: its input (M, K) times its weight."""
+        x, weight, *bias = node.input
+        transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+        matrix = np.ascontiguousarray(self.take(weight).T if transposed else self.take(weight))
+        (output,) = node.output
+        product = f"{output}.unbiased" if bias else output
+        if scheme == "int8" or (scheme == "auto" and matrix.size >= LARGE):
+            self._multiply_by_output(x, matrix, weight, product)
+        else:
+            self._multiply_by_block(x, matrix, weight, product, 4 if scheme == "nbits4" else 8)
+        if bias:
+            self.add("Add", [product, *bias], output)
+
+    def _multiply_by_output(self, x: str, matrix: NDArray[Any], name: str, product: str) -> None:
+        """Multiply with one scale per output and one for each row of `x`."""
+        scale, zero = "row.scale", "row.zero_point"
+        if not self._rows:
+            self.put(scale, np.float32(1 / 127))
+            self.put(zero, np.uint8(128))  # x86 has integer kernels for unsigned inputs with signed weights.
+            self.put("row.smallest", np.float32(1e-12))
+            self.put("row.axis", np.array([-1], np.int64))
+        if x not in self._rows:
+            self._rows.add(x)
+            self.add("Abs", [x], f"{x}.sizes")
+            self.add("ReduceMax", [f"{x}.sizes", "row.axis"], f"{x}.size")
+            self.add("Max", [f"{x}.size", "row.smallest"], f"{x}.largest")
+            self.add("Div", [x, f"{x}.largest"], f"{x}.unit")
+            self.add("QuantizeLinear", [f"{x}.unit", scale, zero], f"{x}.int8")
+        numbers, scales = _symmetric(matrix, axis=0)
+        factors = [f"{x}.int8", self.put(f"{name}.int8", numbers), scale, self.put(f"{name}.scales", scales[0]), zero]
+        unscaled = self.add("MatMulIntegerToFloat", factors, f"{product}.unscaled", domain="com.microsoft")
+        self.add("Mul", [unscaled, f"{x}.largest"], product)
+
+    def _multiply_by_block(self, x: str, matrix: NDArray[Any], name: str, product: str, bits: int) -> None:
+        """Multiply with one scale for each block of inputs to an output.
+
+        The kernel quantises `x` in the same blocks.
+        """
+        numbers, scales = _blocks(matrix, bits)
+        factors = [x, self.put(f"{name}.nbits{bits}", numbers), self.put(f"{name}.scales", scales)]
+        inputs, outputs = matrix.shape
+        shape = {"K": inputs, "N": outputs, "bits": bits, "block_size": BLOCK[bits]}
+        # Level 4 multiplies integers. The default is float, and 50 times as slow.
+        self.add("MatMulNBits", factors, product, domain="com.microsoft", accuracy_level=4, **shape)
+
+    def look_up(self, node: onnx.NodeProto) -> None:
+        """Replace the embedding: an int8 row times its scale."""
+        table, (output,) = self.take(node.input[0]), node.output
+        numbers, scales = _symmetric(table, axis=1)
+        rows = self.add("Gather", [self.put("embedding.int8", numbers), "tokens"], "embedding.rows")
+        rows = self.add("Cast", [rows], "embedding.float", to=onnx.TensorProto.FLOAT)
+        scale = self.add("Gather", [self.put("embedding.scale", scales), "tokens"], "embedding.scales")
+        self.add("Mul", [rows, scale], output)
+
+    def finish(self) -> None:
+        """Replace the graph's nodes by the new ones, and keep only the weights that they use."""
+        used = {name for node in self.nodes for name in node.input}
+        self.nodes = [node for node in self.nodes if node.op_type != "Reciprocal" or node.output[0] in used]
+        for at in reversed(range(len(self.graph.initializer))):
+            if self.graph.initializer[at].name not in used:
+                del self.graph.initializer[at]
+            elif onnx.external_data_helper.uses_external_data(self.graph.initializer[at]):
+                onnx.external_data_helper.load_external_data_for_tensor(self.graph.initializer[at], self.folder)
+        del self.graph.node[:], self.graph.value_info[:]
+        self.graph.node.extend(self.nodes)
+
+
+def _symmetric(matrix: NDArray[Any], axis: int) -> tuple[NDArray[np.int8], Floats]:
+    """int8 of a matrix with one scale for each row (`axis` 1) or column (0). The scales keep that axis."""
+    largest = np.maximum(matrix.max(axis=axis, keepdims=True), -matrix.min(axis=axis, keepdims=True))
+    scales = (np.maximum(largest, np.float32(1e-12)) / np.float32(127)).astype(np.float32)
+    numbers = np.empty(matrix.shape, np.int8)
+    for begin in range(0, len(matrix), PIECE):  # A large embedding should be in memory once, not three times.
+        piece = slice(begin, begin + PIECE)
+        numbers[piece] = np.rint(matrix[piece] / (scales[piece] if axis else scales))
+    return numbers, scales
+
+
+def _blocks(matrix: NDArray[Any], bits: int) -> tuple[NDArray[np.uint8], Floats]:
+    """MatMulNBits' form of a matrix (K, N): (N, blocks, bytes of a block), and scales (N, blocks).
+
+    ONNX Runtime's own packer does the same, but importing its module sets up the program's logging. The largest number
+    of a block, of either sign, becomes the lowest integer, because there is one more integer below zero than above.
+    """
+    block, half = BLOCK[bits], 1 << (bits - 1)
+    inputs, outputs = matrix.shape
+    blocks = -(-inputs // block)
+    numbers = np.empty((outputs, blocks, block * bits // 8), np.uint8)
+    scales = np.empty((outputs, blocks), np.float32)
+    for begin in range(0, outputs, PIECE):
+        piece = slice(begin, begin + PIECE)
+        rows = np.pad(matrix[:, piece].T, ((0, 0), (0, blocks * block - inputs))).reshape(-1, blocks, block)
+        low, high = rows.min(axis=-1), rows.max(axis=-1)
+        scales[piece] = np.where(-low > high, low, high) / np.float32(-half)
+        divisors = np.where(scales[piece] == 0, np.float32(1), scales[piece])
+        unsigned = np.clip(np.rint(rows / divisors[..., None]) + half, 0, 2 * half - 1).astype(np.uint8)
+        numbers[piece] = unsigned if bits == 8 else unsigned[..., ::2] | unsigned[..., 1::2] << 4
+    return numbers, scales
+
+
+# ---- parity ----------------------------------------------------------------------------------------------------------
+
+StepInputs = tuple[NDArray[np.int64], NDArray[np.int64], Floats, Sequence[KeysValues], KeysValues]
+"""The arguments of one `StepGraph` call."""
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How the proposals of the quantised graph differ from those of the float graph."""
+
+    rows: int
+    """Positions that were compared."""
+    agreement: float
+    """Share of positions where both have the same likeliest token."""
+    mean_difference: float
+    largest_difference: float
+    """Largest difference between the log-probabilities of tokens that both propose, in nats (the mean is
+    `mean_difference`)."""
+
+    def __str__(self) -> str:
+        return (
+            f"top-1 agreement {self.agreement:.1%} over {self.rows} positions; "
+            f"log-probabilities differ by {self.mean_difference:.3f} on average, {self.largest_difference:.3f} at most"
+        )
+
+
+def prompt(step: StepGraph, tokens: Sequence[int], memory: KeysValues | None = None) -> StepInputs:
+    """Inputs that run `tokens` from the beginning, with dequantised `memory` of some of them or none."""
+    count = len(tokens)
+    empty = [(np.zeros((heads, 0, size), np.float32),) * 2 for heads, size in step.cache_shapes]
+    mask = np.triu(np.full((count, count), NEVER), k=1)
+    return np.array(tokens, np.int64), np.arange(count), mask, empty, memory or empty[0]
+
+
+def compare(exact: StepGraph, quantised: StepGraph, inputs: Iterable[StepInputs]) -> Parity:
+    """Run both graphs on the same inputs and compare them. Raises `ValueError` if there are no inputs."""
+    same, gaps = [], []
+    for arguments in inputs:
+        one, other = exact(*arguments), quantised(*arguments)
+        same.append(one.ids[:, 0] == other.ids[:, 0])
+        both = one.ids[:, :, None] == other.ids[:, None, :]
+        gaps.append(np.abs(one.log_probs[:, :, None] - other.log_probs[:, None, :])[both])
+    if not same:
+        raise ValueError("no inputs to compare the graphs on")
+    agree, gap = np.concatenate(same), np.concatenate(gaps)
+    return Parity(len(agree), float(agree.mean()), float(gap.mean()), float(gap.max()))

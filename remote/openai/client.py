@@ -1,0 +1,212 @@
+"""The device's end of OpenAI's API. Any server that speaks it can answer, in text and without memory.
+
+Every failure is a `RemoteError`, as with a verifier. So a caller that can continue alone handles both in one way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import TracebackType
+
+import httpx
+import msgspec
+
+from remote.clock import CLOCK, Clock
+from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
+from remote.handshake import Handshake
+from remote.openai.model_list import ModelList, find_model, read_model_list
+from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Model, StreamOptions
+from remote.openai.server_errors import refusal
+from remote.openai.stream import ChatStream
+from remote.protocol import Sampling
+from remote.transport import DEFAULT, TransportOptions
+from remote.wire import Response, Traffic, Wire
+
+VERSIONED = re.compile(r"/v\d[^/]*(/|$)")
+"""A base address that names its version, as in most servers' documentation."""
+MAX_LIST_BYTES = 16 << 20
+"""Longest list of models. A service that resells hundreds has a page of text for each."""
+IDLE_SECONDS = 4.0
+"""Idle time after which a connection is not used again. Many servers close theirs after 5 s. A request that is sent
+just then is lost, and cannot be sent again, because nobody knows whether the server has begun to answer."""
+CONNECT_SECONDS = 10.0
+"""Time to connect if the remote does not set one. The first words may take far longer."""
+
+
+class CompletionsClient:
+    """One OpenAI-compatible server.
+
+    `url`: its base address, with or without `/v1` at the end. The other arguments are those of `VerifierClient`. Raises
+    `Misconfigured`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        options: TransportOptions = DEFAULT,
+        clock: Clock = CLOCK,
+    ) -> None:
+        base = url.strip().rstrip("/")
+        path = base.partition("://")[2].partition("/")
+        if not VERSIONED.search("".join(path[1:])):
+            base += "/v1"
+        accept = f"{JSON}, {EVENTS}"
+        self._wire = Wire(
+            base,
+            token,
+            transport=transport,
+            options=options,
+            accept=accept,
+            peer="a chat server",
+            probed=True,
+            keep_alive=IDLE_SECONDS,
+            clock=clock,
+        )
+        self.options = options
+        """How the server is reached."""
+        self.rtt_seconds: float | None = None
+        """Seconds that the last list of models took, which costs a server next to nothing. None before the first."""
+
+    @property
+    def host(self) -> str:
+        return self._wire.host
+
+    @property
+    def handshake(self) -> Handshake | None:
+        """How the last connection was made; None before the first."""
+        return self._wire.handshake
+
+    @property
+    def ahead_seconds(self) -> float | None:
+        """How far the server's clock was ahead of this device's at its last answer, in seconds.
+
+        None if it tells no time.
+        """
+        return self._wire.ahead_seconds
+
+    async def __aenter__(self) -> CompletionsClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def models(self, timeout: float, *, wanted: str | None = None) -> tuple[Model, ...]:
+        """The models that can be asked, at least one.
+
+        `wanted`: a model that the person has named. It counts as listed if the server lists nothing readable, or loads
+        models that it does not list; then only the answer can tell. Raises `LinkDown`, `Refused`, `Incompatible`.
+        """
+        try:
+            async with self._wire.within(timeout):
+                answer = await self._asked("GET", "/models", (JSON,), timeout)
+                body = await answer.read(MAX_LIST_BYTES)
+        except (Refused, Stranger) as error:
+            if wanted is None or not _lists_nothing(error):
+                raise
+            return (Model(id=wanted),)
+        self.rtt_seconds = answer.arrived - answer.sent
+        listing = read_model_list(body)
+        if listing is None and wanted is None:
+            raise Incompatible(f"{self._wire.host} sent no readable list of models; name the model to ask for")
+        listing = listing or ModelList(())
+        unlisted = wanted is not None and find_model(listing.models, wanted) is None
+        if wanted is not None and unlisted and (listing.loads_others or not listing.models):
+            return (Model(id=wanted), *listing.models)
+        if not listing.models:
+            raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
+        return listing.models
+
+    async def chat(
+        self,
+        messages: Sequence[tuple[str, str]],
+        sampling: Sampling,
+        *,
+        model: str,
+        most: int | None,
+        deadline: float,
+        silence: float,
+        patience: float,
+        continued: bool = False,
+    ) -> ChatStream:
+        """Ask for an answer to `messages`, (role, text) in order. The request is sent once, whatever happens.
+
+        `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
+        assistant's, and the answer continues it; only for a model that `continues`. `deadline`: seconds until the first
+        words. `silence`: seconds without a byte after them. `patience`: seconds without words after them, while the
+        line is kept open. Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
+        """
+        request = ChatRequest(
+            messages=tuple(ChatMessage(role=role, content=text) for role, text in messages),
+            model=model,
+            max_tokens=most,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p if sampling.top_p < 1 else None,
+            top_k=sampling.top_k or None,  # Not every server knows it, and some refuse unknown fields.
+            seed=sampling.seed if sampling.temperature else None,
+            stream=True,
+            stream_options=StreamOptions(include_usage=True),
+            add_generation_prompt=False if continued else None,
+            continue_final_message=True if continued else None,
+        )
+        traffic, body, begun = Traffic(), msgspec.json.encode(request), self._wire.clock.now()
+        async with self._wire.within(deadline):
+            answer = await self._asked(
+                "POST", "/chat/completions", (EVENTS, JSON), max(deadline, silence, patience), traffic, body
+            )
+        limits = {"deadline": deadline, "silence": silence, "patience": patience}
+        return ChatStream(self._wire, answer, traffic, begun=begun, **limits)
+
+    async def _asked(
+        self,
+        method: str,
+        path: str,
+        kinds: tuple[str, ...],
+        silence: float,
+        traffic: Traffic | None = None,
+        body: bytes | None = None,
+    ) -> Response:
+        """Send a request and return an answer with one of these content types. Any other answer is raised.
+
+        A request without a body costs nothing, so it is sent once more if the connection breaks: the server may have
+        given that connection up long ago.
+        """
+        for last in (False, True) if body is None else (True,):
+            try:
+                answer = await self._wire.exchange(
+                    method,
+                    path,
+                    traffic or Traffic(),
+                    silence=silence,
+                    body=body,
+                    content_type=JSON,
+                    connect=CONNECT_SECONDS,
+                )
+                break
+            except Broken:
+                if last:
+                    raise
+        if answer.status != 200 or answer.content_type not in kinds:
+            raise await refusal(self._wire, answer)
+        if answer.encoding:
+            await answer.aclose()
+            raise Incompatible(
+                f"{self._wire.host} packs its answers ({answer.encoding}), though asked not to; turn that off there"
+            )
+        return answer
+
+    async def close(self) -> None:
+        """Close all connections, also those on which answers are still arriving."""
+        await self._wire.aclose()
+
+
+def _lists_nothing(error: Refused | Stranger) -> bool:
+    """True if the error says that the server has no list of models, and not that something is wrong."""
+    if isinstance(error, Refused):  # `transformers serve` cannot list its models if nothing was ever downloaded.
+        return error.code == "not_found" or (error.code == "unavailable" and not isinstance(error, Busy))
+    return error.status in (404, 405, 500, 501)

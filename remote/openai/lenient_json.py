@@ -1,0 +1,61 @@
+"""JSON from servers that keep to no schema: any value may be missing, `null` or of another type.
+
+`parse` never raises. The other functions take any value and return one of the wanted type, or its empty value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+
+MOST = 1 << 62
+
+
+class _Unreadable:
+    """The result of `parse` for text that is not JSON. (`null` is JSON.)"""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNREADABLE = _Unreadable()
+
+
+def parse(data: bytes | str) -> Any:
+    """The value of a JSON text. `UNREADABLE` if it is not JSON, or nested too deeply to be read."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:  # Python's own reader accepts NaN and halves of surrogate pairs, which servers written in Python may send.
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+def text(value: Any) -> str:
+    """A text that can be stored and printed. Empty for anything else."""
+    if not isinstance(value, str):
+        return ""
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair.
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def number(value: Any) -> int:
+    """A whole number that is not negative. 0 for anything else; a number in a text counts."""
+    if isinstance(value, str):
+        try:
+            value = float(value[:32])
+        except ValueError:
+            return 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0
+    return int(min(max(value, 0), MOST))

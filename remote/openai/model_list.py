@@ -1,0 +1,71 @@
+"""Reads the list of models of an OpenAI-compatible server, whatever its shape.
+
+Servers agree on the name of a model and on little else. `created` may be a float, fields may be missing or `null`, the
+list may stand bare or under another name. What is not understood is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remote.openai.lenient_json import number, parse, text
+from remote.openai.schema import Model
+
+LATEST = ":latest"
+"""The tag that Ollama adds to a name without one."""
+NAMES = ("id", "name", "model")
+WINDOWS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
+"""Fields that say how many tokens a conversation may have. What is loaded counts before what could be loaded."""
+MAX_NAME = 512
+"""Longest name of a model, in characters; no real one comes near."""
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """The models that a server lists."""
+
+    models: tuple[Model, ...]
+    loads_others: bool = False
+    """The server also loads models that it does not list, if it is asked for them."""
+
+
+def read_model_list(body: bytes | str) -> ModelList | None:
+    """The models in an answer to `GET /models`. None if it is not a list of models."""
+    found = parse(body)
+    if isinstance(found, dict):
+        found = next((found[key] for key in ("data", "models") if isinstance(found.get(key), list)), None)
+    if not isinstance(found, list):
+        return None
+    entries = [entry if isinstance(entry, dict) else {"id": entry} for entry in found]
+    models = {name: _model(name, entry) for entry in entries if (name := _name(entry))}
+    # Only `transformers serve` gives the time as a float. It lists its cache, and loads whatever it is asked for.
+    loads_others = any(isinstance(entry.get("created"), float) for entry in entries)
+    return ModelList(tuple(models.values()), loads_others)
+
+
+def find_model(models: Sequence[Model], name: str | None) -> Model | None:
+    """The model of that name, or the first one if `name` is None.
+
+    A name may leave out `:latest`. None: no such model.
+    """
+    if name is None:
+        return models[0] if models else None
+    for wanted in (name, name + LATEST):
+        for model in models:
+            if model.id == wanted:
+                return model
+    return None
+
+
+def _name(entry: dict[str, Any]) -> str:
+    name = next((found for key in NAMES if (found := text(entry.get(key)))), "")
+    return name if len(name) <= MAX_NAME else ""
+
+
+def _model(name: str, entry: dict[str, Any]) -> Model:
+    meta = entry.get("meta")  # llama.cpp's own part.
+    places = [entry.get(key) for key in WINDOWS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
+    window = next((size for place in places if (size := number(place)) > 0), None)
+    return Model(id=name, owned_by=text(entry.get("owned_by")), max_model_len=window)

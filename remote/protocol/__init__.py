@@ -1,0 +1,82 @@
+"""Every message between device and verifier, typed and versioned. Only this package knows the bytes of the wire.
+
+Bodies are msgpack of the structs here. Numbers in bulk travel as little-endian raw bytes. A reply is a stream of
+frames. Each frame is a 4-byte little-endian length, one byte for the kind, and msgpack. The reply to a round is one
+`Verdict`, then `Memory`, newest tokens first. A stream has a `Progress` for each of the verifier's own rounds, each
+followed by the memory of what it verified. Nothing is ever pickled, and every size is checked before it is used.
+"""
+
+from remote.protocol.card import Card, Limits, MemoryFormat
+from remote.protocol.codec import decode, decode_frame, encode, encode_frame, pack_tokens, read_frames, unpack_tokens
+from remote.protocol.digest import RunningDigest, digest_of
+from remote.protocol.fields import (
+    CONTENT_TYPE,
+    DIGEST_BYTES,
+    MAX_CANDIDATES,
+    MAX_FRAME_BYTES,
+    MAX_NODES,
+    VERSION,
+    Count,
+    CutOff,
+    Digest,
+    Positive,
+    ProtocolError,
+    SessionId,
+    Struct,
+    Token,
+)
+from remote.protocol.messages import (
+    KINDS,
+    Conflict,
+    Error,
+    ErrorCode,
+    Frame,
+    Memory,
+    Progress,
+    Round,
+    Sampling,
+    Stream,
+    Verdict,
+)
+from remote.protocol.tree import Tree
+
+__all__ = [
+    "CONTENT_TYPE",
+    "Card",
+    "Conflict",
+    "Count",
+    "CutOff",
+    "DIGEST_BYTES",
+    "Digest",
+    "Error",
+    "ErrorCode",
+    "Frame",
+    "KINDS",
+    "Limits",
+    "MAX_CANDIDATES",
+    "MAX_FRAME_BYTES",
+    "MAX_NODES",
+    "Memory",
+    "MemoryFormat",
+    "Positive",
+    "Progress",
+    "ProtocolError",
+    "Round",
+    "RunningDigest",
+    "Sampling",
+    "SessionId",
+    "Stream",
+    "Struct",
+    "Token",
+    "Tree",
+    "VERSION",
+    "Verdict",
+    "decode",
+    "decode_frame",
+    "digest_of",
+    "encode",
+    "encode_frame",
+    "pack_tokens",
+    "read_frames",
+    "unpack_tokens",
+]

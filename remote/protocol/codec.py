@@ -1,0 +1,82 @@
+"""Turns messages, frames and tokens into bytes and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Iterable
+
+import msgspec
+import numpy as np
+
+from remote.protocol.fields import (
+    MAX_FRAME_BYTES,
+    CutOff,
+    ProtocolError,
+    Struct,
+    T,
+)
+from remote.protocol.messages import (
+    KINDS,
+    Frame,
+)
+
+
+def pack_tokens(tokens: Iterable[int]) -> bytes:
+    return np.fromiter(tokens, "<i4").tobytes()
+
+
+def unpack_tokens(data: bytes) -> list[int]:
+    """Decode int32 token ids. Raises `ProtocolError` for a ragged length or a negative id."""
+    if len(data) % 4:
+        raise ProtocolError(f"{len(data)} bytes are no whole number of int32 tokens")
+    tokens = np.frombuffer(data, "<i4")
+    if tokens.size and int(tokens.min()) < 0:
+        raise ProtocolError(f"negative token id {int(tokens.min())}")
+    return [int(token) for token in tokens]
+
+
+def encode(message: Struct) -> bytes:
+    return msgspec.msgpack.encode(message)
+
+
+def decode(data: bytes | memoryview, kind: type[T]) -> T:
+    """Decode a message. Raises `ProtocolError` for anything that is not a `kind`."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # Deep nesting ends in a RecursionError.
+        raise ProtocolError(f"not a {kind.__name__}: {error}") from None
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Encode a frame with its length and its kind in front."""
+    body = bytes([KINDS.index(type(frame))]) + encode(frame)
+    return struct.pack("<I", len(body)) + body
+
+
+def decode_frame(body: bytes) -> Frame:
+    """Decode a frame without its length. Raises `ProtocolError`."""
+    if not body or body[0] >= len(KINDS):
+        raise ProtocolError("a frame of an unknown kind")
+    return decode(memoryview(body)[1:], KINDS[body[0]])
+
+
+async def read_frames(chunks: AsyncIterator[bytes], most: int = MAX_FRAME_BYTES) -> AsyncIterator[Frame]:
+    """Read frames from a byte stream that arrives in pieces of any size, each as soon as its last byte is there.
+
+    `most`: bytes of a frame. Raises `CutOff` if the stream ends inside a frame, and another `ProtocolError` for bytes
+    that are not a frame.
+    """
+    buffer = bytearray()
+    async for chunk in chunks:
+        buffer += chunk
+        while len(buffer) >= 4:
+            (size,) = struct.unpack_from("<I", buffer)
+            if size > most:
+                raise ProtocolError(f"a frame of {size} bytes; at most {most} are read")
+            if len(buffer) < 4 + size:
+                break
+            body = bytes(buffer[4 : 4 + size])
+            del buffer[: 4 + size]
+            yield decode_frame(body)
+    if buffer:
+        raise CutOff(f"the reply ended {len(buffer)} bytes into a frame")

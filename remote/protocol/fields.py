@@ -1,0 +1,51 @@
+"""What all messages are made of: versions, bounds, types of fields, and errors."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+VERSION = 1
+
+CONTENT_TYPE = "application/x-outrider-msgpack"
+
+DIGEST_BYTES = 16
+
+MAX_FRAME_BYTES = 64 << 20
+
+MAX_NODES = 1 << 15
+"""Most nodes of a tree on the wire, because parents are int16."""
+
+MAX_CANDIDATES = 256
+"""Most candidates that the children of one node are drawn from."""
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+Positive = Annotated[int, Meta(ge=1, lt=1 << 31)]
+
+Token = Annotated[int, Meta(ge=0, lt=1 << 31)]
+
+Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+
+SessionId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+"""Chosen at random by the device. Whoever knows it may continue the session."""
+
+
+class ProtocolError(ValueError):
+    """A message that this version cannot read. The text says what is wrong with it."""
+
+
+class CutOff(ProtocolError):
+    """A stream that ended inside a frame: the line broke, and the same request may be sent again."""
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a message. It is immutable, has fields by name, and ignores unknown fields so that minor versions mix.
+
+    The bounds in the types of fields are checked when a message is decoded.
+    """
+
+
+T = TypeVar("T", bound=Struct)

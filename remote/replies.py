@@ -1,0 +1,180 @@
+"""What a verifier answers: a verdict with the memory after it, or a stream of rounds of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+
+from remote.errors import Broken, Incompatible, quoted
+from remote.protocol import CutOff, Frame, Memory, Progress, ProtocolError, Verdict
+from remote.reply_limits import MemoryBudget
+from remote.shared_tokens import SharedTokens
+from remote.wire import Metered, Response, Traffic, Wire
+
+S = TypeVar("S", Verdict, Progress)
+
+MEMORY_SILENCE_SECONDS = 10.0
+"""Seconds without a byte of memory after which its stream counts as broken. No text waits for memory any more, so there
+is no hurry."""
+
+
+class MemoryStream:
+    """The frames after a verdict, newest tokens first. Read it to the end, or call `aclose`.
+
+    Iterating raises `LinkDown` if the stream breaks or takes longer than the slowest line would, and `Incompatible`
+    for memory that was not asked for. In both cases the verdict stands, and the memory read so far is good.
+    """
+
+    def __init__(
+        self, frames: AsyncIterator[Frame], response: Response, wire: Wire, length: int, budget: MemoryBudget
+    ) -> None:
+        """`length`: committed tokens after the verdict."""
+        self._frames, self._response, self._wire, self._length, self._budget = frames, response, wire, length, budget
+        self._until = wire.clock.now() + MEMORY_SILENCE_SECONDS + budget.seconds(length)
+
+    def __aiter__(self) -> MemoryStream:
+        return self
+
+    async def __anext__(self) -> Memory:
+        try:
+            host = self._wire.host
+            async with self._wire.within(max(0.0, self._until - self._wire.clock.now())):
+                frame = await next_frame(self._frames, host)
+            if frame is None:
+                raise StopAsyncIteration
+            if not isinstance(frame, Memory):
+                raise Incompatible(f"{host} sent something else than memory after its verdict; update the verifier")
+            self._budget.take(frame, self._length)
+            return frame
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class RoundReply(Metered):
+    """The verdict of a round, and the memory that is still arriving.
+
+    `rtt_seconds`: from the first byte of the (last) request to the verdict, without the verifier's own time and without
+    connecting. `exchanges`: requests that the round took; 1 if the verifier had what the device thought it had.
+    """
+
+    def __init__(
+        self, verdict: Verdict, memory: MemoryStream, rtt_seconds: float, traffic: Traffic, exchanges: int = 1
+    ) -> None:
+        super().__init__(traffic)
+        self.verdict = verdict
+        self.memory = memory
+        self.rtt_seconds = rtt_seconds
+        self.exchanges = exchanges
+
+    @property
+    def streamed(self) -> tuple[int, float]:
+        """Bytes that came after the first ones, and the seconds they took: a measure of the bandwidth."""
+        return self._traffic.streamed, self._traffic.streaming_seconds
+
+    async def aclose(self) -> None:
+        await self.memory.aclose()
+
+
+class HostedStream(Metered):
+    """What the verifier drafts and verifies by itself: `Progress` frames, each followed by memory if asked for.
+
+    Each `Progress` is committed in the session before it is returned. Read the stream to the end, or call `aclose`; the
+    session continues from what was read.
+
+    `rtt_seconds`: from the first byte of the (last) request to the first `Progress`, without the verifier's own time;
+    None before. `exchanges`: requests that it took to begin. `silence`: seconds without a byte after which the stream
+    counts as broken; it may be changed while the stream is read.
+    """
+
+    def __init__(
+        self,
+        tokens: SharedTokens,
+        frames: AsyncIterator[Frame],
+        response: Response,
+        wire: Wire,
+        traffic: Traffic,
+        exchanges: int,
+        *,
+        most: int,
+        silence: float,
+        budget: MemoryBudget,
+    ) -> None:
+        """`most`: new tokens after which the stream ends."""
+        super().__init__(traffic)
+        self.rtt_seconds: float | None = None
+        self.exchanges = exchanges
+        self.silence = silence
+        self._tokens, self._frames, self._response, self._wire = tokens, frames, response, wire
+        self._left = most
+        self._budget = budget
+        self._claimed = 0.0
+        """Seconds that the verifier says it took so far."""
+        self._text_at = wire.clock.now()
+        """When the last text came."""
+
+    def __aiter__(self) -> HostedStream:
+        return self
+
+    async def __anext__(self) -> Progress | Memory:
+        """Raises `LinkDown` if the stream breaks, ends before the answer does, or brings nothing for `silence` seconds.
+
+        The same if no text comes for as long as the memory in between may take. Raises `Incompatible` for frames that
+        this stream cannot have.
+        """
+        try:
+            clock = self._wire.clock
+            patience = self.silence + self._budget.seconds(len(self._tokens)) - (clock.now() - self._text_at)
+            async with self._wire.within(max(0.0, min(self.silence, patience))):
+                frame = await next_frame(self._frames, self._wire.host)
+            if frame is None:
+                if self._left:
+                    raise Broken(f"the answer of {self._wire.host} ended early; check the network")
+                raise StopAsyncIteration
+            if isinstance(frame, Memory):
+                self._budget.take(frame, len(self._tokens))
+                return frame
+            return self._take(frame)
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def _take(self, frame: Frame) -> Progress:
+        if not isinstance(frame, Progress) or len(frame.tokens) > 4 * self._left:
+            raise Incompatible(f"{self._wire.host} sent what this stream cannot have; update the older side")
+        self._tokens.take_progress(frame)
+        self._text_at = self._wire.clock.now()
+        took = time.perf_counter() - self._response.sent
+        frame = believable(frame, took - self._claimed)
+        self._claimed += frame.server_seconds
+        if self.rtt_seconds is None:
+            self.rtt_seconds = max(0.0, took - frame.server_seconds)
+        self._left = 0 if frame.finished else self._left - len(frame.tokens) // 4
+        return frame
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def believable(frame: S, seconds: float) -> S:
+    """The frame with the verifier's time bounded by the seconds that were waited for it.
+
+    Deadlines follow from that time, so a verifier must not be able to make it up.
+    """
+    return msgspec.structs.replace(frame, server_seconds=max(0.0, min(frame.server_seconds, seconds)))
+
+
+async def next_frame(frames: AsyncIterator[Frame], host: str) -> Frame | None:
+    """The next frame; None at the end of the stream. Raises `Broken` and `Incompatible`."""
+    try:
+        return await anext(frames, None)
+    except CutOff:
+        raise Broken(f"the reply of {host} broke off; check the network") from None
+    except ProtocolError as error:
+        raise Incompatible(f"{host} sent {quoted(str(error))}; update the older side") from None

@@ -1,0 +1,127 @@
+"""The model that verifies: loading it, and what a device must know of its text side."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import cached_file
+
+from drafter.config import DrafterError
+from drafter.text import ChatText
+from remote.protocol import DIGEST_BYTES
+from remote.verifier.start_errors import CorruptWeights, MissingTokenizer, UnknownModel
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A loaded model with what a device must know of its text side."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: bytes
+    """Digest of `tokenizer.json`."""
+    chat_template: str
+    stop_tokens: tuple[int, ...]
+    text: ChatText | None
+    """None if the chat template cannot be rendered here."""
+
+
+def load_target(model: str, *, quantize: Literal["int8", "int4"] | None = None, device: str | None = None) -> Target:
+    """Load a folder or a hub model: float32 on a CPU, so that greedy output equals `generate`; bfloat16 on a GPU.
+
+    Raises `UnknownModel`, `CorruptWeights`, `MissingTokenizer`.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not Path(model).is_dir() and (Path(model).is_absolute() or model.startswith(("./", "../", "~"))):
+        raise UnknownModel(f"There is no folder {model}. Give a model's folder, or its name on the Hugging Face hub.")
+    try:
+        local = Path(model).is_dir()  # Then no network is asked.
+        config = AutoConfig.from_pretrained(model, local_files_only=local, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise UnknownModel(f"{model} is no model this verifier can load: {_first_line(error)}") from error
+    tokenizer, template, end, special_tokens = _text_side(model)
+    try:
+        loaded, report = AutoModelForCausalLM.from_pretrained(
+            model,
+            config=config,
+            local_files_only=local,
+            trust_remote_code=False,
+            dtype=torch.float32 if device == "cpu" else torch.bfloat16,
+            use_safetensors=True,  # The other format is pickle, which runs code while it loads.
+            output_loading_info=True,
+        )
+    except (SafetensorError, RuntimeError, EOFError) as error:
+        raise CorruptWeights(f"The weights of {model} are damaged ({_first_line(error)}). Fetch them again.") from error
+    except (OSError, ValueError) as error:
+        raise UnknownModel(f"{model} cannot be loaded as a causal language model: {_first_line(error)}") from error
+    if missing := sorted(report["missing_keys"]):
+        raise CorruptWeights(
+            f"The weights of {model} lack {', '.join(missing[:3])} ({len(missing)} in all). Fetch them again."
+        )
+    if quantize is not None:
+        from drafter.model.quanto import quantise  # Slow to import, and rarely wanted.
+
+        quantise(loaded, 8 if quantize == "int8" else 4, head="lm_head", head_bits=None)
+    stop = loaded.generation_config.eos_token_id if loaded.generation_config is not None else None
+    stop = end if stop is None else stop
+    stops = tuple(stop) if isinstance(stop, list) else () if stop is None else (int(stop),)
+    name = Path(model).resolve().name if Path(model).is_dir() else model
+    digest = hashlib.blake2b(tokenizer, digest_size=DIGEST_BYTES).digest()
+    text = None
+    try:
+        text = ChatText(tokenizer, template, stops, special_tokens)
+    except DrafterError as error:
+        log.warning("No chat completions, only rounds and streams: the chat template of %s fails. %s", name, error)
+    return Target(name, loaded.to(device).eval(), digest, template, stops, text)
+
+
+def _text_side(model: str) -> tuple[bytes, str, int | None, dict[str, str]]:
+    """The text side of a model, as (tokenizer, template, end, special tokens).
+
+    They are the bytes of `tokenizer.json`, the chat template (empty: none), the end-of-sequence token, and the texts of
+    the special tokens by name. Raises `MissingTokenizer`.
+    """
+    local = Path(model).is_dir()
+    path = cached_file(model, "tokenizer.json", local_files_only=local, _raise_exceptions_for_missing_entries=False)
+    if path is None:
+        raise MissingTokenizer(
+            f"{model} has no tokenizer.json, which devices need. Save a fast tokenizer beside its weights."
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=local, trust_remote_code=False)
+    except Exception as error:  # The tokenizers library raises a bare Exception for a damaged file.
+        raise MissingTokenizer(f"The tokenizer of {model} cannot be read: {_first_line(error)}") from error
+    template = tokenizer.chat_template or ""
+    if isinstance(template, dict):
+        template = template.get("default", "")
+    return Path(path).read_bytes(), template, tokenizer.eos_token_id, tokenizer.special_tokens_map
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def model_size(model: PreTrainedModel) -> str:
+    """Parameters, kind of numbers, memory and device of a model, for people."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    kind = str(model.dtype).removeprefix("torch.")
+    return f"{parameters / 1e6:,.1f} million parameters, {kind}, {_held(model) / 1e6:,.0f} MB, on {model.device}"
+
+
+def stored_size(folder: Path) -> str:
+    """Size of the weights in a folder, for people. Empty for a model's name."""
+    files = sum(file.stat().st_size for file in folder.glob("*.safetensors")) if folder.is_dir() else 0
+    return f" ({files / 1e6:,.0f} MB)" if files else ""
+
+
+def _held(model: PreTrainedModel) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())

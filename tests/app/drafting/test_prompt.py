@@ -1,0 +1,129 @@
+"""A conversation as tokens: answers keep their own tokens, and tokens of another vocabulary are never used."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.drafting.prompt import conversation_length, conversation_tokens, is_spelt, shared_prefix, spelt
+from drafter.text import ChatText
+from storage import Message
+from storage.records import Role
+from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
+
+SAID = "list all files"
+
+
+def message(role: Role, content: str, tokens: tuple[int, ...] = ()) -> Message:
+    return Message("m", "c", None, role, content, "done", tokens, (True,) * len(tokens), {}, "2026-01-01")
+
+
+def test_the_first_question_is_as_the_template_renders_it(text: ChatText) -> None:
+    assert conversation_tokens(text, [message("user", "list files")]) == text.render([("user", "list files")])
+
+
+def test_an_answer_keeps_its_tokens_and_its_prefix(text: ChatText) -> None:
+    by_letter = tuple(token for letter in "list all" for token in text.encode(letter))
+    assert list(by_letter) != text.encode("list all")
+    first = [message("user", "a")]
+    tokens = conversation_tokens(
+        text, [*first, message("assistant", "list all", (*by_letter, END)), message("user", "b")]
+    )
+    before = conversation_tokens(text, first)
+    assert tokens[: len(before) + len(by_letter) + 1] == [*before, *by_letter, END]
+    assert text.decode(tokens) == text.decode(text.render([("user", "a"), ("assistant", "list all"), ("user", "b")]))
+    assert tokens.count(END) == text.render([("user", "a"), ("assistant", "x"), ("user", "b")]).count(END)
+
+
+def test_an_answer_that_was_stopped_gets_its_end(text: ChatText) -> None:
+    by_letter = tuple(token for letter in "list" for token in text.encode(letter))
+    thread = [message("user", "a"), message("assistant", "list", by_letter), message("user", "b")]
+    before = conversation_tokens(text, thread[:1])
+    assert conversation_tokens(text, thread)[len(before) + len(by_letter)] == END
+
+
+def test_many_turns(text: ChatText) -> None:
+    thread: list[Message] = []
+    expected: list[int] = []
+    for turn in range(4):
+        thread.append(message("user", f"question {turn}"))
+        tokens = conversation_tokens(text, thread)
+        assert tokens[: len(expected)] == expected
+        answer = (*(token for letter in f"list {turn}" for token in text.encode(letter)), END)
+        expected = [*tokens, *answer]
+        thread.append(message("assistant", f"list {turn}", answer))
+
+
+def test_an_imported_answer_is_encoded(text: ChatText) -> None:
+    thread = [message("user", "a"), message("assistant", "ls"), message("user", "b")]
+    assert conversation_tokens(text, thread) == text.render([("user", "a"), ("assistant", "ls"), ("user", "b")])
+
+
+def test_text_that_was_sanitised_is_not_taken_for_its_tokens(text: ChatText) -> None:
+    colour = (*text.encode("\x1b[31mred"), END)
+    thread = [message("user", "a"), message("assistant", "red", colour), message("user", "b")]
+    before = conversation_tokens(text, thread[:1])
+    assert conversation_tokens(text, thread)[len(before) :][: len(colour)] == list(colour)
+
+
+def test_a_question_without_an_answer_is_left_out(text: ChatText) -> None:
+    thread = [message("user", "lost"), message("assistant", ""), message("user", "again")]
+    assert conversation_tokens(text, thread) == text.render([("user", "again")])
+
+
+def test_all_conversations_begin_alike(text: ChatText) -> None:
+    length = shared_prefix(text)
+    assert 0 < length < len(text.render([("user", "a")]))
+    assert text.render([("user", "x")])[:length] == text.render([("user", "y")])[:length]
+
+
+# ---- the tokens of one message ---------------------------------------------------------------------------------------
+
+
+def answer(said: str, tokens: tuple[int, ...], verified: int = 0) -> Message:
+    provenance = tuple(at < verified for at in range(len(tokens)))
+    return Message("m", "c", None, "assistant", said, "done", tokens, provenance, {}, "2026-01-01")
+
+
+@pytest.fixture(scope="module")
+def other() -> ChatText:
+    """Another drafter's: the same special tokens, and others merged."""
+    return ChatText(train_tokenizer([word[::-1] for word in CORPUS]).to_str().encode(), CHAT_TEMPLATE, [END])
+
+
+def test_its_own_tokens_stay_however_they_were_cut(text: ChatText) -> None:
+    by_letter = tuple(token for letter in SAID for token in text.encode(letter))
+    for tokens in (tuple(text.encode(SAID)), by_letter, (*by_letter, END)):
+        said = answer(SAID, tokens, verified=2)
+        assert is_spelt(text, said) and spelt(text, said) is said
+    coloured = answer("red", (*text.encode("\x1b[31mred"), END))
+    assert spelt(text, coloured) is coloured, "what was shown is without what a terminal obeys"
+
+
+def test_others_are_encoded_and_nothing_of_them_is_verified(text: ChatText, other: ChatText) -> None:
+    foreign = tuple(other.encode(SAID))
+    assert foreign != tuple(text.encode(SAID))
+    vocabulary = 320
+    for tokens in (
+        (*foreign, END),
+        (*text.encode(SAID), vocabulary),
+        (*text.encode(SAID), -1),
+        (*text.encode(SAID), 2),  # What ended an answer there opens a turn here.
+        tuple(text.encode("delete all files")),
+        (),
+    ):
+        said = answer(SAID, tokens, verified=len(tokens))
+        again = spelt(text, said)
+        assert not is_spelt(text, said)
+        assert (again.tokens, again.provenance) == (tuple(text.encode(SAID)), (False,) * len(text.encode(SAID)))
+        assert (again.text, again.id) == (said.text, said.id)
+
+
+def test_a_prompt_is_of_one_vocabulary(text: ChatText, other: ChatText) -> None:
+    first, second = (
+        Message(f"q{at}", "c", None, "user", said, "done", (), (), {}, "2026-01-01") for at, said in enumerate("ab")
+    )
+    foreign = answer(SAID, (*other.encode(SAID), END), verified=3)
+    thread = [first, foreign, second]
+    rendered = text.render([("user", "a"), ("assistant", SAID), ("user", "b")])
+    assert conversation_tokens(text, thread) == rendered
+    assert conversation_length(text, thread) == pytest.approx(len(rendered), abs=3)

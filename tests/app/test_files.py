@@ -1,0 +1,73 @@
+"""Files that are replaced whole or not at all, and that only this account can read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.files import create_private, is_private, one_at_a_time, replace_file, write_private
+
+
+def test_a_file_is_private_and_its_folder_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    write_private(path, "a\r\nb\n")
+    assert path.read_bytes() == b"a\r\nb\n" and is_private(path)
+    path.chmod(0o644)
+    assert not is_private(path)
+    write_private(path, "c")
+    assert path.read_text() == "c" and is_private(path)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    write_private(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "kept").read_text() == "new"
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    def pieces() -> Iterator[str]:
+        yield "new"
+        raise RuntimeError("half way")
+
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="half way"):
+        replace_file(path, pieces())
+    with pytest.raises(UnicodeEncodeError):
+        replace_file(path, ["\ud800"])
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
+    replace_file(path, ["a\ud800"], errors="replace", sync=False)
+    assert path.read_text() == "a?" and os.listdir(tmp_path) == ["file"]
+
+
+def test_a_private_file_is_created_once(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    create_private(path, exclusive=True)
+    assert path.read_bytes() == b"" and is_private(path)
+    path.write_text("text")
+    create_private(path)
+    assert path.read_text() == "text"
+    with pytest.raises(FileExistsError):
+        create_private(path, exclusive=True)
+
+
+def test_changes_wait_for_one_another(tmp_path: Path) -> None:
+    path = tmp_path / "count"
+    path.write_text("0")
+
+    def count() -> None:
+        for _ in range(20):
+            with one_at_a_time(path):
+                write_private(path, str(int(path.read_text()) + 1))
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() == "80"

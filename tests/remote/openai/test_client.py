@@ -1,0 +1,516 @@
+"""The client of OpenAI's API: against a verifier in a real process, and against whatever may sit in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from remote import (
+    Broken,
+    ChatStream,
+    CompletionsClient,
+    Incompatible,
+    LinkDown,
+    Refused,
+    RemoteError,
+    Stranger,
+    Unsent,
+    VerifierClient,
+    detect,
+)
+from remote.openai.schema import OWNER, Model
+from remote.protocol import Card, Progress, Sampling, unpack_tokens
+from tests.remote.toy_verifier import CARD, ToyVerifier, cutting_relay, http, listening, raw_peer, refusal, serving
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
+from tests.support.serving import VerifierProcess
+from tests.support.tiny_text import tiny_text
+
+QUESTION = ("user", "how do I unpack a tar archive?")
+PAGE = b"<html>Welcome to our Wi-Fi</html>"
+TEXT = tiny_text()
+
+
+def client_of(port: int, token: str | None = None) -> CompletionsClient:
+    return CompletionsClient(f"http://127.0.0.1:{port}", token)
+
+
+async def begin(client: CompletionsClient, *more: tuple[str, str], most: int = 40, **fields: Any) -> ChatStream:
+    options = {"model": "target", "deadline": PATIENCE, "silence": PATIENCE, "patience": PATIENCE}
+    sampling = fields.pop("sampling", Sampling())
+    return await client.chat([QUESTION, *more], sampling, most=most, **{**options, **fields})
+
+
+async def answer(client: CompletionsClient, *more: tuple[str, str], **fields: Any) -> str:
+    return "".join([piece async for piece in await begin(client, *more, **fields)])
+
+
+async def own_text(url: str, count: int) -> str:
+    """What the target says to a device."""
+    async with VerifierClient(url) as device:
+        stream = await device.session().stream(
+            TEXT.render([QUESTION]), Sampling(), most=count, memory_from=None, deadline=PATIENCE, silence=PATIENCE
+        )
+        tokens = [one async for frame in stream if isinstance(frame, Progress) for one in unpack_tokens(frame.tokens)]
+    return TEXT.decode(tokens)
+
+
+# ---- a verifier ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/"])
+async def test_an_answer_comes_in_pieces_from_either_form_of_the_address(verifier: VerifierProcess, path: str) -> None:
+    async with CompletionsClient(verifier.url + path) as client:
+        [model] = await client.models(PATIENCE)
+        assert (model.id, model.continues, model.max_model_len) == ("target", True, 1024)
+        assert client.rtt_seconds is not None and 0 < client.rtt_seconds < PATIENCE
+        stream = await begin(client)
+        pieces = [piece async for piece in stream]
+    assert "".join(pieces) == await own_text(verifier.url, 40) and len(pieces) > 3
+    assert stream.reason == "length" and stream.usage is not None and stream.usage.completion_tokens == 40
+    assert 0 < stream.first_byte_seconds < PATIENCE
+    assert stream.bytes_up > 100 and stream.bytes_down > sum(map(len, pieces))
+
+
+async def test_an_answer_is_gone_on_with_and_a_seed_is_kept(verifier: VerifierProcess) -> None:
+    async with client_of(verifier.port) as client:
+        whole = await answer(client)
+        rest = await answer(client, ("assistant", whole[:15]), continued=True, most=20)
+        assert whole[15:].startswith(rest[:12]) and rest
+        sampling = Sampling(temperature=0.8, top_p=0.9, seed=11)
+        assert await answer(client, sampling=sampling) == await answer(client, sampling=sampling) != whole
+
+
+async def test_a_line_cut_anywhere_in_an_answer_is_broken_and_never_taken_for_its_end(
+    verifier: VerifierProcess,
+) -> None:
+    async with client_of(verifier.port) as client:
+        stream = await begin(client)
+        text = "".join([piece async for piece in stream])
+        size = stream.bytes_down
+    for limit in [*range(0, size - 400, 997), 60, size - 400]:
+        got = ""
+        async with cutting_relay(verifier.port, [limit, limit]) as port, client_of(port) as client:
+            try:
+                async for piece in await begin(client):
+                    got += piece
+            except LinkDown:
+                assert text.startswith(got)
+            else:  # The same text takes fewer bytes in fewer and longer pieces, so the line was cut after its end.
+                assert got == text and limit > size // 2
+    async with cutting_relay(verifier.port, []) as port, client_of(port) as client:
+        assert await answer(client) == text
+
+
+async def test_a_verifiers_refusals_are_typed(verifier: VerifierProcess) -> None:
+    async with client_of(verifier.port) as client:
+        with pytest.raises(Refused, match="'target'") as refused:
+            await begin(client, model="gpt-5")
+        assert (refused.value.code, refused.value.retry) == ("not_found", False)
+        with pytest.raises(Refused) as refused:
+            await begin(client, ("user", "tar " * 2000))
+        assert refused.value.code == "too_long"
+
+
+# ---- other servers ---------------------------------------------------------------------------------------------------
+
+
+def chunk(text: str | None = None, reason: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": {} if text is None else {"content": text}, "finish_reason": reason}
+    return b"data: " + json.dumps({"choices": [choice], **more}).encode() + b"\n\n"
+
+
+DONE = b"data: [DONE]\n\n"
+SSE = "text/event-stream; charset=utf-8"
+
+
+def events(*data: bytes) -> bytes:
+    return http(b"".join(data), content_type=SSE)
+
+
+WHOLE = {
+    "plain": (events(chunk("one "), chunk("two"), chunk(reason="stop"), DONE), "one two", "stop"),
+    "no DONE": (events(chunk("one"), chunk(" two", "stop")), "one two", "stop"),
+    "no reason": (events(chunk("one two"), DONE), "one two", None),
+    "comments, CR LF": (
+        events(b": wait\r\n\r\n", chunk("one two", "length").replace(b"\n", b"\r\n"), b":\r\n", DONE),
+        "one two",
+        "length",
+    ),
+    "odd fields": (
+        events(
+            b'data: {"choices":[],"prompt_filter_results":[{}]}\n\n',
+            b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null,"reasoning":"hm"}}]}\n\n',
+            b'data: {"choices":[{"index":1,"delta":{"content":"another"}}]}\n\n',
+            chunk("one two", "stop", id=None, created=1.5, error=None),
+            b'data: {"choices":null,"usage":{"total_tokens":9}}\n\n',
+            DONE,
+        ),
+        "one two",
+        "stop",
+    ),
+    "not streamed": (
+        http(
+            b'{"choices":[{"message":{"role":"assistant","content":"one two"},"finish_reason":"stop"}]}',
+            content_type="application/json",
+        ),
+        "one two",
+        "stop",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+async def test_servers_differ_and_are_understood(name: str) -> None:
+    reply, text, reason = WHOLE[name]
+    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
+        stream = await begin(client)
+        assert "".join([piece async for piece in stream]) == text
+        assert stream.reason == reason
+
+
+async def test_characters_split_over_chunks_stay_whole() -> None:
+    data = chunk("naïve 🦀").replace(b"\\u00ef", "ï".encode()).replace(b"\\ud83e\\udd80", "🦀".encode()) + DONE
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        body = b"".join(b"1\r\n" + data[at : at + 1] + b"\r\n" for at in range(len(data)))
+        writer.write(head + body + b"0\r\n\r\n")
+        await writer.drain()
+        await reader.read()
+
+    assert "🦀".encode() in data
+    async with listening(serve) as port, client_of(port) as client:
+        assert await answer(client) == "naïve 🦀"
+
+
+def openai_error(code: object, status: str, message: str = "A reason.", **extra: Any) -> bytes:
+    body = json.dumps({"error": {"message": message, "type": "an_error", "code": code, **extra}})
+    return http(body.encode(), status=status, content_type="application/json")
+
+
+Failure = tuple[bytes, type[RemoteError], str, str | None, bool]
+FAILURES: dict[str, Failure] = {
+    "a login page": (http(PAGE, content_type="text/html"), Stranger, "login page", None, False),
+    "a redirect": (
+        http(b"", status="302 Found", extra="location: http://portal/\r\n"),
+        Stranger,
+        "portal",
+        None,
+        False,
+    ),
+    "a proxy": (http(b"", status="502 Bad Gateway"), LinkDown, "no server behind", None, False),
+    "401": (openai_error("invalid_api_key", "401 No"), Refused, "token", "unauthorised", False),
+    "403": (openai_error(None, "403 No"), Refused, "token", "unauthorised", False),
+    "404": (openai_error("model_not_found", "404 No"), Refused, "A reason", "not_found", False),
+    "429": (openai_error("rate_limit", "429 No"), Refused, "A reason", "busy", True),
+    "no money": (openai_error("insufficient_quota", "429 No"), Refused, "A reason", "busy", False),
+    "500": (openai_error(None, "500 No"), Refused, "A reason", "unavailable", True),
+    "503": (openai_error(None, "503 No"), Refused, "A reason", "unavailable", True),
+    "too long": (openai_error("context_length_exceeded", "400 No"), Refused, "A reason", "too_long", False),
+    "too long, in words": (
+        openai_error(400, "400 No", "This model's maximum context length is 9 tokens."),
+        Refused,
+        "maximum",
+        "too_long",
+        False,
+    ),
+    "a bare error": (
+        http(b'{"error":"model not loaded"}', status="400 No", content_type="application/json"),
+        Refused,
+        "not loaded",
+        "bad_request",
+        False,
+    ),
+    "a framework's": (
+        http(b'{"detail":"Not Found"}', status="404 No", content_type="application/json"),
+        Refused,
+        "Not Found",
+        "not_found",
+        False,
+    ),
+    "an old vLLM's": (
+        http(b'{"object":"error","message":"No.","code":400}', status="400 No", content_type="application/json"),
+        Refused,
+        "No.",
+        "bad_request",
+        False,
+    ),
+    "nothing": (b"", Broken, "broke", None, False),
+    "no events": (events(), Broken, "early", None, False),
+    "no end": (events(chunk("one"), chunk(" two")), Broken, "early", None, False),
+    "half an event": (events(chunk("one"), b'data: {"choi'), Broken, "early", None, False),
+    "half a body": (
+        http(chunk("one"), content_type=SSE, extra="content-length: 9999\r\n"),
+        Broken,
+        "broke",
+        None,
+        False,
+    ),
+    "no JSON": (events(b"data: hello\n\n"), Incompatible, "readable", None, False),
+    "JSON of another kind": (events(b'data: {"choices":[{"delta":"x"}]}\n\n'), Broken, "early", None, False),
+    "nothing but the end": (events(b'data: {"choices":[]}\n\n', DONE), Incompatible, "without a word", None, False),
+    "an error that llama.cpp sends amid it": (
+        events(chunk("one"), b'error: {"code":500,"message":"Slot lost.","type":"server_error"}\n\n'),
+        Refused,
+        "Slot lost",
+        "unavailable",
+        True,
+    ),
+    "an end that is an error": (
+        events(b'data: {"choices":[{"delta":{"content":"one"},"finish_reason":"error"}]}\n\n', DONE),
+        Refused,
+        "did not say which",
+        "unavailable",
+        True,
+    ),
+    "a packed answer": (
+        http(b"\x1f\x8b" + b"0" * 99, content_type=SSE, extra="content-encoding: gzip\r\n"),
+        Incompatible,
+        "packs its answers",
+        None,
+        False,
+    ),
+    "an endless line": (events(b"data: " + b"x" * (2 << 20)), Incompatible, "more than", None, False),
+    "an answer without text": (
+        http(b'{"choices":[]}', content_type="application/json"),
+        Incompatible,
+        "without text",
+        None,
+        False,
+    ),
+    "an error amid it": (
+        events(chunk("one"), b'data: {"error":{"message":"Out of memory.","code":500}}\n\n'),
+        Refused,
+        "Out of memory",
+        "unavailable",
+        True,
+    ),
+    "a refusal amid it": (
+        events(chunk("one"), b'data: {"error":{"message":"Too much.","code":429}}\n\n', DONE),
+        Refused,
+        "Too much",
+        "busy",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+async def test_every_failure_is_of_the_one_tree(name: str) -> None:
+    reply, kind, words, code, retry = FAILURES[name]
+    async with raw_peer(lambda _: reply) as port, client_of(port) as client:
+        got = ""
+        with pytest.raises(kind, match=words) as raised:
+            async for piece in await begin(client):
+                got += piece
+        if isinstance(raised.value, Refused):
+            assert (raised.value.code, raised.value.retry) == (code, retry)
+        assert "one".startswith(got[:3]) and str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("keeps_alive", [False, True])
+async def test_silence_and_a_line_kept_open_for_nothing_both_end(keeps_alive: bool) -> None:
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(events(chunk("one")))
+        while keeps_alive:
+            writer.write(b": still here\n\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        await asyncio.Event().wait()
+
+    async with listening(serve) as port, client_of(port) as client:
+        limits = {"silence": PATIENCE, "patience": 0.3} if keeps_alive else {"silence": 0.3, "patience": PATIENCE}
+        stream = await begin(client, **limits)
+        assert await anext(stream) == "one"
+        with pytest.raises(LinkDown, match="nothing more for 0.3 s" if keeps_alive else "was silent for 0.3 s"):
+            await anext(stream)
+
+
+async def test_a_server_that_never_begins_is_given_up_at_the_deadline() -> None:
+    async with raw_peer(lambda _: None) as port, client_of(port) as client:
+        with pytest.raises(LinkDown, match="within 0.2 s"):
+            await begin(client, deadline=0.2)
+        with pytest.raises(LinkDown, match="within 0.2 s"):
+            await client.models(0.2)
+
+
+async def test_a_question_that_costs_nothing_is_asked_again_where_the_connection_broke() -> None:
+    async with raw_peer(lambda number: b"" if number == 0 else LISTED) as port, client_of(port) as client:
+        assert [model.id for model in await client.models(PATIENCE)] == ["a/b"]
+
+
+async def test_a_request_that_may_be_paid_for_is_sent_once() -> None:
+    asked: list[int] = []
+
+    def reply(number: int) -> bytes:
+        asked.append(number)
+        return b"" if number == 0 else events(chunk("x", "stop"))
+
+    async with raw_peer(reply) as port, client_of(port) as client:
+        with pytest.raises(Broken):
+            await answer(client)
+        assert asked == [0]
+    with pytest.raises(Unsent, match="nothing listens"):
+        async with client_of(port) as client:
+            await answer(client)
+
+
+async def test_the_request_says_no_more_than_every_server_knows() -> None:
+    heard: list[dict[str, Any]] = []
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"POST /openai/v1/chat/completions " in head and b"authorization: bearer secret" in head.lower()
+        size = next(int(line[16:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length: "))
+        heard.append(json.loads(await reader.readexactly(size)))
+        writer.write(events(chunk("x", "stop")))
+        await writer.drain()
+
+    async with listening(serve) as port, CompletionsClient(f"http://127.0.0.1:{port}/openai/v1", "secret") as client:
+        await answer(client)
+        await answer(client, sampling=Sampling(temperature=0.5, top_k=5, top_p=0.9, seed=3))
+    plain = {
+        "messages": [{"role": "user", "content": QUESTION[1]}],
+        "model": "target",
+        "max_tokens": 40,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    assert heard == [plain, {**plain, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "seed": 3}]
+
+
+# ---- who is there ----------------------------------------------------------------------------------------------------
+
+
+async def found(url: str, token: str | None = None, **options: Any) -> Card | tuple[Model, ...]:
+    async with VerifierClient(url, token) as verifier, CompletionsClient(url, token) as endpoint:
+        return await detect(verifier, endpoint, options.pop("timeout", PATIENCE), **options)
+
+
+async def test_a_verifier_is_known_and_its_chat_address_too(verifier: VerifierProcess) -> None:
+    card = await found(verifier.url)
+    assert isinstance(card, Card) and card.target == "target"
+    models = await found(verifier.url + "/v1")
+    assert isinstance(models, tuple) and [model.id for model in models] == ["target"]
+    with pytest.raises(Incompatible, match="tokenizer"):
+        await found(verifier.url, tokenizer=b"x" * 16)
+
+
+def by_path(replies: dict[bytes, bytes], default: bytes) -> Any:
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(replies.get(head.split(b" ")[1], default))
+        await writer.drain()
+
+    return listening(serve)
+
+
+NOT_FOUND = openai_error(None, "404 Not Found", "Unknown path.")
+LISTED = http(
+    b'{"object":"list","data":[{"id":"a/b","owned_by":"me","permission":[]}]}', content_type="application/json"
+)
+
+
+@pytest.mark.parametrize("stranger", [NOT_FOUND, openai_error(None, "401 No"), http(b"ok", content_type="text/plain")])
+async def test_an_openai_compatible_server_is_known_by_its_models(stranger: bytes) -> None:
+    async with by_path({b"/v1/models": LISTED}, stranger) as port:
+        [model] = await found(f"http://127.0.0.1:{port}")
+        assert isinstance(model, Model) and (model.id, model.continues) == ("a/b", False)
+
+
+async def test_a_verifier_behind_a_login_page_that_just_went_is_no_plain_server() -> None:
+    listed = b'{"object":"list","data":[{"id":"target","owned_by":"%s"}]}' % OWNER.encode()
+    ours = http(listed, content_type="application/json")
+    async with by_path({b"/v1/models": ours, b"/v1/card": http(PAGE, content_type="text/html")}, NOT_FOUND) as port:
+        with pytest.raises(Stranger, match="login page"):
+            await found(f"http://127.0.0.1:{port}")
+
+
+async def test_who_is_neither_is_told_in_a_sentence() -> None:
+    for page in (NOT_FOUND, http(PAGE, content_type="text/html")):
+        async with by_path({}, page) as port:
+            with pytest.raises(Stranger, match="neither an Outrider verifier nor an OpenAI-compatible server"):
+                await found(f"http://127.0.0.1:{port}")
+    async with by_path({}, openai_error(None, "401 No")) as port:
+        with pytest.raises(Refused, match="token"):
+            await found(f"http://127.0.0.1:{port}")
+    nothing = http(b'{"object":"list","data":[]}', content_type="application/json")
+    async with by_path({b"/v1/models": nothing}, NOT_FOUND) as port:
+        with pytest.raises(Incompatible, match="serves no model"):
+            await found(f"http://127.0.0.1:{port}")
+
+
+async def test_a_dead_line_and_a_verifiers_refusal_are_not_asked_twice() -> None:
+    asked: list[int] = []
+
+    def reply(number: int) -> bytes:
+        asked.append(number)
+        return refusal("busy", status="503 Busy", retry=True)
+
+    async with raw_peer(reply) as port:
+        with pytest.raises(Refused) as refused:
+            await found(f"http://127.0.0.1:{port}")
+    assert refused.value.code == "busy" and asked == [0]
+    with pytest.raises(LinkDown, match="nothing listens"):
+        await found(f"http://127.0.0.1:{port}")
+
+
+async def test_a_verifier_without_chat_is_still_a_verifier() -> None:
+    with serving(ToyVerifier().app()) as port:
+        assert await found(f"http://127.0.0.1:{port}") == CARD
+
+
+async def test_what_is_known_to_be_there_is_asked_at_once() -> None:
+    asked: list[bytes] = []
+
+    async def serve(_: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
+        writer.write(http(b'{"object":"list","data":[{"id":"m"}]}', content_type="application/json"))
+        await writer.drain()
+
+    async with listening(serve) as port:
+        url = f"http://127.0.0.1:{port}"
+        async with VerifierClient(url) as verifier, CompletionsClient(url) as endpoint:
+            found = await detect(verifier, endpoint, PATIENCE, kind="openai")
+            with pytest.raises(Stranger):
+                await detect(verifier, endpoint, PATIENCE, kind="verifier")
+    assert isinstance(found, tuple) and found[0].id == "m"
+    assert asked == [b"/v1/models", b"/v1/card"]
+
+
+async def test_the_advice_of_a_server_that_knows_it_is_not_repeated() -> None:
+    told = json.dumps({"error": {"message": "No. Check the token of this remote.", "code": "unauthorised"}}).encode()
+    reply = http(told, status="401 Unauthorized", content_type="application/json")
+    async with raw_peer(lambda _: reply) as port, CompletionsClient(f"http://127.0.0.1:{port}", "wrong") as chat:
+        with pytest.raises(Refused) as caught:
+            await chat.models(PATIENCE)
+    assert str(caught.value).lower().count("check the token of this remote") == 1
+
+
+async def test_a_token_that_a_server_quotes_is_hidden() -> None:
+    quoted = json.dumps({"error": {"message": "Incorrect API key provided: s3cret-token.", "code": "invalid"}}).encode()
+    refused = http(quoted, status="401 Unauthorized", content_type="application/json")
+    typed = refusal("unauthorised", status="401 Unauthorized", message="Not s3cret-token.")
+    moved = http(b"", status="302 Found", extra="location: /login?key=s3cret-token\r\n")
+    for reply in (refused, typed, moved, http(b"data: " + quoted + b"\n\n", content_type="text/event-stream")):
+        async with (
+            raw_peer(lambda _: reply) as port,  # noqa: B023
+            CompletionsClient(f"http://127.0.0.1:{port}", "s3cret-token") as chat,
+            VerifierClient(f"http://127.0.0.1:{port}", "s3cret-token") as verifier,
+        ):
+            for call in (verifier.card(PATIENCE), chat.models(PATIENCE), whole(chat)):
+                with pytest.raises(RemoteError) as caught:
+                    await call
+                assert "s3cret" not in str(caught.value)
+
+
+async def whole(client: CompletionsClient) -> str:
+    stream = await client.chat(
+        [QUESTION], Sampling(), model="m", most=1, deadline=PATIENCE, silence=PATIENCE, patience=PATIENCE
+    )
+    return "".join([piece async for piece in stream])

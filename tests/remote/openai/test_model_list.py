@@ -1,0 +1,126 @@
+"""Lists of models as real servers give them, and as no server should."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from remote import CompletionsClient, Incompatible, RemoteError
+from remote.openai.model_list import find_model, read_model_list
+from remote.openai.schema import Model
+from tests.remote.toy_verifier import http, raw_peer
+
+JSON = "application/json"
+PATIENCE = 60.0
+LISTS: dict[str, tuple[Any, list[tuple[str, int | None]]]] = {
+    "transformers serve": (
+        {"object": "list", "data": [{"owned_by": "me", "id": "me/m", "object": "model", "created": 1763000000.25}]},
+        [("me/m", None)],
+    ),
+    "vLLM": (
+        {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "vllm", "root": "m",
+                                     "parent": None, "max_model_len": 32768, "permission": [{"id": "x"}]}]},
+        [("m", 32768)],
+    ),
+    "llama.cpp": (
+        {"models": [{"name": "a.gguf", "model": "a.gguf", "capabilities": ["completion"]}], "object": "list",
+         "data": [{"id": "a.gguf", "object": "model", "created": 1, "owned_by": "llamacpp",
+                   "meta": {"vocab_type": 2, "n_ctx": 4096, "n_ctx_train": 131072, "n_embd": 1}}]},
+        [("a.gguf", 4096)],
+    ),
+    "Ollama": (
+        {"object": "list", "data": [{"id": "llama3.2:latest", "object": "model", "created": 1, "owned_by": "library"}]},
+        [("llama3.2:latest", None)],
+    ),
+    "LM Studio": (
+        {"object": "list", "data": [{"id": "qwen3", "object": "model", "type": "llm", "publisher": "qwen",
+                                     "loaded_context_length": 8192, "max_context_length": 40960}]},
+        [("qwen3", 8192)],
+    ),
+    "OpenRouter": (
+        {"data": [{"id": "a/b", "name": "A: B", "created": 1, "context_length": 200000, "pricing": {"prompt": "0"},
+                   "top_provider": {"context_length": None}}]},
+        [("a/b", 200000)],
+    ),
+    "Together": ([{"id": "t/m", "object": "model", "created": 0, "context_length": "131072"}], [("t/m", 131072)]),
+    "null everywhere": (
+        {"object": None, "data": [{"id": "m", "object": None, "created": None, "owned_by": None, "meta": None}]},
+        [("m", None)],
+    ),
+    "types of another world": (
+        {"object": 1, "data": [{"id": "m", "created": "yesterday", "owned_by": {"a": 1}, "max_model_len": "many"},
+                               {"id": 7}, "bare", None, [], {"id": ""}, {"id": "x" * 9999}, {"id": "m"}]},
+        [("m", None), ("bare", None)],
+    ),
+    "numbers that are none": ('{"data":[{"id":"m","max_model_len":NaN,"context_length":1e999}]}', [("m", None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_models_are_read_as_servers_give_them(name: str) -> None:
+    shape, models = LISTS[name]
+    listing = read_model_list(shape if isinstance(shape, str) else json.dumps(shape))
+    assert listing is not None
+    assert [(model.id, model.max_model_len) for model in listing.models] == models
+    assert listing.loads_others == (name == "transformers serve")
+
+
+@pytest.mark.parametrize("body", [b"", b"no", b"7", b'"x"', b"{}", b'{"data":{}}', b"[" * 100_000, b"\xff"])
+def test_what_is_no_list_is_known_as_none(body: bytes) -> None:
+    assert read_model_list(body) is None
+
+
+def test_a_name_may_leave_the_latest_tag_out() -> None:
+    models = [Model(id="llama3.2:1b"), Model(id="llama3.2:latest"), Model(id="plain"), Model(id="plain:latest")]
+    assert [find_model(models, name) for name in (None, "llama3.2", "llama3.2:1b", "plain", "llama3")] == [
+        models[0], models[1], models[0], models[2], None
+    ]  # fmt: skip
+    assert find_model([], None) is find_model([], "m") is None
+
+
+async def listed(reply: bytes, wanted: str | None) -> list[str]:
+    async with raw_peer(lambda _: reply) as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        return [model.id for model in await client.models(PATIENCE, wanted=wanted)]
+
+
+def found(shape: Any) -> bytes:
+    return http(json.dumps(shape).encode(), content_type=JSON)
+
+
+NO_LIST = {
+    "an empty list": found({"object": "list", "data": []}),
+    "an unreadable list": found({"models": "all"}),
+    "404 in JSON": http(b'{"error":{"message":"No."}}', status="404 No", content_type=JSON),
+    "404 in words": http(b"Not Found", status="404 No", content_type="text/plain"),
+    "500 of transformers serve": http(b"Internal Server Error", status="500 No", content_type="text/plain"),
+    "500 in JSON": http(b'{"error":"no"}', status="500 No", content_type=JSON),
+    "405": http(b"", status="405 No", content_type="text/html"),
+}
+
+
+@pytest.mark.parametrize("name", NO_LIST)
+async def test_a_model_that_is_named_needs_no_list(name: str) -> None:
+    assert await listed(NO_LIST[name], "mine") == ["mine"]
+    with pytest.raises(RemoteError):
+        await listed(NO_LIST[name], None)
+
+
+async def test_a_model_beside_the_list_is_asked_for_only_where_the_server_loads_it() -> None:
+    float_time = found({"data": [{"id": "cached/m", "created": 1763000000.25}]})
+    assert await listed(float_time, "/models/mine") == ["/models/mine", "cached/m"]
+    whole_time = found({"data": [{"id": "m", "created": 1763000000}]})
+    assert await listed(whole_time, "mine") == ["m"]
+
+
+@pytest.mark.parametrize("status", ["401 No", "403 No", "503 Loading"])
+async def test_trouble_is_no_missing_list(status: str) -> None:
+    with pytest.raises(RemoteError) as caught:
+        await listed(http(b'{"error":"no"}', status=status, content_type=JSON), "mine")
+    assert not isinstance(caught.value, Incompatible)
+
+
+async def test_a_long_list_is_read() -> None:
+    models = [{"id": f"m{number}", "description": "x" * 2000} for number in range(1000)]
+    assert len(await listed(found({"data": models}), None)) == 1000

@@ -1,0 +1,30 @@
+"""What is installed: the packages of the wheel, which hold no benchmark, no baseline and no recipe."""
+
+from __future__ import annotations
+
+import tomllib
+
+from tests.support.import_graph import imported_names, modules
+from tests.support.serving import REPOSITORY
+
+SOURCE_ONLY = ("benchmarks", "recipes", "tests", "docs")
+
+
+def test_the_wheel_holds_the_four_packages_alone() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    target = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert target["packages"] == ["app", "drafter", "remote", "storage"]
+    assert not {"include", "force-include", "only-include"} & target.keys()
+    found = modules(REPOSITORY, *target["packages"])
+    assert len(found) > 100
+    assert not [name for name in found if "baseline" in name or "eagle" in name]
+
+
+def test_what_is_installed_needs_nothing_that_is_not() -> None:
+    wrong = [
+        f"{module}:{line} imports {name}"
+        for module, path in modules(REPOSITORY, "app", "drafter", "remote", "storage").items()
+        for name, line in imported_names(path)
+        if name.partition(".")[0] in SOURCE_ONLY
+    ]
+    assert wrong == []
