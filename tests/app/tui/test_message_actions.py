@@ -171,7 +171,7 @@ async def test_a_stopped_answer_goes_on(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == ["half "])
         await pilot.press("alt+up", "g")
         await wait_until(pilot, lambda: app.answers == ["half and whole"] and app.questions == ["a"])
-        await wait_until(pilot, lambda: app.text("Answer > .note") == "2/2")
+        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "2/2")
         assert store.branches.thread(store.conversations.all()[0].id)[-1].status == "done"
 
 

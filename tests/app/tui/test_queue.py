@@ -54,7 +54,7 @@ async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
         await pilot.press(*"two", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["one", "two"])
         assert [queued.text for queued in store.queue.all()] == ["one", "two"]
-        assert app.text("Waiting > .note") == "queued: sent when the verifier is back"
+        assert app.text("QueuedPrompts > .note") == "queued: sent when the verifier is back"
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
         await pilot.press("ctrl+u", "ctrl+l")
