@@ -8,7 +8,6 @@ the line, connecting and late memory included. Forward passes are the verifier's
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import tempfile
 import time
@@ -145,7 +144,7 @@ class AssistantCell:
         self._assistant = assistant
 
     async def ask(self, question: str) -> Sample:
-        conversation = self._store.create_conversation("")
+        conversation = self._store.conversations.create("")
         sample, dimmed = Sample(tokens=(), verified=0, seconds=0.0), DimmedText()
         begun = time.monotonic()
         async for event in self._assistant.reply(conversation.id, question):
@@ -168,7 +167,7 @@ class AssistantCell:
             elif isinstance(event, Failed):
                 sample.failed = event.message
         sample.seconds = time.monotonic() - begun
-        answer = self._store.thread(conversation.id)[-1]
+        answer = self._store.branches.thread(conversation.id)[-1]
         sample.tokens, sample.verified = answer.tokens, sum(answer.provenance)
         sample.rounds = sample.counts.get("rounds", 0)
         sample.dimmed, sample.confirmed, sample.withdrawn = dimmed.shown, dimmed.confirmed, dimmed.withdrawn
@@ -228,7 +227,7 @@ class CellStack(AsyncExitStack):
             client = await self.enter_async_context(VerifierClient(url))
             return PlainCell(emulator, client, drafters.own.text, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        store = self.enter_context(contextlib.closing(Store.open(folder / "outrider.db")))
+        store = self.enter_context(Store.open(folder / "outrider.db"))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)
         assistant = Assistant(drafters.of(mode.drafter), store, AddressSource(url), settings)
         return AssistantCell(emulator, store, await self.enter_async_context(assistant))

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,7 +25,7 @@ from app.archive.importer import import_file
 from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER, Settings
 from drafter.text import ChatText
-from storage import Conversation, Message, Store, Whole
+from storage import Conversation, Message, Store, WholeConversation
 
 TURNS = 20
 WORDS = ("the", "file", "folder", "tar", "list", "unpack", "disk", "show", "all", "where", "command", "lines", "count")
@@ -48,11 +47,11 @@ def main() -> None:
 
 def measure(folder: Path, messages: int) -> dict[str, float]:
     figures: dict[str, float] = {}
-    with closing(Store.open(folder / "from.db")) as store, closing(Store.open(folder / "to.db")) as other:
+    with Store.open(folder / "from.db") as store, Store.open(folder / "to.db") as other:
         text = ChatText.load(BUNDLED_DRAFTER)
         for number in range(-(-messages // TURNS)):
-            store.put(conversation(number, text))
-        figures["messages"] = sum(len(store.messages(found.id)) for found in store.conversations())
+            store.transfer.put(conversation(number, text))
+        figures["messages"] = sum(len(store.messages.of(found.id)) for found in store.conversations.all())
         for format in get_args(Format):
             path = folder / f"all.{format}"
             timed(
@@ -65,7 +64,7 @@ def measure(folder: Path, messages: int) -> dict[str, float]:
             figures[f"{format} MB"] = round(path.stat().st_size / 1e6, 1)
         timed(figures, "import", lambda: import_file(other, folder / "all.json"))
         timed(figures, "import again", lambda: import_file(other, folder / "all.json"))
-        arrived = sum(len(other.messages(found.id)) for found in other.conversations())
+        arrived = sum(len(other.messages.of(found.id)) for found in other.conversations.all())
         assert arrived == figures["messages"], "not all of it arrived"
     return figures
 
@@ -78,8 +77,8 @@ def timed(figures: dict[str, float], name: str, work: Callable[[], Any]) -> None
     figures[f"{name} peak MB"] = round(grown / (1e6 if sys.platform == "darwin" else 1e3), 1)
 
 
-def conversation(number: int, text: ChatText) -> Whole:
-    """A conversation that depends only on its number."""
+def conversation(number: int, text: ChatText) -> WholeConversation:
+    """The same for the same number."""
     draw = random.Random(number)
     identifier = f"{number:016x}"
     messages: list[Message] = []
@@ -103,7 +102,9 @@ def conversation(number: int, text: ChatText) -> Whole:
                 created=START,
             )
         )
-    return Whole(Conversation(identifier, words(draw, 5), messages[-1].id, START, START), tuple(messages), ())
+    return WholeConversation(
+        Conversation(identifier, words(draw, 5), messages[-1].id, START, START), tuple(messages), ()
+    )
 
 
 def spoken(draw: random.Random) -> str:

@@ -201,15 +201,14 @@ class Chaos:
         found: list[str] = []
         async with AsyncExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-chaos-"))
-            store = Store.open(Path(folder) / "outrider.db")
-            stack.callback(store.close)
+            store = stack.enter_context(Store.open(Path(folder) / "outrider.db"))
             proxy = await stack.enter_async_context(FaultProxy(self.replicas.ports))
             source = AddressSource(proxy.url)
             assistant = await stack.enter_async_context(Assistant(self.drafter, store, source, settings))
             while assistant.status().mode == "warming":
                 await asyncio.sleep(0.01)
             proxy.plan = {ask: fault for ask, (_, fault) in mix.faults.items()}
-            conversation = store.create_conversation("chaos").id
+            conversation = store.conversations.create("chaos").id
             for question in questions[: mix.turns]:
                 events: list[Event] = []
                 heard.append(events)
@@ -217,7 +216,7 @@ class Chaos:
                     await self._listen(assistant, conversation, question, events)
                 except TimeoutError:
                     found.append(f"it did not end within {BOUND_SECONDS:.0f} s")
-                threads.append(store.thread(conversation))
+                threads.append(store.branches.thread(conversation))
             struck = Counter(mix.faults[ask][0] for ask in proxy.struck)
             for task in mix.healing:
                 task.cancel()

@@ -21,7 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
         Assistant(drafter, store, line.source, settings) as assistant,
     ):
         ended, alone = 0.0, False
-        async for event in assistant.reply(store.create_conversation("end").id, QUESTION):
+        async for event in assistant.reply(store.conversations.create("end").id, QUESTION):
             if isinstance(event, RoundEnded) and event.stats.rounds == ROUNDS and not ended:
                 line.end()
                 ended = time.monotonic()
@@ -113,7 +113,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
         await line.heal()
         while assistant.status().mode not in ("edge", "hosted"):
             await asyncio.sleep(0.05)
-        async for event in assistant.reply(store.create_conversation("return").id, NEXT):
+        async for event in assistant.reply(store.conversations.create("return").id, NEXT):
             if isinstance(event, Done):
                 row["next_verified"] = all(event.provenance)
     return row
@@ -121,7 +121,7 @@ async def one(store: Store, drafter: Drafter, settings: Settings, fault: str, pr
 
 async def run(settings: Settings, fault: str, profile: str | None, repeats: int) -> list[dict[str, Any]]:
     rows = []
-    with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "outrider.db")) as store:
+    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "outrider.db") as store:
         drafter = Drafter.load(Path(settings.drafter))
         for _ in range(repeats):
             rows.append(await one(store, drafter, settings, fault, profile))

@@ -81,15 +81,15 @@ def long_answer(lines: int) -> str:
 
 
 def write_conversation(store: Store, messages: int) -> str:
-    """Write the conversation and return its id. Every eighth answer was drafted offline."""
-    conversation = store.create_conversation("A long one").id
+    """Its id. Every eighth answer was drafted offline."""
+    conversation = store.conversations.create("A long one").id
     parent: str | None = None
     for number in range(messages // 2):
         question, text = QUESTIONS[number % len(QUESTIONS)], ANSWERS[number % len(ANSWERS)]
-        parent = store.add_message(conversation, "user", question, parent_id=parent, status="done").id
-        parent = store.add_message(conversation, "assistant", "", parent_id=parent, status="pending").id
+        parent = store.messages.add(conversation, "user", question, parent_id=parent, status="done").id
+        parent = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending").id
         tokens = len(text) // TOKEN_CHARACTERS
-        store.finish(parent, range(tokens), [number % 8 != 7] * tokens, text, "done", {})
+        store.messages.finish(parent, range(tokens), [number % 8 != 7] * tokens, text, "done", {})
     return conversation
 
 
@@ -97,8 +97,8 @@ class EmptyOutbox:
     """A queue in which nothing ever waits."""
 
     def __init__(self, store: Store) -> None:
-        self.enqueue, self.enqueue_verification = store.enqueue, store.enqueue_verification
-        self.queued, self.unqueue = store.queued, store.unqueue
+        self.enqueue, self.enqueue_verification = store.queue.add, store.queue.add_verification
+        self.queued, self.unqueue = store.queue.all, store.queue.remove
 
     async def due(self) -> AsyncIterator[Queued]:
         await asyncio.Event().wait()
@@ -126,15 +126,17 @@ class StreamingCore:
         yield self.status()
 
     def context(self, conversation_id: str) -> Context:
-        return Context(sum(len(message.tokens) for message in self.store.thread(conversation_id)), 8192)
+        return Context(sum(len(message.tokens) for message in self.store.branches.thread(conversation_id)), 8192)
 
     def stop(self) -> None:
         """Do nothing: the answer ends when all is said."""
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        answer = self.store.ask(conversation_id, prompt, parent_id=self.store.conversation(conversation_id).tip_id)
+        answer = self.store.messages.ask(
+            conversation_id, prompt, parent_id=self.store.conversations.get(conversation_id).tip_id
+        )
         yield Started(conversation_id, answer.id)
-        await asyncio.to_thread(self.store.branch, answer.id)  # The assistant reads it, too.
+        await asyncio.to_thread(self.store.branches.path, answer.id)  # As the assistant reads it.
         began, piece, tokens = time.monotonic(), self._per_round * TOKEN_CHARACTERS, 0
         for number, at in enumerate(range(0, len(self._text), piece), 1):
             text = self._text[at : at + piece]
@@ -143,10 +145,10 @@ class StreamingCore:
             tokens += self._per_round
             yield Verified(text, self._per_round, self._per_round - 1)
             report = RoundReport(8, 40, 5.5, self._per_round, None, 0.01, 0.01, ROUND_SECONDS)
-            self.store.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
+            self.store.messages.checkpoint(answer.id, range(tokens), [True] * tokens, self._text[: at + piece])
             stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
             yield RoundEnded(stats, report)
-        self.store.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
+        self.store.messages.finish(answer.id, range(tokens), [True] * tokens, self._text, "done", {})
         stats = Stats(rounds=number, verified=tokens, seconds=time.monotonic() - began, rtt_ms=60.0)
         yield Done(False, "end", tuple(range(tokens)), (True,) * tokens, stats)
 

@@ -19,12 +19,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from app.cli.machine import machine
 from benchmarks.acceptance import PROMPTS, REPOSITORY
-from storage import Conversation, Message, Store, Whole
+from storage import Conversation, Message, Store, WholeConversation
 from storage.search import quoted
 
 QUESTIONS = REPOSITORY / "recipes/shell_guide/everyday"
@@ -65,8 +64,8 @@ def sentences_of(pages: Path = PROMPTS) -> list[str]:
     return sentences
 
 
-def conversations(messages: int, rng: random.Random) -> Iterator[Whole]:
-    """Yield conversations of `2 * TURNS` messages."""
+def conversations(messages: int, rng: random.Random) -> Iterator[WholeConversation]:
+    """Conversations of `2 * TURNS` messages."""
     asked, said = questions_of(), sentences_of()
     syllables = [consonant + vowel for consonant in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
     names = ["".join(rng.choices(syllables, k=rng.randint(2, 5))) for _ in range(NAMES)]
@@ -90,7 +89,7 @@ def conversations(messages: int, rng: random.Random) -> Iterator[Whole]:
             turns.append(Message(message_id, conversation_id, parent, role, text, "done", (), (), {}, created))
             parent = message_id
         title = " ".join(turns[0].text.split())[:60]
-        yield Whole(Conversation(conversation_id, title, parent, created, created), tuple(turns), ())
+        yield WholeConversation(Conversation(conversation_id, title, parent, created, created), tuple(turns), ())
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -100,8 +99,8 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def matches(store: Store, words: str) -> int:
-    """The number of messages that contain the words."""
-    with store._read() as database:
+    """Messages that contain the words."""
+    with store.database.read() as database:
         counted = database.execute("SELECT count(*) FROM messages_fts WHERE messages_fts MATCH ?", (quoted(words),))
         count: int = counted.fetchone()[0]
         return count
@@ -114,15 +113,16 @@ def row(name: str, words: str, call: str, found: int, times: Sequence[float]) ->
 
 def measure(store: Store, repeats: int) -> list[dict[str, object]]:
     typed = [SENTENCE[: end + 1] for end in range(len(SENTENCE))]
-    first = [seconds(lambda: store.find("com", LIMIT))]
+    first = [seconds(lambda: store.search.conversations("com", LIMIT))]
     rows = [row("first of all", "com", "find", matches(store, "com"), first)]
-    pasted = max((hit.message.text for hit in store.search("display", LIMIT)), key=len)
+    pasted = max((hit.message.text for hit in store.search.messages("display", LIMIT)), key=len)
     for name, queries in {**QUERIES, "a pasted answer": (pasted,)}.items():
         for words in queries:
-            for call in (store.find, store.search):
-                times = [seconds(lambda: call(words, LIMIT)) for _ in range(repeats)]  # noqa: B023
-                rows.append(row(name, words, call.__name__, matches(store, words), times))
-    times = [seconds(lambda: store.find(words, LIMIT)) for _ in range(max(1, repeats // 5)) for words in typed]  # noqa: B023
+            for call, search in (("find", store.search.conversations), ("search", store.search.messages)):
+                times = [seconds(lambda: search(words, LIMIT)) for _ in range(repeats)]  # noqa: B023
+                rows.append(row(name, words, call, matches(store, words), times))
+    find = store.search.conversations
+    times = [seconds(lambda: find(words, LIMIT)) for _ in range(max(1, repeats // 5)) for words in typed]  # noqa: B023
     return [*rows, row("letter by letter", SENTENCE, "find", matches(store, SENTENCE), times)]
 
 
@@ -134,10 +134,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "outrider.db"
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             for whole in conversations(arguments.messages, random.Random(0)):
-                store.put(whole)
-        with closing(Store.open(path)) as store:
+                store.transfer.put(whole)
+        with Store.open(path) as store:
             rows = measure(store, arguments.repeats)
         size = path.stat().st_size
     for one in rows:

@@ -1,6 +1,6 @@
-"""What is kept on the device: conversations with full-text search, what waits for the target, and memory."""
+"""What is kept on the device: conversations with full-text search, the queue for the target, and memory."""
 
-from storage.database import (
+from storage.errors import (
     AlreadyFinished,
     NewerDatabase,
     NotADatabase,
@@ -11,23 +11,23 @@ from storage.database import (
     StorageFull,
     StorageReadOnly,
 )
-from storage.importing import Put, Whole
-from storage.messages import Conversation, FinalStatus, Message, Role, Stats, Status
 from storage.queue import Queued
-from storage.search import Found, Hit
+from storage.records import Conversation, FinalStatus, Message, Role, Stats, Status
+from storage.search import FoundConversation, FoundMessage
 from storage.store import Store
+from storage.transfer import PutResult, WholeConversation
 
 __all__ = [
     "AlreadyFinished",
     "Conversation",
     "FinalStatus",
-    "Found",
-    "Hit",
+    "FoundConversation",
+    "FoundMessage",
     "Message",
     "NewerDatabase",
     "NotADatabase",
     "NotFound",
-    "Put",
+    "PutResult",
     "Queued",
     "Role",
     "Stats",
@@ -38,5 +38,5 @@ __all__ = [
     "StorageFull",
     "StorageReadOnly",
     "Store",
-    "Whole",
+    "WholeConversation",
 ]

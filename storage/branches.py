@@ -1,18 +1,18 @@
-"""Which branch of a conversation is shown, and which ways lead off it.
+"""Branches: which one of a conversation is shown, and which versions of its messages there are.
 
-Messages that have the same parent and the same role are versions of one another. A message that says nothing and leads
-nowhere is none, nor is a try to verify or resume another one that came to nothing: nobody would want to see those.
+Messages with the same parent and the same role are versions of one another. Some are hidden from that list, because
+nobody would want to see them: a message without text that nothing follows, and a failed attempt to verify or resume
+another message.
 """
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import replace
 
 from storage.database import Database
-from storage.messages import SELECT_MESSAGES, Conversation, Message, message_from, pack_provenance, pack_tokens
-from storage.rows import find_conversation, find_message, new_id, now
+from storage.records import SELECT_MESSAGES, WITH_PARTIALS, Conversation, Message, message_from
+from storage.rows import find_conversation, find_message, insert_conversation, insert_messages, new_id, now
 from storage.sqlite import Sqlite
-from storage.words import words
 
 HAS_CHILDREN = """
     EXISTS (
@@ -23,9 +23,9 @@ HAS_CHILDREN = """
 """
 SAYS_SOMETHING = """
     coalesce(partials.text, messages.text) != ''
-    AND (messages.status = 'done' OR json_extract(messages.stats, '$.verifies') IS NULL)
+    AND (messages.status = 'done' OR messages.verifies IS NULL)
     AND (messages.status != 'failed' OR length(messages.tokens) > coalesce(
-        (SELECT length(cut.tokens) FROM messages AS cut WHERE cut.id = json_extract(messages.stats, '$.resumes')), -1
+        (SELECT length(cut.tokens) FROM messages AS cut WHERE cut.id = messages.resumes), -1
     ))
 """
 IS_VERSION = f"""
@@ -34,44 +34,48 @@ IS_VERSION = f"""
         OR messages.id = (SELECT tip_id FROM conversations WHERE conversations.id = messages.conversation_id)
     )
 """
-WITH_PARTIALS = "LEFT JOIN partials ON partials.message_id = messages.id"
 
 
-class Branches(Database):
+class Branches:
+    """The paths through each conversation's tree of messages."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
     def thread(self, conversation_id: str) -> list[Message]:
         """The shown branch, from its first message to the conversation's tip. Raises `NotFound`."""
-        with self._read() as database:
-            return _branch(database, find_conversation(database, conversation_id).tip_id)
+        with self._database.read() as sql:
+            return _path(sql, find_conversation(sql, conversation_id).tip_id)
 
-    def branch(self, message_id: str) -> list[Message]:
-        """From the first message of a branch to this one, whichever branch is shown. Raises `NotFound`."""
-        with self._read() as database:
-            return _branch(database, find_message(database, message_id).id)
+    def path(self, message_id: str) -> list[Message]:
+        """The messages from the first one of a branch to this one, shown or not. Raises `NotFound`."""
+        with self._database.read() as sql:
+            return _path(sql, find_message(sql, message_id).id)
 
     def set_tip(self, conversation_id: str, message_id: str) -> None:
         """Shows the branch that ends with this message. Raises `NotFound`."""
-        with self._write() as database:
-            find_message(database, message_id, conversation_id)
-            database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message_id, conversation_id))
+        with self._database.write() as sql:
+            find_message(sql, message_id, conversation_id)
+            sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (message_id, conversation_id))
 
     def show(self, message_id: str) -> None:
-        """Shows the branch that goes through this message, to the newest end below it. Raises `NotFound`."""
-        with self._write() as database:
-            show_branch(database, find_message(database, message_id))
+        """Shows the branch through this message that has the newest end. Raises `NotFound`."""
+        with self._database.write() as sql:
+            show_branch(sql, find_message(sql, message_id))
 
     def siblings(self, message_id: str) -> list[Message]:
-        """The versions of this message, itself among them, oldest first. Raises `NotFound`."""
-        with self._read() as database:
-            return versions_of(database, find_message(database, message_id))
+        """The versions of this message and the message itself, oldest first. Raises `NotFound`."""
+        with self._database.read() as sql:
+            return versions_of(sql, find_message(sql, message_id))
 
     def versions(self, conversation_id: str) -> dict[str, tuple[int, int]]:
-        """For each message of the shown branch that has others beside it: its place among them, from 1, and how many.
+        """(place, count) for each message of the shown branch that has other versions; places count from 1.
 
         Raises `NotFound`.
         """
-        with self._read() as database:
-            tip_id = find_conversation(database, conversation_id).tip_id
-            rows = database.execute(
+        with self._database.read() as sql:
+            tip_id = find_conversation(sql, conversation_id).tip_id
+            rows = sql.execute(
                 f"""
                 WITH RECURSIVE shown (id) AS (
                     VALUES (:tip) UNION ALL SELECT parent_id FROM shown JOIN messages USING (id)
@@ -87,37 +91,44 @@ class Branches(Database):
             return {message_id: (place, count) for message_id, place, count in rows}
 
     def duplicate(self, conversation_id: str, up_to: str) -> Conversation:
-        """A new conversation with a copy of the branch up to this message. Raises `NotFound`.
+        """Copies the branch up to this message into a new conversation, which is returned. Raises `NotFound`.
 
-        What is being written ends in the copy as 'stopped', with what there is of it.
+        An answer that is being written ends in the copy as 'stopped', with its text so far.
         """
-        with self._write() as database:
-            title = find_conversation(database, conversation_id).title
-            branch = _branch(database, find_message(database, up_to, conversation_id).id)
-            copy_id, created = new_id(), now()
-            database.execute(
-                "INSERT INTO conversations (id, title, words, created, updated) VALUES (?, ?, ?, ?, ?)",
-                (copy_id, title, words(title), created, created),
+        with self._database.write() as sql:
+            title = find_conversation(sql, conversation_id).title
+            path = _path(sql, find_message(sql, up_to, conversation_id).id)
+            created = now()
+            copy = Conversation(new_id(), title, None, created=created, updated=created)
+            ids = {message.id: new_id() for message in path}
+            insert_conversation(sql, copy)
+            insert_messages(
+                sql,
+                (
+                    replace(
+                        message,
+                        id=ids[message.id],
+                        conversation_id=copy.id,
+                        parent_id=None if message.parent_id is None else ids[message.parent_id],
+                    )
+                    for message in path
+                ),
             )
-            ids = {message.id: new_id() for message in branch}
-            for message in branch:
-                parent_id = None if message.parent_id is None else ids[message.parent_id]
-                _copy(database, message, ids[message.id], copy_id, parent_id)
-            database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (ids[up_to], copy_id))
-            return find_conversation(database, copy_id)
+            sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (ids[up_to], copy.id))
+            return replace(copy, tip_id=ids[up_to])
 
 
-def show_branch(database: Sqlite, message: Message) -> None:
-    """The same as `show`, inside the caller's transaction."""
-    database.execute(
+def show_branch(sql: Sqlite, message: Message) -> None:
+    """Shows the branch through `message` that has the newest end, inside the caller's transaction."""
+    sql.execute(
         "UPDATE conversations SET tip_id = ? WHERE id = ?",
-        (_newest_end(database, message.id), message.conversation_id),
+        (_newest_end(sql, message.id), message.conversation_id),
     )
 
 
-def versions_of(database: Sqlite, message: Message) -> list[Message]:
-    """The same as `siblings`."""
-    rows = database.query(
+def versions_of(sql: Sqlite, message: Message) -> list[Message]:
+    """The versions of `message` and itself, oldest first, inside the caller's transaction."""
+    rows = sql.query(
         f"""
         {SELECT_MESSAGES}
         WHERE messages.conversation_id = ? AND messages.parent_id IS ? AND messages.role = ?
@@ -129,9 +140,9 @@ def versions_of(database: Sqlite, message: Message) -> list[Message]:
     return [message_from(row) for row in rows]
 
 
-def _newest_end(database: Sqlite, message_id: str) -> str:
-    """Where the newest branch through a message ends; with one that says something, if there is one."""
-    row = database.execute(
+def _newest_end(sql: Sqlite, message_id: str) -> str:
+    """The newest message below this one that nothing follows; one that says something, if there is any."""
+    row = sql.execute(
         f"""
         WITH RECURSIVE below (id, conversation_id) AS (
             SELECT id, conversation_id FROM messages WHERE id = ?
@@ -149,8 +160,8 @@ def _newest_end(database: Sqlite, message_id: str) -> str:
     return end
 
 
-def _branch(database: Sqlite, tip_id: str | None) -> list[Message]:
-    rows = database.query(
+def _path(sql: Sqlite, tip_id: str | None) -> list[Message]:
+    rows = sql.query(
         f"""
         WITH RECURSIVE branch (id, height) AS (
             VALUES (?, 0)
@@ -162,27 +173,3 @@ def _branch(database: Sqlite, tip_id: str | None) -> list[Message]:
         (tip_id,),
     )
     return [message_from(row) for row in rows]
-
-
-def _copy(database: Sqlite, message: Message, message_id: str, conversation_id: str, parent_id: str | None) -> None:
-    status = "stopped" if message.status in ("pending", "streaming") else message.status
-    database.execute(
-        """
-        INSERT INTO messages
-            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            message_id,
-            conversation_id,
-            parent_id,
-            message.role,
-            message.text,
-            words(message.text),
-            status,
-            pack_tokens(message.tokens),
-            pack_provenance(message.provenance),
-            msgspec.json.encode(message.stats).decode(),
-            message.created,
-        ),
-    )

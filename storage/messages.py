@@ -1,110 +1,276 @@
-"""What is stored of a conversation: immutable records, and how their numbers become blobs.
+"""Messages: saved before anything is sent, and never overwritten.
 
-Messages form a tree through their parents; a conversation points at the tip of the branch that is shown. Token ids
-are kept as little-endian int32, provenance as one uint8 a token.
+Editing, regenerating and branching add a message beside the old one and move the conversation's tip;
+`storage/branches.py` knows which of them are shown. While an answer is written, its text goes to the side table
+`partials`, once a round. It goes into the message, which is indexed for search, once at the end: updating the index
+at each checkpoint would cost too much.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
 
-import msgspec
+from storage.database import Database
+from storage.errors import AlreadyFinished, NotFound
+from storage.records import (
+    SELECT_MESSAGES,
+    FinalStatus,
+    Message,
+    Role,
+    Stats,
+    Status,
+    message_from,
+    pack_provenance,
+    pack_stats,
+    pack_tokens,
+    well_formed,
+)
+from storage.rows import (
+    add_message,
+    add_question,
+    find_conversation,
+    find_message,
+    messages_of,
+    now,
+)
+from storage.sqlite import Sqlite
+from storage.words import words
 
-Role = Literal["system", "user", "assistant"]
-Status = Literal["pending", "streaming", "done", "stopped", "failed"]
-FinalStatus = Literal["done", "stopped", "failed"]
-Stats = Mapping[str, float | int | str | None]
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """A tree of messages under a title. Times are UTC, ISO 8601."""
-
-    id: str
-    title: str
-    tip_id: str | None
-    """The message that the shown branch ends with; None while there is none."""
-    created: str
-    updated: str
-    """When its last message was added or finished."""
-    pinned: bool = False
-    """It stands before the others."""
-
-
-@dataclass(frozen=True)
-class Message:
-    """One turn. While it is pending or streaming, text, tokens and provenance are those of its last checkpoint."""
-
-    id: str
-    conversation_id: str
-    parent_id: str | None
-    """None: the first message of a branch."""
-    role: Role
-    text: str
-    status: Status
-    tokens: tuple[int, ...]
-    provenance: tuple[bool, ...]
-    """Per token: True where the target verified it."""
-    stats: Stats
-    created: str
-    """UTC, ISO 8601."""
+CHECKPOINT_MILLISECONDS = 500
+"""Longest wait of a checkpoint for other writers; with short naps its turn comes within 150 ms."""
 
 
-CONVERSATION_COLUMNS = """
-    conversations.id, conversations.title, conversations.tip_id, conversations.created, conversations.updated,
-    conversations.pinned
-"""
-SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
-"""Those in the bin, too."""
-MESSAGE_COLUMNS = """
-    messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
-    messages.created,
-    coalesce(partials.text, messages.text) AS text,
-    coalesce(partials.tokens, messages.tokens) AS tokens,
-    coalesce(partials.provenance, messages.provenance) AS provenance
-"""
-SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages LEFT JOIN partials ON partials.message_id = messages.id"
-"""Deleted ones, too."""
+class Messages:
+    """The messages that were not deleted, and the answers that are being written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # ---- read ---------------------------------------------------------------------------------------------------
+
+    def get(self, message_id: str) -> Message:
+        """Raises `NotFound`."""
+        with self._database.read() as sql:
+            return find_message(sql, message_id)
+
+    def of(self, conversation_id: str) -> list[Message]:
+        """All messages of a conversation, in every branch, oldest first: parents come before their children.
+
+        Raises `NotFound`.
+        """
+        with self._database.read() as sql:
+            find_conversation(sql, conversation_id)
+            return messages_of(sql, conversation_id)
+
+    def recent_answers(self, most: int) -> list[Message]:
+        """Finished answers that have tokens, from all conversations, newest first, until they have `most` tokens."""
+        answers: list[Message] = []
+        with self._database.read() as sql:
+            rows = sql.query(
+                f"""
+                {SELECT_MESSAGES} WHERE messages.role = 'assistant' AND messages.owner IS NULL
+                AND messages.tokens != x'' AND messages.deleted IS NULL ORDER BY messages.key DESC
+                """
+            )
+            while most > 0 and (row := next(rows, None)) is not None:
+                answers.append(message_from(row))
+                most -= len(answers[-1].tokens)
+            del rows  # A cursor that stays open would keep the log from being written back.
+        return answers
+
+    def asked(self, limit: int) -> list[str]:
+        """The last `limit` questions of all conversations, oldest first. A question asked twice counts where last."""
+        with self._database.read() as sql:
+            rows = sql.execute(
+                """
+                SELECT text FROM messages WHERE role = 'user' AND text != '' AND deleted IS NULL
+                ORDER BY key DESC LIMIT ?
+                """,
+                (limit,),
+            ).fetchall()
+        latest = dict.fromkeys(row[0] for row in rows)
+        return list(reversed(latest))
+
+    # ---- add ----------------------------------------------------------------------------------------------------
+
+    def add(self, conversation_id: str, role: Role, text: str, *, parent_id: str | None, status: Status) -> Message:
+        """Stores a message after `parent_id`, beside any that are there already, and makes it the tip.
+
+        A pending or streaming message belongs to this store until `finish`. Raises `NotFound`.
+        """
+        with self._database.write() as sql:
+            _check_place(sql, conversation_id, parent_id)
+            owner = self._database.owner.claim() if status in ("pending", "streaming") else None
+            return add_message(sql, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner)
+
+    def ask(self, conversation_id: str, text: str, *, parent_id: str | None) -> Message:
+        """Stores a question after `parent_id` and its pending answer, which is returned and becomes the tip.
+
+        Raises `NotFound`.
+        """
+        with self._database.write() as sql:
+            _check_place(sql, conversation_id, parent_id)
+            return add_question(sql, conversation_id, text, parent_id=parent_id, owner=self._database.owner.claim())
+
+    def resume(self, message_id: str) -> Message:
+        """Stores a pending answer beside one that was cut off; it begins with all of that text and becomes the tip.
+
+        Raises `NotFound`.
+        """
+        with self._database.write() as sql:
+            cut = find_message(sql, message_id)
+            owner = self._database.owner.claim()
+            resumed = add_message(
+                sql,
+                cut.conversation_id,
+                cut.role,
+                "",
+                parent_id=cut.parent_id,
+                status="pending",
+                owner=owner,
+                resumes=message_id,
+            )
+            _save_partial(sql, resumed.id, cut.tokens, cut.provenance, cut.text)
+            return find_message(sql, resumed.id)
+
+    def verify(self, message_id: str) -> Message | None:
+        """Stores a pending answer beside a finished one that is to be verified, which stays the tip.
+
+        None if one of the two is being written already. Raises `NotFound`.
+        """
+        with self._database.write() as sql:
+            message = find_message(sql, message_id)
+            taken = sql.execute(
+                """
+                SELECT 1 FROM messages LEFT JOIN queue ON queue.message_id = messages.id
+                LEFT JOIN messages AS beside ON beside.id = queue.answer_id
+                WHERE messages.id = ? AND (messages.owner IS NOT NULL OR beside.owner IS NOT NULL)
+                """,
+                (message_id,),
+            ).fetchone()
+            if taken:
+                return None
+            owner = self._database.owner.claim()
+            beside = add_message(
+                sql,
+                message.conversation_id,
+                message.role,
+                "",
+                parent_id=message.parent_id,
+                status="pending",
+                owner=owner,
+                verifies=message_id,
+            )
+            sql.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
+            return beside
+
+    # ---- an answer while it is written --------------------------------------------------------------------------
+
+    def checkpoint(self, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str) -> None:
+        """Saves the whole answer so far, once a round; a crash can lose only what came after.
+
+        An answer that was deleted meanwhile is still saved. Raises `NotFound` if its conversation was erased,
+        `AlreadyFinished`, and `StorageBusy` after a short wait: the next checkpoint saves everything.
+        """
+        with self._database.write(CHECKPOINT_MILLISECONDS) as sql:
+            if _unfinished(sql, message_id) == "pending":
+                sql.execute("UPDATE messages SET status = 'streaming' WHERE id = ?", (message_id,))
+            _save_partial(sql, message_id, tokens, provenance, text)
+
+    def finish(
+        self,
+        message_id: str,
+        tokens: Sequence[int],
+        provenance: Sequence[bool],
+        text: str,
+        status: FinalStatus,
+        stats: Stats,
+        *,
+        settles: str | None = None,
+    ) -> None:
+        """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`.
+
+        `settles` names the answer, this one or one beside it, that leaves the queue. If it is the conversation's tip
+        and this one is done, this one becomes the tip instead, unless it was deleted.
+        """
+        packed = (pack_tokens(tokens), pack_provenance(provenance), pack_stats(stats))
+        with self._database.write() as sql:
+            _unfinished(sql, message_id)
+            _settle(sql, message_id, well_formed(text), *packed, status)
+            if settles is not None:
+                sql.execute("DELETE FROM queue WHERE message_id = ?", (settles,))
+                if status == "done":
+                    sql.execute(
+                        """
+                        UPDATE conversations SET tip_id = messages.id FROM messages
+                        WHERE tip_id = ? AND messages.id = ? AND messages.deleted IS NULL
+                        """,
+                        (settles, message_id),
+                    )
+
+    def recover(self) -> list[Message]:
+        """Ends as 'stopped' every message that a dead process left unfinished, with the text of its last checkpoint.
+
+        A message is left alone while the program that writes it still runs. Returns the messages that were ended.
+        """
+        with self._database.write() as sql:
+            living = self._database.owner.living()
+            orphans = [
+                row["id"]
+                for row in sql.query("SELECT id, owner FROM messages WHERE owner IS NOT NULL ORDER BY key")
+                if row["owner"] not in living
+            ]
+            for message_id in orphans:
+                row = next(sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,)))
+                _settle(sql, message_id, row["text"], row["tokens"], row["provenance"], row["stats"], "stopped")
+            return [
+                message_from(row)
+                for message_id in orphans
+                for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message_id,))
+            ]
 
 
-def conversation_from(row: Mapping[str, Any]) -> Conversation:
-    """A `Conversation` from a row of `CONVERSATION_COLUMNS`."""
-    return Conversation(
-        row["id"], row["title"], row["tip_id"], row["created"], row["updated"], pinned=bool(row["pinned"])
+def _check_place(sql: Sqlite, conversation_id: str, parent_id: str | None) -> None:
+    """Raises `NotFound` if a message cannot follow `parent_id` in that conversation."""
+    find_conversation(sql, conversation_id)
+    if parent_id is not None:
+        find_message(sql, parent_id, conversation_id)
+
+
+def _save_partial(sql: Sqlite, message_id: str, tokens: Sequence[int], provenance: Sequence[bool], text: str) -> None:
+    sql.execute(
+        """
+        INSERT INTO partials (message_id, text, tokens, provenance) VALUES (?, ?, ?, ?)
+        ON CONFLICT (message_id) DO UPDATE
+        SET text = excluded.text, tokens = excluded.tokens, provenance = excluded.provenance
+        """,
+        (message_id, well_formed(text), pack_tokens(tokens), pack_provenance(provenance)),
     )
 
 
-def message_from(row: Mapping[str, Any]) -> Message:
-    """A `Message` from a row of `MESSAGE_COLUMNS`."""
-    return Message(
-        id=row["id"],
-        conversation_id=row["conversation_id"],
-        parent_id=row["parent_id"],
-        role=row["role"],
-        text=row["text"],
-        status=row["status"],
-        tokens=unpack_tokens(row["tokens"]),
-        provenance=tuple(map(bool, row["provenance"])),
-        stats=msgspec.json.decode(row["stats"]),
-        created=row["created"],
+def _settle(
+    sql: Sqlite, message_id: str, text: str, tokens: bytes, provenance: bytes, stats: str, status: FinalStatus
+) -> None:
+    sql.execute(
+        """
+        UPDATE messages SET text = ?, words = ?, tokens = ?, provenance = ?, stats = ?, status = ?, owner = NULL
+        WHERE id = ?
+        """,
+        (text, words(text), tokens, provenance, stats, status, message_id),
+    )
+    sql.execute("DELETE FROM partials WHERE message_id = ?", (message_id,))
+    sql.execute(
+        "UPDATE conversations SET updated = ? WHERE id = (SELECT conversation_id FROM messages WHERE id = ?)",
+        (now(), message_id),
     )
 
 
-def pack_tokens(tokens: Sequence[int]) -> bytes:
-    return struct.pack(f"<{len(tokens)}i", *tokens)
-
-
-def unpack_tokens(packed: bytes) -> tuple[int, ...]:
-    return struct.unpack(f"<{len(packed) // 4}i", packed)
-
-
-def pack_provenance(provenance: Iterable[bool]) -> bytes:
-    return bytes(map(bool, provenance))
-
-
-def well_formed(text: str) -> str:
-    """Text that UTF-8 can carry: lone surrogates, as Python reads undecodable bytes of a terminal, become `?`."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _unfinished(sql: Sqlite, message_id: str) -> Status:
+    """The status of a message that may still change. Raises `NotFound`, `AlreadyFinished`."""
+    row = sql.execute("SELECT status, owner FROM messages WHERE id = ?", (message_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"There is no message {message_id}; its conversation may have been deleted.")
+    status: Status = row[0]
+    if row[1] is None:
+        raise AlreadyFinished(f"Message {message_id} is {status} and cannot change any more; add one beside it.")
+    return status

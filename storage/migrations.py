@@ -1,12 +1,12 @@
 """The schema, as named migrations: each runs once on every database, in this order, all in one transaction.
 
-A migration that has shipped never changes; what comes next is a new function at the end. `Database` copies an
+A migration that has shipped never changes; a change to the schema is a new function at the end. `Database` copies an
 existing database to a file beside it before it applies any.
 
-The tables hold what the code relies on as constraints, because two processes may write at once:
-a parent and a tip lie in their own conversation, every token has its provenance, a finished message never changes but
-for being deleted, and nothing that is deleted is shown or followed by anything.
-`messages.owner` names the open `Store` that is still writing the message; it is null once the message is finished.
+What the code relies on is a constraint of the tables, because two processes may write at once: a parent and a tip lie
+in their own conversation, every token has its provenance, a finished message never changes except that it is deleted,
+and nothing that is deleted is shown or followed by anything. `messages.owner` names the open `Store` that is still
+writing the message; it is null once the message is finished.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MIGRATIONS = Migrations("outrider")
 migration = MIGRATIONS.register
 
 
-# The integer keys are there for FTS5, whose rows are numbered as the messages are: a VACUUM may renumber a table that
-# has no integer primary key, and would detach the index from its texts.
+# The integer keys are for FTS5, whose rows have the numbers of the messages. A VACUUM may renumber a table that has no
+# integer primary key, and the index would then point at other texts.
 
 
 @migration
@@ -80,8 +80,8 @@ def m001_conversations(database: sqlite_utils.Database) -> None:
     """)
 
 
-# Search as one types asks for beginnings: two letters that match all of 20,000 messages take 46 ms with the prefix
-# index and 440 ms without.
+# A search at every letter typed is a search for beginnings of words: two letters that match all of 20,000 messages take
+# 46 ms with the prefix index and 440 ms without.
 
 
 @migration
@@ -135,8 +135,9 @@ def m003_memory(database: sqlite_utils.Database) -> None:
     """)
 
 
-# A row is a prompt that was not sent yet, or an answer that the target has yet to give or to verify. A prompt turns
-# into its answer in the transaction that stores both; `answer_id` is what is being written beside an answer.
+# A row is a prompt that was not sent yet, or an answer that the target is still to give or to verify. A prompt's row
+# becomes the row of its answer in the transaction that stores both. `answer_id` is the message that is being written
+# beside an answer, to verify it.
 
 
 @migration
@@ -160,10 +161,10 @@ def m004_queue(database: sqlite_utils.Database) -> None:
     """)
 
 
-# `deleted` is when something was put in the bin, and the same for all that went along with it, so that this comes back
-# together; it is the one thing about a finished message that may change. What is in the bin is in no index: the
-# views are what the indexes are of. In 100,000 messages the beginning of a word takes 13 ms where it has an index of
-# its own; without that, one letter takes 80 ms and four take 30. Four such indexes are a third of the database.
+# `deleted` is the time when something was put in the bin. Everything that one deletion hides has the same time, so it
+# comes back together. It is the only column of a finished message that may change. Nothing in the bin is indexed: the
+# indexes read the views. In 100,000 messages the beginning of a word takes 13 ms if beginnings of that length have an
+# index; without it, one letter takes 80 ms and four take 30. Four such indexes are a third of the database.
 
 
 @migration
@@ -244,8 +245,8 @@ def m005_bin_and_titles(database: sqlite_utils.Database) -> None:
     """)
 
 
-# `words` is what the index reads where the text has no spaces between words (`storage/words.py`), else null: a view
-# that worked it out would need a function that other versions, and other programs, do not have.
+# `words` is what the index reads instead of a text that has no spaces between words (`storage/words.py`); null for any
+# other text. A view cannot compute it: it would need a function that other versions and other programs do not have.
 
 
 @migration
@@ -296,3 +297,29 @@ def m006_words(database: sqlite_utils.Database) -> None:
         rows = database.execute(f"SELECT key, {column} FROM {table}")
         apart = [(found, key) for key, text in rows if (found := words(text)) is not None]
         database.conn.executemany(f"UPDATE {table} SET words = ? WHERE key = ?", apart)
+
+
+# An answer that verifies or resumes another one names it. The names were values of the statistics before. They are no
+# foreign keys: an import may leave out what they name, and the bin may remove it.
+
+
+@migration
+def m007_relations(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        ALTER TABLE messages ADD COLUMN verifies TEXT;
+        ALTER TABLE messages ADD COLUMN resumes TEXT;
+        DROP TRIGGER messages_finish_once;
+
+        UPDATE messages
+        SET verifies = json_extract(stats, '$.verifies'), stats = json_remove(stats, '$.verifies')
+        WHERE CASE WHEN json_valid(stats) THEN json_type(stats, '$.verifies') END = 'text';
+        UPDATE messages
+        SET resumes = json_extract(stats, '$.resumes'), stats = json_remove(stats, '$.resumes')
+        WHERE CASE WHEN json_valid(stats) THEN json_type(stats, '$.resumes') END = 'text';
+
+        CREATE TRIGGER messages_finish_once
+        BEFORE UPDATE OF text, status, tokens, provenance, stats, owner, verifies, resumes ON messages
+        WHEN old.owner IS NULL BEGIN
+            SELECT RAISE(ABORT, 'a finished message never changes');
+        END;
+    """)

@@ -1,9 +1,9 @@
-"""Which processes still live: a lock file beside the database for each one that is writing an answer.
+"""Which processes still run: a lock file beside the database for each one that is writing an answer.
 
-The operating system drops the lock when its process ends, however it ends, so a lock tells more than a process
-number could: numbers are used again, differ between containers, and their start times are read differently on each
-system. Call `claim` and `living` inside a write transaction only: then SQLite's own lock orders them, and a file that
-was just created but not locked yet is never taken for a dead one.
+The operating system drops the lock when its process ends, however it ends. So a lock tells more than a process number:
+numbers are used again, they differ between containers, and each system tells their start times in another way. Call
+`claim` and `living` only inside a write transaction. SQLite's own lock orders them then, and a file that exists but is
+not locked yet is never taken for that of a dead process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ else:
 
 
 class Owner:
-    """One open store's mark on the messages that it is writing."""
+    """Marks the messages that one open store is writing."""
 
     def __init__(self, database: Path) -> None:
         self.name = secrets.token_hex(8)
@@ -45,7 +45,7 @@ class Owner:
         self._file: BinaryIO | None = None
 
     def claim(self) -> str:
-        """This owner's name, for `messages.owner`; from now on others see it live. Raises `OSError`."""
+        """Locks this owner's file and returns its name for `messages.owner`. Raises `OSError`."""
         if self._file is None:
             file = (self._folder / (self._prefix + self.name)).open("xb")
             try:
@@ -58,7 +58,7 @@ class Owner:
         return self.name
 
     def living(self) -> set[str]:
-        """Names of the owners whose process runs, this one among them; removes the files of the others."""
+        """The names of all owners whose process runs, and this one's. Removes the files of the others."""
         alive = {self.name}
         for path in self._folder.iterdir():
             if path.name.startswith(self._prefix) and path.name != self._prefix + self.name:
@@ -68,7 +68,7 @@ class Owner:
                 except FileNotFoundError:
                     continue
                 except PermissionError:
-                    dead = False  # Another account's process: never ours to take over.
+                    dead = False  # A process of another account: its messages are not ours to end.
                 if dead:
                     path.unlink(missing_ok=True)
                 else:
@@ -76,9 +76,9 @@ class Owner:
         return alive
 
     def release(self) -> None:
-        """What this owner left unfinished is free to be recovered."""
+        """Drops the lock, so that others may recover what this owner left unfinished."""
         if self._file is not None:
             self._file.close()
-            with suppress(OSError):  # Nobody holds its lock any more, so the next one to look removes it.
+            with suppress(OSError):  # Its lock is gone, so the next process that looks removes it.
                 Path(self._file.name).unlink()
             self._file = None

@@ -1,19 +1,21 @@
-"""What waits for the target: prompts that were not sent yet, and answers that it has yet to verify.
+"""The queue for the target: prompts that were not sent yet, and answers that it is to verify.
 
-Nothing here is lost or sent twice, whenever the program dies: a prompt becomes a question with a pending answer, and
-its row that answer's, in one transaction; the row goes in the transaction that finishes what settles it
-(`Conversations.finish`). Whatever a dead process left half answered is an answer to be verified.
+Nothing here is lost or sent twice, whenever the program dies. One transaction turns a prompt into a question with a
+pending answer, and its row into that answer's. The row is deleted in the transaction that finishes the answer
+(`Messages.finish`). An answer that a dead process left half written stays here, to be verified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from storage.database import Database, NotFound
-from storage.messages import Message, well_formed
-from storage.rows import find_conversation, find_message, insert_message, insert_question, new_id, now
+from storage.database import Database
+from storage.errors import NotFound
+from storage.records import Message, well_formed
+from storage.rows import add_question, find_conversation, find_message, new_id, now
 from storage.sqlite import Sqlite
 
 SELECT_QUEUED = """
@@ -25,16 +27,17 @@ SELECT_QUEUED = """
     LEFT JOIN messages AS question ON question.id = answer.parent_id
     LEFT JOIN messages AS beside ON beside.id = queue.answer_id
 """
-"""What was deleted, too."""
+"""Includes what was deleted."""
 IN_VIEW = "conversations.deleted IS NULL AND answer.deleted IS NULL"
-"""It was not deleted; what is restored waits again."""
+"""SQL condition: not deleted. What is restored waits again."""
 WAITING = f"{IN_VIEW} AND answer.owner IS NULL AND beside.owner IS NULL"
-"""Nobody is at work on it."""
+"""SQL condition: in view, and nobody is working on it."""
 TIP_FINISHED = """
     NOT EXISTS (
         SELECT 1 FROM messages AS tip WHERE tip.id = conversations.tip_id AND tip.owner IS NOT NULL
     )
 """
+"""SQL condition: no answer is being written at the end of the conversation."""
 
 
 @dataclass(frozen=True)
@@ -50,59 +53,65 @@ class Queued:
     created: str
     """UTC, ISO 8601."""
     place: int = field(default=0, compare=False)
-    """What has a lower one is sent first, in whichever conversation. It says nothing else."""
+    """Sort key across all conversations: the lowest place is sent first. The numbers have gaps."""
 
     @property
     def kind(self) -> Literal["ask", "verify"]:
         return "ask" if self.message_id is None else "verify"
 
 
-class Queue(Database):
-    def enqueue(self, conversation_id: str, text: str) -> Queued:
-        """Keeps a prompt for the target, after those that wait already. Raises `NotFound`."""
-        with self._write() as database:
-            find_conversation(database, conversation_id)
-            return _insert(database, conversation_id, text=well_formed(text))
+class Queue:
+    """What waits for the target, in the order in which it is sent."""
 
-    def enqueue_verification(self, message_id: str) -> Queued:
-        """Has an answer verified when the target can be asked; it is queued once. Raises `NotFound`."""
-        with self._write() as database:
-            message = find_message(database, message_id)
-            for row in database.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,)):
-                return Queued(**row)
-            return _insert(database, message.conversation_id, message_id=message_id)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def queued(self) -> list[Queued]:
-        """What waits, in the order in which it will be sent; not what is being answered now."""
-        with self._read() as database:
-            return [Queued(**row) for row in database.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
+    def all(self) -> list[Queued]:
+        """Everything that waits, in order, without what is being answered now."""
+        with self._database.read() as sql:
+            return [Queued(**row) for row in sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
 
-    def next_queued(self, *, verify: bool = True) -> Queued | None:
-        """What is to be sent first, in a conversation in which no answer is being written.
+    def next(self, *, verify: bool = True) -> Queued | None:
+        """The first entry whose conversation has no answer that is being written.
 
-        `verify` False: of the prompts, and of the answers that were cut off and hold nothing that is only drafted.
+        `verify` False: only prompts, and answers that were cut off and have no token that is only drafted.
         """
         cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
         kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
-        with self._read() as database:
-            rows = database.query(
-                f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1"
-            )
+        with self._database.read() as sql:
+            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1")
             return next((Queued(**row) for row in rows), None)
 
-    def edit_queued(self, queued_id: str, text: str) -> None:
-        """Replaces the text of a prompt that was not sent yet. Raises `NotFound`."""
-        with self._write() as database:
-            if _row(database, queued_id)["message_id"] is not None:
-                raise NotFound(f"{queued_id} in the queue is no prompt, or was sent already; nothing can change it.")
-            database.execute("UPDATE queue SET text = ? WHERE id = ?", (well_formed(text), queued_id))
+    def add(self, conversation_id: str, text: str) -> Queued:
+        """Adds a prompt at the end. Raises `NotFound`."""
+        with self._database.write() as sql:
+            find_conversation(sql, conversation_id)
+            return _insert(sql, conversation_id, text=well_formed(text))
 
-    def unqueue(self, queued_id: str) -> Queued:
-        """Takes it out; a conversation that was begun for it and has nothing else goes with it. Raises `NotFound`."""
-        with self._write() as database:
-            queued = Queued(**_row(database, queued_id))
-            database.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
-            database.execute(
+    def add_verification(self, message_id: str) -> Queued:
+        """Adds an answer that is to be verified at the end, unless it is queued already. Raises `NotFound`."""
+        with self._database.write() as sql:
+            message = find_message(sql, message_id)
+            for row in sql.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,)):
+                return Queued(**row)
+            return _insert(sql, message.conversation_id, message_id=message_id)
+
+    def edit(self, queued_id: str, text: str) -> None:
+        """Replaces the text of a prompt that was not sent yet. Raises `NotFound`."""
+        with self._database.write() as sql:
+            if _row(sql, queued_id)["message_id"] is not None:
+                raise NotFound(f"{queued_id} in the queue is no prompt, or was sent already; nothing can change it.")
+            sql.execute("UPDATE queue SET text = ? WHERE id = ?", (well_formed(text), queued_id))
+
+    def remove(self, queued_id: str) -> Queued:
+        """Removes an entry and returns it. Raises `NotFound`.
+
+        Its conversation is erased if it has no message and nothing else in the queue.
+        """
+        with self._database.write() as sql:
+            queued = Queued(**_row(sql, queued_id))
+            sql.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
+            sql.execute(
                 """
                 DELETE FROM conversations WHERE id = ?
                 AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = conversations.id)
@@ -113,33 +122,32 @@ class Queue(Database):
             return queued
 
     def take(self, queued_id: str) -> Message | None:
-        """Stores a queued prompt as a question with its pending answer, which is returned and is now what is queued.
+        """Stores a queued prompt as a question with its pending answer, which is returned and takes its place here.
 
-        None where it is no longer there to be sent: somebody was faster.
+        None if the prompt cannot be sent any more: another window may have taken or removed it.
         """
-        with self._write() as database:
+        with self._database.write() as sql:
             condition = f"{WAITING} AND {TIP_FINISHED} AND queue.id = ? AND queue.message_id IS NULL"
-            row = next(database.query(f"{SELECT_QUEUED} WHERE {condition}", (queued_id,)), None)
+            row = next(sql.query(f"{SELECT_QUEUED} WHERE {condition}", (queued_id,)), None)
             if row is None:
                 return None
-            conversation = find_conversation(database, row["conversation_id"])
-            answer = insert_question(
-                database, conversation.id, row["text"], parent_id=conversation.tip_id, owner=self._owner.claim()
-            )
-            database.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
+            conversation = find_conversation(sql, row["conversation_id"])
+            owner = self._database.owner.claim()
+            answer = add_question(sql, conversation.id, row["text"], parent_id=conversation.tip_id, owner=owner)
+            sql.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
             return answer
 
     def defer(self, message_id: str) -> Queued | None:
-        """Makes a question whose answer has not begun a prompt that waits, in its place in the queue if it had one.
+        """Turns a question whose answer has not begun back into a prompt: the reverse of `take`.
 
-        The reverse of `take`. None where the question is another wording of one that was asked, or is not what the
-        conversation ends with: it stays where it is. Raises `NotFound`.
+        The prompt keeps the place of the answer in the queue, if it had one. None, and no change, if the question has
+        other versions or is not what the conversation ends with. Raises `NotFound`.
         """
-        with self._write() as database:
-            answer = find_message(database, message_id)
-            question = find_message(database, str(answer.parent_id))
-            conversation = find_conversation(database, answer.conversation_id)
-            (beside,) = database.execute(
+        with self._database.write() as sql:
+            answer = find_message(sql, message_id)
+            question = find_message(sql, str(answer.parent_id))
+            conversation = find_conversation(sql, answer.conversation_id)
+            (beside,) = sql.execute(
                 """
                 SELECT EXISTS (
                     SELECT 1 FROM messages WHERE conversation_id = ? AND id NOT IN (?, ?)
@@ -150,64 +158,56 @@ class Queue(Database):
             ).fetchone()
             if beside or conversation.tip_id != answer.id:
                 return None
-            database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
-            placed = database.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
+            sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.parent_id, conversation.id))
+            placed = sql.execute("SELECT id FROM queue WHERE message_id = ?", (answer.id,)).fetchone()
             if placed is not None:
-                database.execute(
+                sql.execute(
                     "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
                     (question.text, placed[0]),
                 )
-            database.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
-            database.execute("DELETE FROM messages WHERE id = ?", (question.id,))
+            sql.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
+            sql.execute("DELETE FROM messages WHERE id = ?", (question.id,))
             if placed is None:
-                return _insert(database, conversation.id, text=question.text)
-            return Queued(**_row(database, placed[0]))
+                return _insert(sql, conversation.id, text=question.text)
+            return Queued(**_row(sql, placed[0]))
 
-    def add_beside(self, message_id: str) -> Message | None:
-        """A pending answer beside a finished one, which stays the conversation's tip; its statistics say which.
+    def swap(self, first_id: str, second_id: str) -> None:
+        """Exchanges the places of two entries. Raises `NotFound`."""
+        with self._database.write() as sql:
+            keys = dict(sql.execute("SELECT id, key FROM queue WHERE id IN (?, ?)", (first_id, second_id)).fetchall())
+            for queued_id in (first_id, second_id):
+                if queued_id not in keys:
+                    raise NotFound(f"There is no {queued_id} in the queue any more; it may have been sent.")
+            _place(sql, [(keys[first_id], second_id), (keys[second_id], first_id)])
 
-        None where somebody is at work on either already. Raises `NotFound`.
-        """
-        with self._write() as database:
-            message = find_message(database, message_id)
-            taken = database.execute(
-                """
-                SELECT 1 FROM messages LEFT JOIN queue ON queue.message_id = messages.id
-                LEFT JOIN messages AS beside ON beside.id = queue.answer_id
-                WHERE messages.id = ? AND (messages.owner IS NOT NULL OR beside.owner IS NOT NULL)
-                """,
-                (message_id,),
-            ).fetchone()
-            if taken:
-                return None
-            beside = insert_message(
-                database,
-                message.conversation_id,
-                message.role,
-                "",
-                parent_id=message.parent_id,
-                status="pending",
-                owner=self._owner.claim(),
-                stats={"verifies": message_id},
-                tip=False,
+    def order(self, ids: Sequence[str]) -> None:
+        """Puts these entries in this order, in the places that they have among all; ignores ids that are gone."""
+        with self._database.write() as sql:
+            keys = dict(
+                sql.execute(
+                    "SELECT id, key FROM queue WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+                ).fetchall()
             )
-            database.execute("UPDATE queue SET answer_id = ? WHERE message_id = ?", (beside.id, message_id))
-            return beside
+            _place(sql, list(zip(sorted(keys.values()), (one for one in ids if one in keys))))
 
 
-def _insert(
-    database: Sqlite, conversation_id: str, *, text: str | None = None, message_id: str | None = None
-) -> Queued:
+def _insert(sql: Sqlite, conversation_id: str, *, text: str | None = None, message_id: str | None = None) -> Queued:
     queued_id, created = new_id(), now()
-    database.execute(
+    sql.execute(
         "INSERT INTO queue (id, conversation_id, text, message_id, created) VALUES (?, ?, ?, ?, ?)",
         (queued_id, conversation_id, text, message_id, created),
     )
-    database.execute("UPDATE conversations SET updated = ? WHERE id = ?", (created, conversation_id))
-    return Queued(**_row(database, queued_id))
+    sql.execute("UPDATE conversations SET updated = ? WHERE id = ?", (created, conversation_id))
+    return Queued(**_row(sql, queued_id))
 
 
-def _row(database: Sqlite, queued_id: str) -> Mapping[str, Any]:
-    for row in database.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,)):
+def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
+    # A key must be unique at every moment, and none is below 1: so each goes through its negative.
+    for sign in (-1, 1):
+        sql.executemany("UPDATE queue SET key = ? WHERE id = ?", ((sign * key, one) for key, one in places))
+
+
+def _row(sql: Sqlite, queued_id: str) -> Mapping[str, Any]:
+    for row in sql.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,)):
         return row
     raise NotFound(f"There is no {queued_id} in the queue; `outrider queue` lists what waits.")

@@ -1,31 +1,81 @@
-"""Single conversations and messages, looked up and added inside a caller's transaction."""
+"""Conversations and messages, found and added inside the caller's transaction."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-import msgspec
-
-from storage.database import NotFound
-from storage.messages import (
+from storage.errors import NotFound
+from storage.records import (
     SELECT_CONVERSATIONS,
     SELECT_MESSAGES,
     Conversation,
     Message,
     Role,
-    Stats,
     Status,
     conversation_from,
     message_from,
+    pack_provenance,
+    pack_stats,
+    pack_tokens,
     well_formed,
 )
 from storage.sqlite import Sqlite
 from storage.words import words
 
 
-def insert_message(
-    database: Sqlite,
+def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
+    """Adds a conversation without its tip, which must follow the messages that it points at."""
+    sql.execute(
+        "INSERT INTO conversations (id, title, words, created, updated, pinned) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            conversation.id,
+            conversation.title,
+            words(conversation.title),
+            conversation.created,
+            conversation.updated,
+            conversation.pinned,
+        ),
+    )
+
+
+def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | None = None) -> None:
+    """Adds messages as they are, parents before their children. `owner` is who writes those that are unfinished.
+
+    Without an owner, an unfinished message is stored as 'stopped'.
+    """
+    sql.executemany(
+        """
+        INSERT INTO messages
+            (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created,
+            verifies, resumes)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            (
+                message.id,
+                message.conversation_id,
+                message.parent_id,
+                message.role,
+                message.text,
+                words(message.text),
+                message.status if message.finished or owner else "stopped",
+                pack_tokens(message.tokens),
+                pack_provenance(message.provenance),
+                pack_stats(message.stats),
+                None if message.finished else owner,
+                message.created,
+                message.verifies,
+                message.resumes,
+            )
+            for message in messages
+        ),
+    )
+
+
+def add_message(
+    sql: Sqlite,
     conversation_id: str,
     role: Role,
     text: str,
@@ -33,58 +83,61 @@ def insert_message(
     parent_id: str | None,
     status: Status,
     owner: str | None,
-    stats: Stats | None = None,
-    tip: bool = True,
+    verifies: str | None = None,
+    resumes: str | None = None,
 ) -> Message:
-    """A new message inside the caller's transaction; `tip`: the shown branch ends with it from now on."""
-    message_id, created = new_id(), now()
-    database.execute(
-        """
-        INSERT INTO messages (id, conversation_id, parent_id, role, text, words, status, owner, stats, created)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            message_id,
-            conversation_id,
-            parent_id,
-            role,
-            well_formed(text),
-            words(well_formed(text)),
-            status,
-            owner,
-            msgspec.json.encode(stats or {}).decode(),
-            created,
-        ),
+    """Adds a new message and returns it. The shown branch ends with it, unless it `verifies` another message."""
+    message = Message(
+        id=new_id(),
+        conversation_id=conversation_id,
+        parent_id=parent_id,
+        role=role,
+        text=well_formed(text),
+        status=status,
+        tokens=(),
+        provenance=(),
+        stats={},
+        created=now(),
+        verifies=verifies,
+        resumes=resumes,
     )
-    database.execute(
-        "UPDATE conversations SET tip_id = CASE WHEN ? THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
-        (tip, message_id, created, conversation_id),
+    insert_messages(sql, [message], owner=owner)
+    sql.execute(
+        "UPDATE conversations SET tip_id = CASE WHEN ? IS NULL THEN ? ELSE tip_id END, updated = ? WHERE id = ?",
+        (verifies, message.id, message.created, conversation_id),
     )
-    return find_message(database, message_id)
+    return message
 
 
-def insert_question(database: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
-    """A question and its pending answer, which is returned, inside the caller's transaction."""
-    question = insert_message(database, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
-    return insert_message(
-        database, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner
-    )
+def add_question(sql: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
+    """Adds a question and its pending answer, which is returned."""
+    question = add_message(sql, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
+    return add_message(sql, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner)
 
 
-def find_conversation(database: Sqlite, conversation_id: str) -> Conversation:
-    """One that is not in the bin. Raises `NotFound`."""
-    for row in database.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
+def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:
+    """The conversation of that id. Raises `NotFound`, also if it is in the bin."""
+    for row in sql.query(f"{SELECT_CONVERSATIONS} WHERE id = ? AND deleted IS NULL", (conversation_id,)):
         return conversation_from(row)
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
-def find_message(database: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
-    """One that was not deleted. Raises `NotFound`."""
-    for row in database.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
+def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
+    """The message of that id, if given in that conversation. Raises `NotFound`, also if it was deleted."""
+    for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
             return message_from(row)
     where = "" if conversation_id is None else f" in conversation {conversation_id}"
     raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
+
+
+def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
+    """The messages of every branch that were not deleted, oldest first, so parents before their children."""
+    rows = sql.query(
+        f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key",
+        (conversation_id,),
+    )
+    return [message_from(row) for row in rows]
 
 
 def new_id() -> str:
@@ -92,4 +145,5 @@ def new_id() -> str:
 
 
 def now() -> str:
+    """The time in UTC, ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,9 +1,9 @@
-"""Full-text search over titles and everything that was said, in every branch.
+"""Full-text search over titles and over all messages, in every branch.
 
-Search follows every letter that is typed, and the first letters of a word are in most messages: to weigh 50,000 of them
-by BM25 takes 60 ms and more. So the newest matches are weighed only, which takes as long in a database of any size; a
-search that finds fewer is exact. Each word costs as much again, so the more there are, the fewer matches are weighed;
-of a text that was pasted the longest words are looked for, which are the rarest, too.
+A search runs at every letter that is typed, and the first letters of a word occur in most messages: to score 50,000 of
+them with BM25 takes 60 ms and more. So only the newest matches are scored, which takes the same time in a database of
+any size; a search with fewer matches is exact. Each further word costs as much again, so a search for more words
+scores fewer matches. Of a pasted text only the longest words are searched for, which are also the rarest.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from storage.database import Database
-from storage.messages import (
+from storage.records import (
     CONVERSATION_COLUMNS,
     MESSAGE_COLUMNS,
+    WITH_PARTIALS,
     Conversation,
     Message,
     conversation_from,
@@ -28,12 +29,12 @@ from storage.words import words as apart
 
 SNIPPET_TOKENS = 16
 WEIGHED = 2000
-"""Messages, and titles, by one word: some 3 ms. By one that is a single letter so far it is a quarter, since that may
-begin every second word of a long answer."""
+"""How many messages, and how many titles, are scored for one word: about 3 ms. A quarter of it while a word is a single
+letter, because every second word of a long answer may begin with that letter."""
 MOST_WORDS = 12
-"""That are looked for; one that is everywhere costs 4 ms. FTS5 takes `path/to/file` for three."""
+"""How many words are searched for. A word that is everywhere costs 4 ms. FTS5 reads `path/to/file` as three."""
 MOST_LETTERS = 4096
-"""Of what was typed or pasted."""
+"""How much of what was typed or pasted is read."""
 TITLE_WEIGHT = 10.0
 _PARTS = re.compile(r"[^\W_]+")
 NEWEST_MATCHES = """
@@ -42,7 +43,7 @@ NEWEST_MATCHES = """
         ORDER BY rowid DESC LIMIT :weighed
     )
 """
-# A join on the key would have FTS5 look up the whole query once for each of them.
+# A join on the key would make FTS5 run the whole query once for each of them.
 SNIPPETS = f"""
     snippets (key, snippet) AS MATERIALIZED (
         SELECT rowid, snippet(messages_fts, 0, '', '', '…', {SNIPPET_TOKENS}) FROM messages_fts
@@ -51,34 +52,40 @@ SNIPPETS = f"""
 """
 
 
-class Hit(NamedTuple):
+class FoundMessage(NamedTuple):
+    """A message that contains all the words."""
+
     message: Message
     snippet: str
-    """The part of its text around the words, with an ellipsis where it was cut."""
+    """The part of its text around the words, with an ellipsis at each cut."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A conversation whose title, or one of whose messages, contains all the words."""
+class FoundConversation:
+    """A conversation that contains all the words in its title or in one message."""
 
     conversation: Conversation
     snippet: str
-    """The part of that message around the words, with an ellipsis where it was cut; else the title."""
+    """The part of the best message around the words, with an ellipsis at each cut; the title if no message matches."""
     message_id: str | None
-    """Of the message that matches best; None where only the title does."""
+    """The message that matches best; None if only the title matches."""
 
 
-class Search(Database):
-    def find(self, words: str, limit: int = 50) -> list[Found]:
-        """Conversations whose title or any message contains all the words, best match first.
+class FullTextSearch:
+    """Finds what contains all of some words, best match first.
 
-        English endings are ignored ("unpacking" finds "unpack"), and the last word may be the beginning of one. A
-        title counts ten times as much as a message.
-        """
-        if not (asked := _asked(words, limit)):
+    English endings are ignored ("unpacking" finds "unpack"), and the last word may be the beginning of one.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def conversations(self, words: str, limit: int = 50) -> list[FoundConversation]:
+        """The conversations whose title or any one message contains the words. A title counts ten times as much."""
+        if not (parameters := _parameters(words, limit)):
             return []
-        with self._read() as database:
-            rows = database.query(
+        with self._database.read() as sql:
+            rows = sql.query(
                 f"""
                 WITH {NEWEST_MATCHES}, said (id, message_id, key, score) AS (
                     SELECT messages.conversation_id, messages.id, newest.key, min(newest.score)
@@ -97,16 +104,16 @@ class Search(Database):
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
                 ORDER BY score, conversations.updated DESC, conversations.key DESC
                 """,
-                asked,
+                parameters,
             )
-            return [Found(conversation_from(row), shown(row["snippet"]), row["message_id"]) for row in rows]
+            return [FoundConversation(conversation_from(row), shown(row["snippet"]), row["message_id"]) for row in rows]
 
-    def search(self, words: str, limit: int = 50) -> list[Hit]:
-        """Finished messages that contain all the words, best match first; words as for `find`."""
-        if not (asked := _asked(words, limit)):
+    def messages(self, words: str, limit: int = 50) -> list[FoundMessage]:
+        """The finished messages that contain the words."""
+        if not (parameters := _parameters(words, limit)):
             return []
-        with self._read() as database:
-            rows = database.query(
+        with self._database.read() as sql:
+            rows = sql.query(
                 f"""
                 WITH {NEWEST_MATCHES}, best (key, score) AS MATERIALIZED (
                     SELECT key, score FROM newest ORDER BY score, key LIMIT :limit
@@ -114,16 +121,16 @@ class Search(Database):
                 SELECT {MESSAGE_COLUMNS}, snippet FROM best
                 JOIN messages ON messages.key = best.key
                 JOIN snippets ON snippets.key = best.key
-                LEFT JOIN partials ON partials.message_id = messages.id
+                {WITH_PARTIALS}
                 ORDER BY score, best.key
                 """,
-                asked,
+                parameters,
             )
-            return [Hit(message_from(row), shown(row["snippet"])) for row in rows]
+            return [FoundMessage(message_from(row), shown(row["snippet"])) for row in rows]
 
 
-def _asked(words: str, limit: int) -> dict[str, str | int]:
-    """The parameters of a search; none where there is nothing to look for."""
+def _parameters(words: str, limit: int) -> dict[str, str | int]:
+    """The SQL parameters of a search; empty if there is no word to search for."""
     wanted = _wanted(words)
     if not wanted:
         return {}
@@ -133,18 +140,19 @@ def _asked(words: str, limit: int) -> dict[str, str | int]:
 
 
 def quoted(words: str) -> str:
-    """An FTS5 query in which each word is a quoted string, so that nothing a person types is query syntax.
+    """An FTS5 query in which each word is a quoted string, so nothing that a person types is query syntax.
 
-    A quote inside a string is written twice.
+    A quote inside a string is doubled.
     """
     strings = [word.replace('"', '""') for word in _wanted(words)]
     return " ".join(f'"{string}"' for string in strings) + "*" if strings else ""
 
 
 def _wanted(words: str) -> list[str]:
-    """Each word once, the last one at the end; FTS5 reads its query up to the first NUL.
+    """The words to search for, each once and the last one at the end.
 
-    What has no spaces in it is a phrase to FTS5, of which the beginning does.
+    NUL counts as a space, because FTS5 stops reading there. Text of a script without spaces is one phrase to FTS5; the
+    beginning of it is enough.
     """
     typed = [_cut(apart(word) or word) for word in well_formed(words[:MOST_LETTERS]).replace("\0", " ").split()]
     different = list({word.casefold(): word for word in reversed(typed)}.values())[::-1]

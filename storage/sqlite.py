@@ -1,7 +1,7 @@
-"""SQLite as the tables' code speaks to it: rows as dictionaries, and named migrations.
+"""A thin layer over `sqlite3`: rows as dictionaries, and named migrations.
 
-sqlite-utils makes the migrations and keeps their record. It is imported where there are some to make, not at each
-start: with numpy, which it imports where that is installed, it takes 160 of the 390 ms until the first frame.
+sqlite-utils runs the migrations and records them. It is imported only when there is one to run: together with numpy,
+which it imports if that is installed, it takes 160 of the 390 ms until the first frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Change = Callable[["sqlite_utils.Database"], None]
 
 
 class Sqlite:
-    """A connection that begins no transaction by itself; every failure is one of `sqlite3`."""
+    """A connection that never begins a transaction by itself. Raises the errors of `sqlite3`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -30,7 +30,7 @@ class Sqlite:
         return self.connection.executemany(sql, rows)
 
     def query(self, sql: str, parameters: Parameters = ()) -> Iterator[dict[str, Any]]:
-        """The rows by column; the statement has run when this returns, and rows are read as they are asked for."""
+        """Runs the statement at once and returns an iterator over its rows, each a dictionary by column name."""
         cursor = self.execute(sql, parameters)
         columns = [column[0] for column in cursor.description]
         return (dict(zip(columns, row)) for row in cursor)
@@ -46,7 +46,7 @@ class Sqlite:
 
 
 class Migrations:
-    """Changes to the schema, each by its name, in the order in which they were registered."""
+    """Named changes to the schema, in the order in which they were registered."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -57,12 +57,12 @@ class Migrations:
         return list(self._changes)
 
     def register(self, change: Change) -> Change:
-        """A decorator; the function's name is the migration's."""
+        """Decorator that adds a migration under the name of the function."""
         self._changes[change.__name__] = change
         return change
 
     def applied(self, database: Sqlite) -> list[str]:
-        """Names of those that this database has had, the oldest first; also ones that are not known here."""
+        """The names of the migrations that ran on this database, oldest first, unknown ones included."""
         if "_sqlite_migrations" not in database.tables():
             return []
         rows = database.execute(
@@ -75,12 +75,12 @@ class Migrations:
         return [name for name in self._changes if name not in applied]
 
     def apply(self, database: Sqlite, *, stop_before: str | None = None) -> None:
-        """Makes the pending changes, and records them. Atomic if it is inside one transaction."""
+        """Runs and records the pending changes. Atomic if the caller has begun a transaction."""
         import sqlite_utils
         from sqlite_utils.migrations import Migrations as Record
 
         record = Record(self.name)
         for change in self._changes.values():
             record()(change)
-        # Plugins are for the sqlite-utils command; one installed beside us has no business in this database.
+        # Plugins are for the sqlite-utils command; one that happens to be installed must not touch this database.
         record.apply(sqlite_utils.Database(database.connection, execute_plugins=False), stop_before=stop_before)

@@ -1,36 +1,61 @@
-"""The one door to the database."""
+"""The one entrance to the database."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Self
 
-from storage.asked import Asked
 from storage.bin import Bin
 from storage.branches import Branches
 from storage.conversations import Conversations
-from storage.importing import Importing
+from storage.database import Database
 from storage.memory import Memories
-from storage.ordering import Ordering
+from storage.messages import Messages
 from storage.queue import Queue
-from storage.search import Search
+from storage.search import FullTextSearch
+from storage.transfer import Transfer
 
 
-class Store(Conversations, Branches, Bin, Queue, Ordering, Memories, Search, Asked, Importing):
+class Store:
     """Everything that is kept on the device, in one SQLite file that several processes may open at once.
 
-    Any thread may call it; calls take turns. Every failure is a `StorageError` that says what to do.
+    Each attribute owns one group of tables. Any thread may call them; calls take turns. Every failure is a
+    `StorageError` that says what to do.
     """
+
+    def __init__(self, path: Path) -> None:
+        self.database = Database(path)
+        self.conversations = Conversations(self.database)
+        self.messages = Messages(self.database)
+        self.branches = Branches(self.database)
+        self.bin = Bin(self.database)
+        self.queue = Queue(self.database)
+        self.memory = Memories(self.database)
+        self.search = FullTextSearch(self.database)
+        self.transfer = Transfer(self.database)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Opens or creates the database, brings its tables up to date, ends what a crash left unfinished, and empties
-        the bin of what is old."""
+        """Opens or creates the database, migrates it, ends messages that a crash left unfinished, purges the bin."""
         store = cls(path)
         try:
-            store.recover()
-            store.purge()
+            store.messages.recover()
+            store.bin.purge()
         except BaseException:
             store.close()
             raise
         return store
+
+    @property
+    def path(self) -> Path:
+        return self.database.path
+
+    def close(self) -> None:
+        """Closes the file; the next process that opens it may recover messages that are still unfinished."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

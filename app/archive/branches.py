@@ -1,4 +1,4 @@
-"""A tree of messages as a person reads it: the branch that is shown, then each of the others from where it parts."""
+"""A tree of messages in reading order: the shown branch first, then each other branch from the fork where it begins."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage import Message, Whole
+from storage import Message, WholeConversation
 
 
-class Numbered(NamedTuple):
+class NumberedMessage(NamedTuple):
+    """A message and its number in the export."""
+
     number: int
-    """From 1, through the whole conversation."""
+    """Counts from 1 through the whole conversation."""
     message: Message
 
 
 @dataclass(frozen=True)
 class Branch:
+    """One branch, or the part of it that the branches before do not have."""
+
     after: int | None
-    """The number of the message that it goes on from; None: it begins the conversation anew."""
-    messages: tuple[Numbered, ...]
+    """The number of the message that it continues; None if it starts from the beginning."""
+    messages: tuple[NumberedMessage, ...]
+
+    @property
+    def origin(self) -> str:
+        """Says where another branch begins; empty for the first branch."""
+        if not self.messages or self.messages[0].number == 1:
+            return ""
+        return "from the beginning" if self.after is None else f"after message {self.after}"
 
 
-def branches(whole: Whole, *, every: bool) -> Iterator[Branch]:
-    """The shown branch first, even if it is empty; with `every`, all others too, the oldest first."""
+def branches(whole: WholeConversation, *, every: bool) -> Iterator[Branch]:
+    """Yields the shown branch, even if it is empty, and with `every` all others too, oldest first."""
     parents = {message.id: message for message in whole.messages}
     children: dict[str | None, list[Message]] = {}
     for message in whole.messages:
@@ -54,22 +65,22 @@ def _numbered(after: int | None, messages: list[Message], numbers: dict[str | No
     numbered = []
     for message in messages:
         numbers[message.id] = len(numbers) + 1
-        numbered.append(Numbered(numbers[message.id], message))
+        numbered.append(NumberedMessage(numbers[message.id], message))
     return Branch(after, tuple(numbered))
 
 
 def names(message: Message) -> str:
-    """Who speaks."""
+    """The name of the speaker."""
     return {"user": "You", "assistant": "Assistant", "system": "System prompt"}[message.role]
 
 
 def when(time: str) -> str:
-    """A stored time, to the minute."""
+    """A stored time for people, to the minute."""
     return f"{time[:16].replace('T', ' ')} UTC"
 
 
 def remark(message: Message) -> str:
-    """What a reader should know of an answer: that it was cut off, and what of it nobody verified. Mostly empty."""
+    """Says if an answer was cut off, never verified, or imported; empty for most answers."""
     if message.role != "assistant":
         return ""
     said = []

@@ -1,9 +1,9 @@
-"""What ChatGPT exports: `conversations.json`, or several such files, alone or in the archive as it was downloaded.
+"""Reads the conversations of a ChatGPT export: `conversations.json`, or several such files.
 
 A conversation is a `mapping` of nodes that name their parents; edits and regenerations are branches. The format is
-not documented and has changed over the years, so nothing in it is taken for granted: dates, metadata, children and
-whole messages may be missing. Text is imported; pictures, files and sound become a short remark where they stood;
-what ChatGPT itself does not show (system prompts, memory, tools at work, thoughts) is left out.
+not documented and has changed over the years, so any part of it may be missing: dates, metadata, children, whole
+messages. Text is imported. Pictures, files and sound become a short remark in their place. What ChatGPT itself does
+not show is left out: system prompts, memory, tool calls, thoughts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.archive.errors import Unsuitable
-from app.archive.foreign import Foreign, Node, name_of, time_of
+from app.archive.foreign import ForeignConversation, ForeignMessage, name_of, time_of
 
 SOURCE = "ChatGPT"
 HIDDEN = {
@@ -25,7 +25,7 @@ HIDDEN = {
     "reasoning_recap": "thoughts",
 }
 REFERENCE = re.compile("\ue200([^\ue200\ue201\ue202]*)\ue202?([^\ue200\ue201]*)\ue201")
-"""What stands in an answer for a source, a name or a picture that the page shows instead: what it is, then of what."""
+"""A mark in an answer that ChatGPT shows as a source, a name or a picture: first its kind, then its content."""
 REMARKS = {
     "image_asset_pointer": "picture",
     "audio_asset_pointer": "sound",
@@ -35,13 +35,13 @@ REMARKS = {
 
 
 def is_chatgpt(document: object) -> bool:
-    """Whether it is a list of conversations as ChatGPT writes them, or one of them."""
+    """True for a ChatGPT conversation, or a list with one."""
     listed = document if isinstance(document, list) else [document]
     return any(isinstance(item, dict) and isinstance(item.get("mapping"), dict) for item in listed)
 
 
-def conversation(item: object) -> Foreign:
-    """One element of the list. Raises `Unsuitable`."""
+def conversation(item: object) -> ForeignConversation:
+    """Reads one element of the list. Raises `Unsuitable`."""
     if not isinstance(item, dict) or not isinstance(item.get("mapping"), dict):
         raise Unsuitable("it has no messages (no `mapping`)")
     left_out: Counter[str] = Counter()
@@ -50,11 +50,11 @@ def conversation(item: object) -> Foreign:
     nodes = [_node(key, entry, parents.get(key), default, left_out) for key, entry in item["mapping"].items()]
     key = item.get("conversation_id") or item.get("id") or next(iter(item["mapping"]), "")
     tip = item.get("current_node")
-    return Foreign(
+    return ForeignConversation(
         source=SOURCE,
         key=str(key),
         title=_text(item.get("title")),
-        nodes=nodes,
+        messages=nodes,
         tip=tip if isinstance(tip, str) and tip in item["mapping"] else None,
         created=time_of(item.get("create_time")),
         updated=time_of(item.get("update_time")),
@@ -63,7 +63,7 @@ def conversation(item: object) -> Foreign:
 
 
 def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
-    """Of each node that has one, by its own word, else by its parent's."""
+    """Maps nodes to their parents, as each node says, or else as the parent's list of children says."""
     parents: dict[str, str] = {}
     for key, entry in mapping.items():
         for child in _get(entry, "children", list):
@@ -76,7 +76,9 @@ def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
     return parents
 
 
-def _node(key: str, entry: object, parent: str | None, default_model: str | None, left_out: Counter[str]) -> Node:
+def _node(
+    key: str, entry: object, parent: str | None, default_model: str | None, left_out: Counter[str]
+) -> ForeignMessage:
     message = _get(entry, "message", dict)
     author = _get(message, "author", dict)
     content = _get(message, "content", dict)
@@ -84,20 +86,20 @@ def _node(key: str, entry: object, parent: str | None, default_model: str | None
     kind = _text(content.get("content_type")) or "text"
     role = author.get("role")
     if not message or role not in ("user", "assistant", "tool", "system"):
-        return Node(key, parent, None)
+        return ForeignMessage(key, parent, None)
     remarked: Counter[str] = Counter()
     text = _referring(_said(content, kind, remarked), metadata, remarked)
     if reason := _why_hidden(role, kind, message, metadata, bool(text)):
         if text or kind in HIDDEN:
             left_out[reason] += 1
-        return Node(key, parent, None)
+        return ForeignMessage(key, parent, None)
     if role == "user":
         text = "\n\n".join([*_attached(metadata, content, remarked), *([text] if text else [])])
     if not text:
-        return Node(key, parent, None)
+        return ForeignMessage(key, parent, None)
     left_out.update(remarked)
     model = name_of(metadata.get("model_slug")) or default_model
-    return Node(
+    return ForeignMessage(
         key,
         parent,
         "user" if role == "user" else "assistant",
@@ -109,14 +111,14 @@ def _node(key: str, entry: object, parent: str | None, default_model: str | None
 
 
 def _why_hidden(role: str, kind: str, message: Mapping[str, Any], metadata: Mapping[str, Any], said: bool) -> str:
-    """What it is that ChatGPT does not show; empty where it shows it."""
+    """Names what kind of hidden message this is; empty if ChatGPT shows it."""
     if kind in HIDDEN:
         return HIDDEN[kind]
     if role == "system":
         return "system prompts"
     if metadata.get("is_visually_hidden_from_conversation") or message.get("weight") == 0:
         return "hidden messages"
-    if role == "tool" and kind != "multimodal_text":  # Pictures come from tools, and are shown.
+    if role == "tool" and kind != "multimodal_text":  # Pictures come from tools, but are shown.
         return "tool outputs"
     if role == "assistant" and message.get("recipient") not in (None, "all"):
         return "tool calls"
@@ -142,7 +144,7 @@ def _said(content: Mapping[str, Any], kind: str, left_out: Counter[str]) -> str:
 
 
 def _referring(text: str, metadata: Mapping[str, Any], left_out: Counter[str]) -> str:
-    """With the links and names that the page shows where the model left its own marks for them."""
+    """The text with links and names in place of the model's marks."""
     shown = {
         _text(_get(reference, "matched_text", str)): _get(reference, "alt", str)
         for reference in _get(metadata, "content_references", list)
@@ -158,7 +160,7 @@ def _referring(text: str, metadata: Mapping[str, Any], left_out: Counter[str]) -
 
 
 def _named(kind: str, what: str) -> str:
-    """What a mark says itself; nothing where it is only the number of a source."""
+    """The text inside a mark; empty if the mark is only the number of a source."""
     if kind == "url":
         return what.partition("\ue202")[0]
     if kind == "entity":
@@ -176,7 +178,7 @@ def _part(part: object, left_out: Counter[str]) -> str:
     if not isinstance(part, dict):
         return ""
     kind = _text(part.get("content_type"))
-    if said := _text(part.get("text")):  # Transcripts of what was spoken, for one.
+    if said := _text(part.get("text")):  # For example the transcript of speech.
         return said
     thing = REMARKS.get(kind, name_of(kind) or "attachment")
     left_out[f"attachments ({thing})"] += 1
@@ -184,7 +186,7 @@ def _part(part: object, left_out: Counter[str]) -> str:
 
 
 def _attached(metadata: Mapping[str, Any], content: Mapping[str, Any], left_out: Counter[str]) -> list[str]:
-    """Remarks for the files that came with a question; pictures are parts of it, and stand here a second time."""
+    """Remarks for the files attached to a question. Pictures are skipped: they are also parts of the question."""
     shown = [_get(part, "asset_pointer", str) for part in _get(content, "parts", list)]
     remarks = []
     for attachment in _get(metadata, "attachments", list):
@@ -206,7 +208,7 @@ def _fenced(code: str, language: str) -> str:
 
 
 def _get(value: object, name: str, kind: type[Any]) -> Any:
-    """A field of what should be an object; empty where either is something else."""
+    """A field of an object. Returns an empty value if either does not have the expected type."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, kind) else kind()
 

@@ -1,8 +1,8 @@
-"""What can go wrong with a person's files.
+"""The errors of export and import.
 
 ArchiveError
-├── Unreadable      the file cannot be read, or is none that can be imported
-├── Unsuitable      one conversation in it cannot be imported; the others can
+├── Unreadable      the file cannot be read, or is of a kind that cannot be imported
+├── Unsuitable      one conversation in the file cannot be imported; the others can
 └── Unwritable      the export could not be written; nothing was changed
 """
 
@@ -12,11 +12,11 @@ KINDS = (
     "Outrider's JSON, a ChatGPT export (.zip or .json), the logs.db of llm, the store.db of oterm, "
     "or a database of Outrider"
 )
-"""What can be imported, in words."""
+"""The kinds of files that can be imported, for messages to the person."""
 
 
 class ArchiveError(Exception):
-    """The text says what failed and what to do next."""
+    """An export or import failed; the text says what failed and what to do next."""
 
 
 class Unreadable(ArchiveError):

@@ -1,4 +1,4 @@
-"""Exports on their way to a file, which is there whole or not at all, or to stdout."""
+"""Writes exports to a file or to stdout. A file is either complete or unchanged."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def export_conversations(
     settings: Settings | None = None,
     branches: bool = False,
 ) -> Path:
-    """Writes conversations to one file, readable by this account only, and returns where it is.
+    """Writes conversations to one file that only this account can read, and returns its path.
 
-    A folder as `path` gets a file of a new name (`new_file`), and so does `export_folder` where there is none; a file
-    is replaced. `branches`: all of them, and not the shown one only; JSON always holds all. May be called off the main
-    thread. Raises `Unwritable`, `StorageError`.
+    If `path` is a folder, the file gets a new name there (`new_file`); without `path`, a new name in `export_folder`.
+    An existing file is replaced. `branches` writes all branches instead of the shown one; JSON always has all. May be
+    called off the main thread. Raises `Unwritable`, `StorageError`.
     """
     pieces = export_pieces(store, ids, format, settings=settings or Settings(), branches=branches)
     wanted = path
@@ -46,7 +46,7 @@ def export_conversations(
         if wanted is None:
             path.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            title = store.conversation(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
+            title = store.conversations.get(ids[0]).title if len(ids) == 1 else f"{len(ids)} conversations"
             with new_file(path, title, format) as created:
                 return _write(pieces, created)
         return _write(pieces, path)
@@ -57,7 +57,7 @@ def export_conversations(
 def write_to(
     out: TextIO, store: Store, ids: Sequence[str], format: Format, *, settings: Settings, branches: bool = False
 ) -> None:
-    """The same to an open file. Raises `OSError`, `StorageError`."""
+    """Writes conversations to an open file. Raises `OSError`, `StorageError`."""
     for piece in export_pieces(store, ids, format, settings=settings, branches=branches):
         out.write(piece)
     out.flush()
@@ -66,9 +66,9 @@ def write_to(
 def export_pieces(
     store: Store, ids: Sequence[str], format: Format, *, settings: Settings, branches: bool
 ) -> Iterator[str]:
-    """The file in pieces; one conversation is in memory at a time. Raises `NotFound` before the first piece."""
-    titles: list[Conversation] = [store.conversation(identifier) for identifier in ids]
-    conversations = (store.whole(identifier) for identifier in ids)
+    """The file in pieces, with one conversation in memory at a time. Raises `NotFound` before the first piece."""
+    titles: list[Conversation] = [store.conversations.get(identifier) for identifier in ids]
+    conversations = (store.transfer.whole(identifier) for identifier in ids)
     if format == "json":
         from app.archive.outrider_json import encode
 
@@ -83,12 +83,12 @@ def export_pieces(
 
 
 def every_conversation(store: Store) -> list[str]:
-    """The ids of all that are not deleted, in an order in which an import makes the same list of them."""
-    return [found.id for found in reversed(store.recent_conversations(most=sys.maxsize))]
+    """The ids of all conversations outside the bin, oldest first, so that an import restores their order."""
+    return [found.id for found in reversed(store.conversations.recent(most=sys.maxsize))]
 
 
 def export_folder(folders: Folders) -> Path:
-    """Where exports from the screen go: a folder of their own under the person's documents. It may not exist yet."""
+    """The folder for exports without a path, inside the person's documents. It may not exist yet."""
     if os.environ.get("OUTRIDER_HOME"):
         return folders.data.parent / "exports"
     from platformdirs import user_documents_path
@@ -98,10 +98,10 @@ def export_folder(folders: Folders) -> Path:
 
 @contextlib.contextmanager
 def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
-    """A file that did not exist, named after the title and the day; it goes again where its block fails."""
+    """Creates a file that did not exist, named after the title and the day. It is removed if the block fails."""
     words = re.findall(r"\w+", sanitise(title).lower())
     slug = "-".join(words)[:SLUG_LENGTH].strip("-") or "conversation"
-    # Bytes count for a file system, letters for a person: 40 letters are at most 160 bytes of the 255.
+    # 40 letters are at most 160 bytes; a file name may have 255.
     name = f"{slug}-{date.today().isoformat()}"
     number = 1
     while True:
@@ -119,7 +119,7 @@ def new_file(folder: Path, title: str, format: Format) -> Iterator[Path]:
 
 
 def decoder(drafter: Path) -> Decode | None:
-    """How a drafter's tokenizer reads tokens as text; None where there is none."""
+    """A drafter's function from tokens to text; None if there is no such drafter."""
     from drafter.config import DrafterError
     from drafter.text import ChatText
 

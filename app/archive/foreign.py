@@ -1,9 +1,9 @@
-"""Conversations of other programs, brought into the shape of ours.
+"""Turns conversations of other programs into ours.
 
-What is not shown to a person is left out, and what came after it joins what came before. Several pieces of one turn,
-an answer around its tool calls, become one answer: chat templates want the roles to alternate. Ids are computed from
-the content and from those of the messages before, so the same conversation exported again later has the same ids
-where it says the same, and a branch where it does not.
+Messages that their program does not show are left out, and what follows them is attached to what comes before. Several
+pieces of one turn, such as an answer around its tool calls, become one answer, because chat templates want the roles to
+alternate. An id is computed from the text and from the ids before it. So a later export of the same conversation has
+the same ids as far as it says the same, and a branch where it differs.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from app.archive.errors import Unsuitable
-from storage import Conversation, Message, Role, Whole
-from storage.messages import well_formed
+from storage import Conversation, Message, Role, WholeConversation
+from storage.records import well_formed
 
 LONGEST_NAME = 120
-"""Characters of a model's name that are kept."""
+"""How many characters of a model's name are kept."""
+ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
+"""Our roles by the names that other programs give them."""
 
 
 @dataclass
-class Node:
-    """One message of another program; `key` and `parent` are its own ids."""
+class ForeignMessage:
+    """One message of another program. `key` and `parent` are ids of that program."""
 
     key: str
     parent: str | None
     role: Role | None
-    """None: it is left out."""
+    """None: the message is left out."""
     text: str = ""
     created: str | None = None
     """UTC, ISO 8601; None: unknown."""
@@ -40,31 +42,31 @@ class Node:
 
 
 @dataclass
-class Foreign:
+class ForeignConversation:
     """A conversation of another program."""
 
     source: str
-    """The program, as it is named in the statistics of the answers."""
+    """The name of the program, which the statistics of each answer keep."""
     key: str
     title: str
-    nodes: Sequence[Node]
+    messages: Sequence[ForeignMessage]
     tip: str | None
-    """The node that is shown last; None: the last one."""
+    """Key of the message that is shown last; None: the last of them."""
     created: str | None = None
     updated: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    """What of it is not imported, and how often: in words, for the person."""
+    """What is not imported, in words for the person, and how often."""
 
 
-def whole(foreign: Foreign) -> Whole:
-    """Raises `Unsuitable` where there is nothing to import."""
-    nodes = _in_order(foreign.nodes)
+def converted(foreign: ForeignConversation) -> WholeConversation:
+    """The conversation as one of ours. Raises `Unsuitable` if nothing in it can be imported."""
+    nodes = _in_order(foreign.messages)
     above = _visible_parents(nodes)
     children = Counter(above[node.key] for node in nodes if node.role is not None)
     conversation_id = content_id("conversation", foreign.source, foreign.key)
     start = foreign.created or next((node.created for node in nodes if node.created), None) or _EPOCH
-    messages: dict[str, Message] = {}  # By their place in `nodes` where they begin.
-    stands_for: dict[str, str] = {}  # A node, and the one whose message it is part of.
+    messages: dict[str, Message] = {}  # By the key of the first node that they consist of.
+    stands_for: dict[str, str] = {}  # From a node to the first node of its message.
     for node in nodes:
         parent = above[node.key]
         if node.role is None:
@@ -99,7 +101,7 @@ def whole(foreign: Foreign) -> Whole:
         replace(message, id=ids[key], parent_id=ids.get(message.parent_id or "")) for key, message in messages.items()
     )
     latest = max(message.created for message in placed)
-    return Whole(
+    return WholeConversation(
         Conversation(
             conversation_id,
             " ".join(well_formed(foreign.title).split()),
@@ -112,16 +114,16 @@ def whole(foreign: Foreign) -> Whole:
     )
 
 
-def _in_order(nodes: Sequence[Node]) -> list[Node]:
-    """By time as far as it is known, but no node before its parent. A parent that is missing is none.
+def _in_order(nodes: Sequence[ForeignMessage]) -> list[ForeignMessage]:
+    """Sorts by time, as far as it is known, but puts no message before its parent. A missing parent is ignored.
 
-    Raises `Unsuitable` where a node comes before itself.
+    Raises `Unsuitable` if parents form a circle.
     """
     place = {node.key: at for at, node in enumerate(nodes)}
     below: dict[str | None, list[int]] = {}
     for at, node in enumerate(nodes):
         below.setdefault(node.parent if node.parent in place else None, []).append(at)
-    ordered: list[Node] = []
+    ordered: list[ForeignMessage] = []
     ready = [("", at) for at in below.get(None, [])]
     heapq.heapify(ready)
     while ready:
@@ -135,8 +137,8 @@ def _in_order(nodes: Sequence[Node]) -> list[Node]:
     return ordered
 
 
-def _visible_parents(nodes: Sequence[Node]) -> dict[str, str | None]:
-    """For each node, in order, the nearest one before it that is not left out."""
+def _visible_parents(nodes: Sequence[ForeignMessage]) -> dict[str, str | None]:
+    """Maps each message to the nearest one above it that is not left out. Parents must come first."""
     above: dict[str, str | None] = {}
     hidden = {node.key for node in nodes if node.role is None}
     known = {node.key for node in nodes}
@@ -146,14 +148,14 @@ def _visible_parents(nodes: Sequence[Node]) -> dict[str, str | None]:
     return above
 
 
-def _joined(message: Message, node: Node) -> Message:
+def _joined(message: Message, node: ForeignMessage) -> Message:
     text = "\n\n".join(part for part in (message.text, well_formed(node.text)) if part)
     status = message.status if node.finished else "stopped"
     return replace(message, text=text, status=status, stats={**message.stats, **node.stats})
 
 
 def _ids(conversation_id: str, messages: Mapping[str, Message]) -> dict[str, str]:
-    """Parents come first. Two branches that say the same from the beginning are told apart by their place."""
+    """An id for each message; parents must come first. Branches with the same text differ by their position."""
     ids: dict[str, str] = {}
     taken: Counter[str] = Counter()
     for key, message in messages.items():
@@ -164,7 +166,7 @@ def _ids(conversation_id: str, messages: Mapping[str, Message]) -> dict[str, str
 
 
 def content_id(*parts: str) -> str:
-    """An id that the same parts always get."""
+    """An id that is always the same for the same parts."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -174,7 +176,10 @@ _EPOCH = "1970-01-01T00:00:00.000+00:00"
 
 
 def time_of(value: object) -> str | None:
-    """UTC, ISO 8601, of seconds since 1970 or of a date as text, which is UTC where it does not say; None otherwise."""
+    """The time in UTC, ISO 8601, from seconds since 1970 or from a date as text; None for anything else.
+
+    A date without a time zone counts as UTC.
+    """
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value.strip())
@@ -189,7 +194,7 @@ def time_of(value: object) -> str | None:
 
 
 def name_of(value: object) -> str | None:
-    """A model's name as it may be shown."""
+    """A model's name without control characters; None if there is none."""
     if not isinstance(value, str):
         return None
     return "".join(filter(str.isprintable, well_formed(value)))[:LONGEST_NAME] or None

@@ -1,7 +1,7 @@
-"""Conversations as one HTML file: nothing to load, nothing to run, readable in the dark and on paper.
+"""Conversations as one HTML file that loads nothing and runs nothing, for a light or dark screen and for paper.
 
-What was said is escaped or rendered by `app/archive/html_markdown.py`; the page forbids itself scripts and requests,
-should either ever fail. Other branches fold away.
+Text is escaped or rendered by `app/archive/html_markdown.py`. In case either ever fails, the page's own policy forbids
+scripts and requests. Other branches are folded.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from app.archive.branches import Branch, Numbered, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
 from app.archive.html_markdown import Decode, drafted_spans, render
 from app.sanitise import sanitise
-from storage import Conversation, Message, Whole
+from storage import Conversation, Message, WholeConversation
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
@@ -51,15 +51,15 @@ section + section { border-top: 1px solid var(--line); }
 
 
 def page(
-    conversations: Iterable[Whole],
+    conversations: Iterable[WholeConversation],
     titles: Sequence[Conversation],
     *,
     every: bool,
     decoder: Callable[[], Decode | None],
 ) -> Iterator[str]:
-    """The file in pieces; with a table of contents where `titles` names several. `every`: all branches.
+    """Yields the file in pieces. It has a table of contents if there are several `titles`. `every`: all branches.
 
-    `decoder` says how tokens are read as text, and is called only where an answer was verified in part.
+    `decoder` returns a function from tokens to text. It is called only for an answer that was verified in part.
     """
     heading = title_of(titles[0]) if len(titles) == 1 else "Conversations"
     yield (
@@ -88,21 +88,20 @@ def page(
 
 
 def title_of(conversation: Conversation) -> str:
+    """The title in one line, escaped."""
     return escape(" ".join(sanitise(conversation.title).split())) or "Untitled"
 
 
 def _branch(branch: Branch, decoder: Callable[[], Decode | None]) -> Iterator[str]:
-    other = bool(branch.messages) and branch.messages[0].number > 1
-    if other:
-        where = "from the beginning" if branch.after is None else f"after message {branch.after}"
-        yield f"<details>\n<summary>Another branch, {where}</summary>\n"
+    if branch.origin:
+        yield f"<details>\n<summary>Another branch, {branch.origin}</summary>\n"
     for message in branch.messages:
         yield _message(message, decoder)
-    if other:
+    if branch.origin:
         yield "</details>\n"
 
 
-def _message(numbered: Numbered, decoder: Callable[[], Decode | None]) -> str:
+def _message(numbered: NumberedMessage, decoder: Callable[[], Decode | None]) -> str:
     number, message = numbered
     heading = f'{names(message)} <span class="number">{number}</span> <span class="when">{when(message.created)}</span>'
     text = _answer(message, decoder) if message.role == "assistant" else escape(sanitise(message.text))

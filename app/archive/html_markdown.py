@@ -1,10 +1,10 @@
-"""An answer's Markdown as HTML, with what nobody verified marked word by word.
+"""An answer's Markdown as HTML, with every word shaded that nobody verified.
 
-The answer is rendered twice: as it is, and with marks in it where drafted words begin and end, of which the renderer
-makes spans. A mark stands before a word and is a punctuation mark, as the white space before it was to Markdown; where
-the two still differ in more than spans, whole lines are marked, then whole paragraphs, and if need be none. Nothing in
-the answer becomes markup of its own: HTML in it is text, pictures become remarks, and links lead to addresses of the
-web only.
+The answer is rendered twice: as it is, and with marks where drafted words begin and end. The renderer turns the marks
+into spans. A mark is a punctuation character before a word, so Markdown treats it much like the white space there. If
+the two results differ in more than the spans, whole lines are marked instead, then whole paragraphs, then nothing.
+Nothing in the answer becomes markup of its own: HTML in it is text, pictures become a remark, and links lead only to
+web and mail addresses.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from markdown_it.utils import EnvType, OptionsDict
 from app.sanitise import sanitise
 
 DRAFTED, VERIFIED = "\u2e40", "\u2e41"
-"""The marks, which hardly any text has; one that has is not shaded."""
+"""The marks. Hardly any text contains them; one that does is not shaded."""
 MARKED, SHADING = "marked", "shading"
-"""Of a text that is rendered: whether marks in it are ours, and whether what comes now was drafted."""
+"""Keys of the renderer's `env`: the marks in the text are ours; the text that comes next was drafted."""
 OPEN, CLOSE = '<span class="drafted">', "</span>"
 LONGEST = 50_000
-"""Characters; a longer answer is shown as plain text: no answer of a model is as long, and hostile ones of 100,000
-brackets take the parser a minute."""
+"""A longer answer, in characters, is shown as plain text. No model writes one, and the parser takes a minute for a
+hostile one of 100,000 brackets."""
 
 INCOMPLETE = "\ufffd"
-"""What a decoder puts for half a character."""
+"""The character that a decoder returns for half a character."""
 _MARKS = re.compile(f"([{DRAFTED}{VERIFIED}])")
 _STRUCTURE = re.compile(r"(?:(?:[-*+>#|=:_]+|\d{1,9}[.)]|(?:```|~~~)[^\n]*)(?:\s+|$))*")
-"""What may begin a line and belongs to no word: before it, a mark would make a paragraph of a list."""
+"""Markup at the beginning of a line. A mark before it would turn a list into a paragraph."""
 _ADDRESS = re.compile("(https?://|mailto:|#)", re.IGNORECASE)
 
 Decode = Callable[[Sequence[int]], str]
@@ -43,7 +43,7 @@ Span = tuple[int, int]
 
 
 def render(text: str, drafted: Sequence[Span] = ()) -> str:
-    """HTML of an answer; `drafted`: ranges of characters in it, in their order."""
+    """The answer as HTML. `drafted` holds the (start, end) ranges of characters to shade, in order."""
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>\n"
     plain = str(_MARKDOWN.render(text, {}))
@@ -58,7 +58,7 @@ def render(text: str, drafted: Sequence[Span] = ()) -> str:
 
 
 def drafted_spans(text: str, tokens: Sequence[int], provenance: Sequence[bool], decode: Decode | None) -> list[Span]:
-    """Which characters nobody verified; none where the tokens cannot be mapped onto the text."""
+    """The ranges of characters that nobody verified; empty if the tokens cannot be mapped onto the text."""
     if not tokens or all(provenance):
         return []
     if not any(provenance):
@@ -76,7 +76,7 @@ def drafted_spans(text: str, tokens: Sequence[int], provenance: Sequence[bool], 
 
 
 def _marked(text: str, drafted: Iterable[Span]) -> str:
-    """With a mark before each first word that is drafted in part, and before the next that is not."""
+    """The text with a mark before the first word of each drafted range, and one before the first word after it."""
     pieces: list[str] = []
     at = 0
     for start, end in drafted:
@@ -93,7 +93,7 @@ def _marked(text: str, drafted: Iterable[Span]) -> str:
 
 
 def _widened(text: str, span: Span, within: str) -> Span:
-    """As far as what ends with `within`: a line or a paragraph."""
+    """The range extended to whole parts that end with `within`: lines or paragraphs."""
     if not within:
         return span
     start, end = text.rfind(within, 0, span[0]), text.find(within, span[1])
@@ -101,7 +101,7 @@ def _widened(text: str, span: Span, within: str) -> Span:
 
 
 def _word(text: str, at: int) -> int:
-    """Where the next word begins, this one if its beginning is here."""
+    """The index at or after `at` where a word begins."""
     while 0 < at < len(text) and (text[at].isspace() or not text[at - 1].isspace()):
         at += 1
     begins_line = not text[text.rfind("\n", 0, at) + 1 : at].strip(" \t-*+>#|0123456789.)")
@@ -110,9 +110,9 @@ def _word(text: str, at: int) -> int:
 
 
 class _Shaded(RendererHTML):
-    """Makes spans of marks, wherever text is shown; each is closed before its element is.
+    """Turns marks into spans wherever text is shown, and closes each span before its element ends.
 
-    What it knows of a text is in `env`, since several threads may render at once.
+    Its state is in `env`, because several threads may render at once.
     """
 
     def renderToken(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -156,7 +156,7 @@ def _spans(content: str, env: EnvType) -> str:
 
 
 def _unmarked(text: str, env: EnvType) -> str:
-    """What is not shown as text, without marks; what follows is shaded as they say."""
+    """An attribute or label without marks. The last mark in it decides how the text after it is shaded."""
     if MARKED not in env:
         return text
     for mark in (DRAFTED, VERIFIED):

@@ -1,8 +1,8 @@
-"""Files of any kind we know, told by what they hold, as conversations that can be stored one by one.
+"""Imports files. The content of a file tells its kind, and its conversations are stored one by one.
 
-JSON      our own export, or what ChatGPT exports
-ZIP       what ChatGPT sends, as it was downloaded
-SQLite    the logs of `llm`, or a database of Outrider: another computer's, or a backup
+JSON      an export of Outrider or of ChatGPT
+ZIP       an export of ChatGPT, as it was downloaded
+SQLite    the logs of `llm`, the store of `oterm`, or a database of Outrider from another computer or a backup
 """
 
 from __future__ import annotations
@@ -24,73 +24,75 @@ from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from app.archive import chatgpt, llm_logs, oterm
-from app.archive import foreign as tree
-from app.archive import outrider_json as format
+from app.archive import chatgpt, foreign, llm_logs, oterm, outrider_json
 from app.archive.errors import KINDS, Unreadable, Unsuitable
 from app.archive.json_stream import elements
-from storage import StorageError, Store, Whole
+from storage import StorageError, Store, WholeConversation
 
 LARGEST = 1 << 30
-"""Bytes of JSON in one file, or in all files of an archive."""
+"""Most bytes of JSON in one file, or in all files of an archive together."""
 MOST_MEMBERS = 10_000
-"""Files of an archive that may hold conversations."""
+"""Most files with conversations in one archive."""
 RATIO = 200
-"""How much smaller an archive makes a file at most. JSON of conversations gets 5 to 30 times smaller."""
+"""Highest compression that is accepted. Conversations as JSON compress 5 to 30 times."""
 TITLE_LENGTH = 100
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""What ChatGPT uses; only these are undone piece by piece, so that no piece is larger than what was asked for."""
+"""The methods that ChatGPT uses. Python unpacks only these in pieces no larger than what was asked for."""
 
 
-class Found(NamedTuple):
-    """One conversation of a file."""
+class Candidate(NamedTuple):
+    """One conversation of a file, not read yet."""
 
     title: str
-    read: Callable[[], tuple[Whole, Counter[str]]]
-    """The conversation, and what of it is left out. Raises `Unsuitable`."""
+    read: Callable[[], tuple[WholeConversation, Counter[str]]]
+    """Returns the conversation, and what is left out of it. Raises `Unsuitable`."""
 
 
-class Result(NamedTuple):
+class ImportResult(NamedTuple):
     """What became of one conversation of a file."""
 
     title: str
     outcome: Literal["new", "added", "same", "failed"]
     conversation_id: str | None = None
     messages: int = 0
-    """How many were added."""
+    """How many messages were added."""
     queued: int = 0
+    """How many entries were added to the queue."""
     problem: str = ""
+    """Why it failed."""
 
 
 @dataclass
-class Report:
+class ImportReport:
+    """What became of a file."""
+
     kind: str
-    """What the file is, in words."""
-    results: list[Result] = field(default_factory=list)
+    """The kind of the file, in words."""
+    results: list[ImportResult] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What of the imported conversations was not, and how often."""
+    """What was left out of the imported conversations, in words, and how often."""
 
 
 def import_file(
-    store: Store, path: Path, *, again: bool = False, heard: Callable[[Result], None] | None = None
-) -> Report:
-    """Stores every conversation of a file that can be, each in a transaction of its own.
+    store: Store, path: Path, *, again: bool = False, heard: Callable[[ImportResult], None] | None = None
+) -> ImportReport:
+    """Imports every conversation of a file that can be imported, each in a transaction of its own.
 
-    `again`: as copies, even of what is there already. `heard` is told of each as it is done; it may be called off the
-    main thread. Raises `Unreadable` for a file that is none of `KINDS`, `StorageError`.
+    `again` imports copies, even of known conversations. `heard` is called after each conversation, on the thread of
+    the caller. Raises `StorageError`, and `Unreadable` for a file that is none of `KINDS`.
     """
     with opened(path, store.path) as (kind, conversations):
-        report = Report(kind)
+        report = ImportReport(kind)
         places: list[tuple[int, str]] = []
         for found in conversations:
             try:
                 whole, left_out = found.read()
             except Unsuitable as error:
-                result = Result(found.title, "failed", problem=str(error))
+                result = ImportResult(found.title, "failed", problem=str(error))
             else:
-                put = store.put(whole, copy=again)
+                put = store.transfer.put(whole, copy=again)
                 places += zip((queued.place for queued in whole.queue), put.queued)
-                result = Result(
+                result = ImportResult(
                     whole.conversation.title, put.outcome, put.conversation_id, put.messages, len(put.queued)
                 )
                 if put.outcome != "same":
@@ -98,23 +100,25 @@ def import_file(
             report.results.append(result)
             if heard is not None:
                 heard(result)
-        if places:  # Prompts of several conversations wait in one queue.
-            store.order_queued([queued_id for _, queued_id in sorted(places, key=itemgetter(0))])
+        if places:  # One queue holds the prompts of all conversations.
+            store.queue.order([queued_id for _, queued_id in sorted(places, key=itemgetter(0))])
     return report
 
 
 @contextlib.contextmanager
-def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Found]]]:
-    """What a file is, and its conversations. `database` is the one in use, which is no import. Raises `Unreadable`,
-    the conversations too."""
+def opened(path: Path, database: Path) -> Iterator[tuple[str, Iterator[Candidate]]]:
+    """Opens a file: its kind in words, and its conversations.
+
+    `database` is the file in use, which cannot be imported. Raises `Unreadable`, also while the conversations are read.
+    """
     with contextlib.ExitStack() as stack:
         with _explained(path):
             kind, conversations = _open(path, database, stack)
         yield kind, _read(conversations, path)
 
 
-def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Found]]:
-    if path.exists() and not path.is_file():  # A device may have no end, and a pipe cannot be read twice.
+def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Candidate]]:
+    if path.exists() and not path.is_file():  # A device may never end, and a pipe cannot be read twice.
         raise Unreadable(f"{path} is not a file. Save what it gives into one, and import that.")
     with path.open("rb") as file:
         start = file.read(16)
@@ -127,7 +131,7 @@ def _open(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str,
     return _json(stack.enter_context(path.open("rb")), path)
 
 
-def _read(conversations: Iterator[Found], path: Path) -> Iterator[Found]:
+def _read(conversations: Iterator[Candidate], path: Path) -> Iterator[Candidate]:
     with _explained(path):
         yield from conversations
 
@@ -140,7 +144,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}. Check its name and permissions.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         if type(error) is RuntimeError and "encrypted" not in str(error):
-            raise  # A kind of compression that is not known is another kind of it.
+            raise  # NotImplementedError is a RuntimeError, too.
         raise Unreadable(f"{path} is damaged or locked ({error}); download it again.") from None
     except sqlite3.Error as error:
         raise Unreadable(f"{path} cannot be read ({error}); close the program that uses it, or take a copy.") from None
@@ -149,27 +153,30 @@ def _explained(path: Path) -> Iterator[None]:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def _json(file: IO[bytes], path: Path) -> tuple[str, Iterator[Found]]:
+def _json(file: IO[bytes], path: Path) -> tuple[str, Iterator[Candidate]]:
     if not file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         file.seek(0)
         data = file.read().removeprefix(b"\xef\xbb\xbf")
-        if format.is_ours(data):
-            return "Outrider export", map(_ours, format.decode(data, str(path)))
+        if outrider_json.is_ours(data):
+            return "Outrider export", map(_ours, outrider_json.decode(data, str(path)))
     file.seek(0)
     return "ChatGPT export", _from_list(file, path)
 
 
-def _from_list(file: IO[bytes], path: Path) -> Iterator[Found]:
+def _from_list(file: IO[bytes], path: Path) -> Iterator[Candidate]:
     if not (yield from _from_chatgpt(elements(file.read, str(path)))):
         raise Unreadable(f"{path} is not a file that can be imported: that is {KINDS}.")
 
 
-def _ours(raw: msgspec.Raw) -> Found:
-    return Found(format.title(raw), lambda: (format.conversation(raw), Counter()))
+def _ours(raw: msgspec.Raw) -> Candidate:
+    return Candidate(outrider_json.title(raw), lambda: (outrider_json.conversation(raw), Counter()))
 
 
-def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Found, None, bool]:
-    """The conversations of one file, and in the end whether it is one of ChatGPT's, which one of them has to show."""
+def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Generator[Candidate, None, bool]:
+    """Yields the conversations of one file. Returns True if it is an export of ChatGPT.
+
+    One conversation must show that; those before it wait until then.
+    """
     known, empty = False, True
     waiting: list[str] = []
     for item in items:
@@ -181,21 +188,21 @@ def _from_chatgpt(items: Iterator[Any], *, may_be_empty: bool = False) -> Genera
             continue
         known = True
         while waiting:
-            yield Found(waiting.pop(0), partial(_told_by_chatgpt, None))
-        yield Found(title, partial(_told_by_chatgpt, item))
+            yield Candidate(waiting.pop(0), partial(_chatgpt_conversation, None))
+        yield Candidate(title, partial(_chatgpt_conversation, item))
     return known or (may_be_empty and empty)
 
 
-def _told_by_chatgpt(item: object) -> tuple[Whole, Counter[str]]:
-    return _foreign(chatgpt.conversation(item))
+def _chatgpt_conversation(item: object) -> tuple[WholeConversation, Counter[str]]:
+    return _converted(chatgpt.conversation(item))
 
 
-def _foreign(foreign: tree.Foreign) -> tuple[Whole, Counter[str]]:
-    return tree.whole(foreign), foreign.left_out
+def _converted(conversation: foreign.ForeignConversation) -> tuple[WholeConversation, Counter[str]]:
+    return foreign.converted(conversation), conversation.left_out
 
 
-def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Found]:
-    """Of `conversations.json`, or of the several files that a long history is exported as."""
+def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Candidate]:
+    """Yields the conversations of `conversations.json`, or of the several files of a long history."""
     members = [info for info in archive.infolist() if PurePosixPath(info.filename).suffix == ".json"]
     named = [info for info in members if PurePosixPath(info.filename).name.startswith("conversations")]
     chosen = named or members
@@ -217,7 +224,7 @@ def _zipped(archive: zipfile.ZipFile, path: Path) -> Iterator[Found]:
 
 
 class _Bounded:
-    """A file of an archive, read no further than so many bytes, whatever the archive says of its size."""
+    """A file of an archive that is read up to a limit, whatever size the archive claims."""
 
     def __init__(self, file: IO[bytes], name: str, most: int, left: int) -> None:
         self._file = file
@@ -239,8 +246,8 @@ class _Bounded:
 # ---- SQLite ----------------------------------------------------------------------------------------------------------
 
 
-def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Found]]:
-    """From a copy: neither another program's writing nor our own migrations touch the file."""
+def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[str, Iterator[Candidate]]:
+    """Reads a copy, so that other programs' writes cannot disturb and our migrations do not touch the file."""
     if database.exists() and path.samefile(database):
         raise Unreadable(f"{path} is the database in use; there is nothing to import from it.")
     copied = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-import-"))) / "copy.db"
@@ -259,29 +266,29 @@ def _sqlite(path: Path, database: Path, stack: contextlib.ExitStack) -> tuple[st
 
 
 def _address(path: Path) -> str:
-    """Where it is opened from. Without its side files nobody has it open, and then opening it leaves none either."""
+    """The URI that opens a database read-only. Without side files nobody has it open; `immutable` then makes none."""
     used = any(path.with_name(path.name + side).exists() for side in ("-wal", "-journal"))
     return f"{path.absolute().as_uri()}?{'mode=ro' if used else 'immutable=1'}"
 
 
-def _from_elsewhere(conversations: Iterator[tree.Foreign]) -> Iterator[Found]:
-    for foreign in conversations:
-        yield Found(foreign.title, partial(_foreign, foreign))
+def _from_elsewhere(conversations: Iterator[foreign.ForeignConversation]) -> Iterator[Candidate]:
+    for conversation in conversations:
+        yield Candidate(conversation.title, partial(_converted, conversation))
 
 
-def _from_outrider(copied: Path, path: Path) -> Iterator[Found]:
+def _from_outrider(copied: Path, path: Path) -> Iterator[Candidate]:
     try:
         store = Store.open(copied)
     except StorageError as error:
         raise Unreadable(str(error).replace(str(copied), str(path))) from None
-    with closing(store):
-        for conversation in reversed(store.conversations()):
-            yield Found(str(conversation.title), partial(_stored, store, conversation.id))
+    with store:
+        for conversation in reversed(store.conversations.all()):
+            yield Candidate(str(conversation.title), partial(_stored, store, conversation.id))
 
 
-def _stored(store: Store, conversation_id: str) -> tuple[Whole, Counter[str]]:
-    """As far as our own JSON could hold it: a database, too, may have been made by somebody else to do harm."""
+def _stored(store: Store, conversation_id: str) -> tuple[WholeConversation, Counter[str]]:
+    """Reads a conversation and checks it as one from a JSON file, because a database may be hostile, too."""
     try:
-        return format.checked(store.whole(conversation_id)), Counter()
+        return outrider_json.checked(store.transfer.whole(conversation_id)), Counter()
     except (StorageError, msgspec.MsgspecError, struct.error, TypeError, ValueError):
         raise Unsuitable("its rows cannot be read; the database is damaged") from None

@@ -1,7 +1,6 @@
-"""The elements of a JSON list one at a time, so that a file may be larger than what fits into memory.
+"""Reads a JSON list one element at a time, so that a file may be larger than the memory.
 
-A file is another program's, or somebody's who means harm: its size, that of each element, and their number are
-bounded, whatever the file says of itself.
+A file may be hostile. So its size, the size of each element and their number are bounded, whatever the file claims.
 """
 
 from __future__ import annotations
@@ -16,19 +15,20 @@ from app.archive.errors import KINDS, Unreadable
 
 CHUNK = 1 << 20
 LARGEST_ELEMENT = 32 << 20
-"""Characters of one conversation; a year of talk in one is a few million."""
+"""Most characters of one conversation; one that went on for a year has a few million."""
 MOST_VALUES = 3_000_000
-"""Commas and brackets in one conversation: each may be a value, which takes up to 72 bytes. Real ones have one in some
-twenty characters."""
+"""Most commas and brackets in one conversation. Each may stand for a value, which takes up to 72 bytes of memory. Real
+conversations have about one in twenty characters."""
 MOST = 50_000
-"""Conversations in one file."""
+"""Most conversations in one file."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def elements(read: Callable[[int], bytes], name: str) -> Iterator[Any]:
-    """What a list holds, or the one value that the file is. `read`: so many bytes of it, fewer only at its end.
+    """Yields the elements of the list in a file, or its one value if it is no list.
 
-    Raises `Unreadable`, which names the file by `name`; what was good before the fault has been yielded by then.
+    `read` returns as many bytes as asked, fewer only at the end. Raises `Unreadable`, which names the file by `name`,
+    after it has yielded the elements before the fault.
     """
     text = _Text(read, name)
     text.skip_space()
@@ -53,7 +53,7 @@ def elements(read: Callable[[int], bytes], name: str) -> Iterator[Any]:
 
 
 class _Text:
-    """The text of a file from the place that has been reached."""
+    """The text of a file from the current position on."""
 
     def __init__(self, read: Callable[[int], bytes], name: str) -> None:
         self._read = read
@@ -63,10 +63,10 @@ class _Text:
         self._text = ""
         self._at = 0
         self._whole = False
-        """There is nothing more to read."""
+        """The whole file has been read."""
 
     def value(self) -> Any:
-        """The next value. It is tried again with half as much text again where it may not be whole."""
+        """The next value. If its text may be incomplete, half as much more is read before the next attempt."""
         while True:
             problem: Exception | None = None
             try:
@@ -74,7 +74,7 @@ class _Text:
             except (ValueError, RecursionError) as error:
                 problem = error
             else:
-                if self._whole or end < len(self._text):  # At the end of the text, a number may go on.
+                if self._whole or end < len(self._text):  # A number at the end may have more digits.
                     self._at = end
                     return found
             have = len(self._text) - self._at

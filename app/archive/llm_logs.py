@@ -1,9 +1,9 @@
-"""The logs of Simon Willison's `llm`: its SQLite file `logs.db`, as written from 2023 (0.4) to now (0.36).
+"""Reads the conversations of Simon Willison's `llm` from its SQLite file `logs.db`, versions 0.4 (2023) to 0.36.
 
-Older versions keep a row for each prompt and its response, newer ones a tree of messages that threads point into, and
-a file that was upgraded has both: a thread then begins with what the older rows say, and because ids are computed
-from what was said, that is stored once. Text is imported, with the fragments that it was built from; what tools said
-and thoughts are left out, attachments become a remark.
+Older versions keep one row for each prompt and its response. Newer ones keep a tree of messages, and threads point into
+it. A file that was upgraded has both: a thread then repeats what the older rows say. Because ids are computed from the
+text, that is stored once. Text is imported together with its fragments. Tool calls, tool outputs and thoughts are left
+out, and attachments become a remark.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.archive.foreign import Foreign, Node, content_id, name_of, time_of
-from storage import Role
+from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, content_id, name_of, time_of
 
 SOURCE = "llm"
 LONGEST_TITLE = 120
-ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 
 def is_llm(tables: set[str]) -> bool:
     return "conversations" in tables and ("responses" in tables or {"threads", "turns", "parts"} <= tables)
 
 
-def conversations(database: sqlite3.Connection) -> Iterator[Foreign]:
-    """The oldest first. Raises `sqlite3.Error` for a file that is damaged."""
+def conversations(database: sqlite3.Connection) -> Iterator[ForeignConversation]:
+    """Yields the conversations, oldest first. Raises `sqlite3.Error` if the file is damaged."""
     database.row_factory = sqlite3.Row
     logs = _Logs(database)
     keys = dict.fromkeys([*logs.responses, *logs.threads])
@@ -37,13 +35,13 @@ def conversations(database: sqlite3.Connection) -> Iterator[Foreign]:
 
 
 class _Logs:
-    """The tables, as far as this version of the file has them."""
+    """The tables of the file, which depend on its version."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         self._tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         self.responses = self._grouped("responses", "conversation_id", "id")
-        """By conversation; one without is a conversation of its own."""
+        """Rows by conversation. A row without one is a conversation of its own."""
         self.turns = self._grouped("turns", "thread_id", "datetime_utc, id")
         self.threads = {row["id"]: row for row in self._rows("threads", "id")}
         self._names = {row["id"]: row["name"] for row in self._rows("conversations", "id")}
@@ -52,29 +50,29 @@ class _Logs:
         rows = [*self.responses.get(key, ()), *self.turns.get(key, ())]
         return min((time_of(row["datetime_utc"]) or "" for row in rows), default="")
 
-    def conversation(self, key: str) -> Foreign:
+    def conversation(self, key: str) -> ForeignConversation:
         left_out: Counter[str] = Counter()
-        said = _Said()
+        said = _Nodes()
         tip = None
         for node in self._old(key, left_out):
             tip = said.add(tip, node)
         places: dict[str, str | None] = {}
         for turn in self.turns.get(key, ()):
             tip = self._follow(turn, said, places, left_out) or tip
-        nodes = list(said.nodes.values())
+        nodes = list(said.by_key.values())
         name = self._names.get(key) or (self.threads[key]["name"] if key in self.threads else None)
         title = name or next((node.text for node in nodes if node.role == "user"), "")
-        return Foreign(SOURCE, key, title[:LONGEST_TITLE], nodes, tip, left_out=left_out)
+        return ForeignConversation(SOURCE, key, title[:LONGEST_TITLE], nodes, tip, left_out=left_out)
 
     # ---- rows of prompts and responses -------------------------------------------------------------------------------
 
-    def _old(self, key: str, left_out: Counter[str]) -> Iterator[Node]:
+    def _old(self, key: str, left_out: Counter[str]) -> Iterator[ForeignMessage]:
         for row in self.responses.get(key, ()):
             created = time_of(row["datetime_utc"])
-            yield Node("", None, "system", self._with_fragments(row, "system"), created)
+            yield ForeignMessage("", None, "system", self._with_fragments(row, "system"), created)
             asked = [self._with_fragments(row, "prompt"), *self._attached(row, left_out)]
-            yield Node("", None, "user", "\n\n".join(part for part in asked if part), created)
-            yield Node("", None, "assistant", row["response"] or "", created, _stats(row))
+            yield ForeignMessage("", None, "user", "\n\n".join(part for part in asked if part), created)
+            yield ForeignMessage("", None, "assistant", row["response"] or "", created, _stats(row))
 
     def _with_fragments(self, row: sqlite3.Row, kind: str) -> str:
         table = f"{kind}_fragments"
@@ -98,17 +96,17 @@ class _Logs:
     # ---- trees of messages -------------------------------------------------------------------------------------------
 
     def _follow(
-        self, turn: sqlite3.Row, said: _Said, places: dict[str, str | None], left_out: Counter[str]
+        self, turn: sqlite3.Row, said: _Nodes, places: dict[str, str | None], left_out: Counter[str]
     ) -> str | None:
-        """Adds the branch that a turn ended with; the key of its last node.
+        """Adds the branch that ends with a turn, and returns the key of its last node.
 
-        `places`: for each message that was read, the node that it is, or that is the last before it.
+        `places` maps each message that was read to its node, or to the last node above it.
         """
         rows: list[sqlite3.Row] = []
         at = tip = turn["tip_message_hash"]
         while at is not None and at not in places and (row := self._message(at)) is not None:
             rows.append(row)
-            places[at] = None  # A file that leads in a circle ends here.
+            places[at] = None  # Ends the loop if a file's parents form a circle.
             at = row["parent_hash"]
         created = time_of(turn["datetime_utc"])
         key = places.get(at)
@@ -118,7 +116,7 @@ class _Logs:
                 left_out["tool outputs"] += 1
             elif text:
                 stats = _stats(turn) if row["hash"] == tip else {}
-                key = said.add(key, Node("", None, role, text, created, stats))
+                key = said.add(key, ForeignMessage("", None, role, text, created, stats))
             places[row["hash"]] = key
         return places.get(tip)
 
@@ -142,7 +140,7 @@ class _Logs:
         return "\n\n".join(part for part in parts if part)
 
     def _borrowed(self, payload: Mapping[str, Any]) -> str:
-        """Text that is put together of fragments."""
+        """A text that consists of fragments."""
         said = []
         pieces = payload.get("text_ref") or [{"literal": payload.get("text") or ""}]
         for piece in filter(lambda piece: isinstance(piece, dict), pieces if isinstance(pieces, list) else []):
@@ -174,27 +172,27 @@ class _Logs:
         return groups
 
 
-class _Said:
-    """The nodes of one conversation, by a key of what each and all before it say, so that nothing is there twice."""
+class _Nodes:
+    """The messages of one conversation. Keys are computed from a text and all before it, so no text is there twice."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
-        self._told: dict[str | None, str] = {}
-        """The last system prompt before each; `llm` repeats it with every question."""
+        self.by_key: dict[str, ForeignMessage] = {}
+        self._system: dict[str | None, str] = {}
+        """The system prompt in force at each node; `llm` repeats it with every question."""
 
-    def add(self, parent: str | None, node: Node) -> str | None:
-        """Puts a node after another; its key, or that of the other where it says nothing new."""
-        told = self._told.get(parent, "")
-        if not node.text or (node.role == "system" and node.text == told):
+    def add(self, parent: str | None, node: ForeignMessage) -> str | None:
+        """Adds a node below `parent` and returns its key. Returns `parent` if the node says nothing new."""
+        system = self._system.get(parent, "")
+        if not node.text or (node.role == "system" and node.text == system):
             return parent
         key = content_id(parent or "", node.role or "", node.text)
-        self.nodes.setdefault(key, replace(node, key=key, parent=parent))
-        self._told[key] = node.text if node.role == "system" else told
+        self.by_key.setdefault(key, replace(node, key=key, parent=parent))
+        self._system[key] = node.text if node.role == "system" else system
         return key
 
 
 def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:
-    """Of a response or a turn."""
+    """The statistics of a response or a turn."""
     columns = row.keys()
     stats: dict[str, float | int | str | None] = {"model": name_of(row["model"])}
     for name in ("input_tokens", "output_tokens"):
@@ -208,6 +206,6 @@ def _stats(row: sqlite3.Row) -> dict[str, float | int | str | None]:
 def _decoded(payload: str | None) -> Mapping[str, Any]:
     try:
         decoded = json.loads(payload) if payload else {}
-    except (ValueError, RecursionError):  # Of one part; the others can be read.
+    except (ValueError, RecursionError):  # One part is damaged; the others can be read.
         decoded = {}
     return decoded if isinstance(decoded, dict) else {}

@@ -1,8 +1,8 @@
-"""Conversations as Markdown to read and to pass on: what was said as it was written, who said it in headings.
+"""Conversations as Markdown to read and to share: each text as it was written, below a heading with its speaker.
 
-A text that leaves a code fence or an HTML comment open would swallow all that comes after it, so fences are closed and
-anything else goes into a quotation, which ends by itself. Titles and names are letters, never markup. Nothing in it
-can give a terminal orders.
+A text that leaves a code fence or an HTML comment open would swallow all that follows in the file. So open fences are
+closed, and any other such text becomes a quotation, which ends by itself. Titles and names are escaped, never markup.
+Nothing in the file can control a terminal.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 
-from app.archive.branches import Branch, Numbered, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
 from app.sanitise import sanitise
-from storage import Conversation, Whole
+from storage import Conversation, WholeConversation
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
 _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
-"""What a text consists of; its words are not looked at, which would take time with a text that is meant to."""
+"""Parses blocks only. Inline markup does not matter here, and a hostile text could make its parsing slow."""
 _AFTER = "what comes after it"
 
 
-def render(conversations: Iterable[Whole], titles: Sequence[Conversation], *, every: bool) -> Iterator[str]:
-    """The file in pieces; with a table of contents where `titles` names several. `every`: all branches."""
+def render(conversations: Iterable[WholeConversation], titles: Sequence[Conversation], *, every: bool) -> Iterator[str]:
+    """Yields the file in pieces. It has a table of contents if there are several `titles`. `every`: all branches."""
     several = len(titles) != 1
     if several:
         yield "# Conversations\n\n"
@@ -36,7 +36,7 @@ def render(conversations: Iterable[Whole], titles: Sequence[Conversation], *, ev
 
 
 def title_of(conversation: Conversation) -> str:
-    """In one line, without markup."""
+    """The title in one line, escaped."""
     return escaped(conversation.title) or "Untitled"
 
 
@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
     return _PUNCTUATION.sub(r"\\\1", " ".join(sanitise(text).split()))
 
 
-def _conversation(whole: Whole, *, every: bool) -> Iterator[str]:
+def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
     yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}\n"
     for branch in branches(whole, every=every):
         yield from _branch(branch)
@@ -54,14 +54,13 @@ def _conversation(whole: Whole, *, every: bool) -> Iterator[str]:
 
 
 def _branch(branch: Branch) -> Iterator[str]:
-    if branch.messages and branch.messages[0].number > 1:
-        where = "from the beginning" if branch.after is None else f"after message {branch.after}"
-        yield f"\n---\n\n*Another branch, {where}:*\n"
+    if branch.origin:
+        yield f"\n---\n\n*Another branch, {branch.origin}:*\n"
     for message in branch.messages:
         yield from _message(message)
 
 
-def _message(numbered: Numbered) -> Iterator[str]:
+def _message(numbered: NumberedMessage) -> Iterator[str]:
     number, message = numbered
     yield f"\n## {number}. {names(message)} · {when(message.created)}\n\n{contained(sanitise(message.text))}\n"
     if said := remark(message):
@@ -69,7 +68,7 @@ def _message(numbered: Numbered) -> Iterator[str]:
 
 
 def contained(text: str) -> str:
-    """The text so that what comes after it in the file is read as what it is."""
+    """The text, changed if needed so that it cannot swallow what follows it in the file."""
     text = text.strip("\n")
     if not text.strip():
         return "*(empty)*"

@@ -1,6 +1,6 @@
-"""The conversations of `oterm`: its SQLite file `store.db`, as versions up to 0.26 write it.
+"""Reads the conversations of `oterm` from its SQLite file `store.db`, as versions up to 0.26 write it.
 
-It keeps neither dates nor branches. All is dated with the file's own time; pictures become a remark.
+The file has neither dates nor branches. Every message gets the time of the file; a picture becomes a remark.
 """
 
 from __future__ import annotations
@@ -10,33 +10,34 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
-from app.archive.foreign import Foreign, Node, name_of, time_of
-from storage import Role
+from app.archive.foreign import ROLES, ForeignConversation, ForeignMessage, name_of, time_of
 
 SOURCE = "oterm"
-ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant"}
 
 
 def is_oterm(tables: set[str]) -> bool:
     return {"chat", "message"} <= tables
 
 
-def conversations(database: sqlite3.Connection, written: float) -> Iterator[Foreign]:
-    """The oldest first; `written`: when the file was, in seconds since 1970. Raises `sqlite3.Error`."""
+def conversations(database: sqlite3.Connection, written: float) -> Iterator[ForeignConversation]:
+    """Yields the conversations, oldest first. `written`: the time of the file in seconds since 1970.
+
+    Raises `sqlite3.Error`.
+    """
     database.row_factory = sqlite3.Row
     for chat in database.execute("SELECT * FROM chat ORDER BY id").fetchall():
         left_out: Counter[str] = Counter()
         rows = database.execute("SELECT * FROM message WHERE chat_id = ? ORDER BY id", (chat["id"],)).fetchall()
         told = _field(chat, "system")
-        nodes = [Node("system", None, "system" if told else None, told)]
+        nodes = [ForeignMessage("system", None, "system" if told else None, told)]
         for row in rows:
             stats: dict[str, float | int | str | None] = {"model": name_of(chat["model"])}
             role = ROLES.get(row["author"]) if row["text"] or _field(row, "images") else None
-            nodes.append(Node(str(row["id"]), nodes[-1].key, role, _text(row, left_out), None, stats))
+            nodes.append(ForeignMessage(str(row["id"]), nodes[-1].key, role, _text(row, left_out), None, stats))
         first = next((node.text for node in nodes if node.role == "user"), "")
-        # Numbers begin again in each file; what was asked first tells two of them apart.
+        # Each file counts from 1, so the first question is part of the key.
         key, title = f"{chat['id']} {first}", chat["name"] or first[:120]
-        yield Foreign(SOURCE, key, title, nodes, None, created=time_of(written), left_out=left_out)
+        yield ForeignConversation(SOURCE, key, title, nodes, None, created=time_of(written), left_out=left_out)
 
 
 def _text(row: sqlite3.Row, left_out: Counter[str]) -> str:
@@ -51,6 +52,6 @@ def _text(row: sqlite3.Row, left_out: Counter[str]) -> str:
 
 
 def _field(row: sqlite3.Row, name: str) -> str:
-    """Of a column that older versions do not have."""
+    """The text of a column; empty if the file is too old to have that column."""
     columns = row.keys()
     return (row[name] or "") if name in columns else ""

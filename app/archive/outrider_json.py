@@ -1,8 +1,8 @@
-"""The JSON that loses nothing: what `outrider export --format json` writes and `outrider import` reads.
+"""The JSON format that loses nothing: `outrider export --format json` writes it and `outrider import` reads it.
 
-`docs/data.md` describes it. One object, its conversations one to a line, so that neither side needs all of them at
-once. What could change the meaning of a file for an older reader raises `VERSION`; fields that it can do without may
-be added, and are skipped where they are not known.
+`docs/data.md` describes it. A file is one object with one conversation per line, so that neither side needs all of them
+in memory. Raise `VERSION` for a change that an older reader would misunderstand. Fields that it can do without may be
+added: a reader skips fields that it does not know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
 from app.sanitise import escape_json
-from storage import Conversation, Message, Queued, Role, Status, Whole
+from storage import Conversation, Message, Queued, Role, Status, WholeConversation
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -24,17 +24,19 @@ ANSWERING = (
     "mode", "temperature", "top_k", "top_p", "seed", "max_tokens", "tree", "pace", "depth", "breadth", "nodes",
     "second_stage", "ahead",
 )  # fmt: skip
-"""The settings that have a part in what is answered. Never an address, a path or a token."""
+"""The settings that influence answers. Never an address, a path or a token."""
 
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$")]
 Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00$")]
 Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
-"""Ids, times, names and values are shown as they are, so none of them may hold what a terminal obeys."""
+"""One line of text. Ids, times, names and values are shown as they are, so none may contain control characters."""
 
 
 class MessageRecord(msgspec.Struct):
+    """A message in the file."""
+
     id: Id
     parent: Id | None
     role: Role
@@ -42,23 +44,28 @@ class MessageRecord(msgspec.Struct):
     status: Status
     tokens: list[Token]
     provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
-    """A letter for each token: `v` verified by the target, `d` drafted only."""
+    """One letter per token: `v` verified by the target, `d` drafted only."""
     stats: dict[Name, bool | int | float | Line | None]
+    """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
 
 
 class QueueRecord(msgspec.Struct, omit_defaults=True):
+    """A queue entry in the file. It has either a text or a message."""
+
     id: Id
     created: Time
     text: str | None = None
-    """A prompt that was not sent yet; or"""
+    """A prompt that was not sent yet."""
     message: Id | None = None
-    """an answer that the target is to verify."""
+    """Id of an answer that the target is to verify."""
     place: int = 0
-    """What has a lower one is sent first, in whichever conversation."""
+    """Sort key across all conversations: the lowest place is sent first."""
 
 
 class ConversationRecord(msgspec.Struct):
+    """A conversation in the file."""
+
     id: Id
     title: str
     created: Time
@@ -69,23 +76,25 @@ class ConversationRecord(msgspec.Struct):
     queue: list[QueueRecord] = []
 
 
-class Head(msgspec.Struct):
-    """What can be told of a file or a conversation, whatever else is in it."""
+class ExportHead(msgspec.Struct):
+    """The fields that can be read even if the rest of a file or a conversation is broken."""
 
     format: str = ""
     version: int = 0
     title: str = ""
 
 
-class Archive(msgspec.Struct):
+class ExportFile(msgspec.Struct):
+    """A file, with its conversations still as text."""
+
     conversations: list[msgspec.Raw]
 
 
 # ---- out -------------------------------------------------------------------------------------------------------------
 
 
-def encode(conversations: Iterable[Whole], settings: Settings, program: str) -> Iterator[str]:
-    """The file in pieces."""
+def encode(conversations: Iterable[WholeConversation], settings: Settings, program: str) -> Iterator[str]:
+    """Yields the file in pieces."""
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -105,7 +114,7 @@ def _printable(encoded: bytes) -> str:
     return escape_json(encoded.decode())
 
 
-def _record(whole: Whole) -> ConversationRecord:
+def _record(whole: WholeConversation) -> ConversationRecord:
     conversation = whole.conversation
     return ConversationRecord(
         id=conversation.id,
@@ -123,7 +132,7 @@ def _record(whole: Whole) -> ConversationRecord:
                 status=message.status,
                 tokens=list(message.tokens),
                 provenance="".join("v" if verified else "d" for verified in message.provenance),
-                stats=dict(message.stats),
+                stats={**message.stats, **_relations(message)},
                 created=message.created,
             )
             for message in whole.messages
@@ -141,48 +150,54 @@ def _record(whole: Whole) -> ConversationRecord:
     )
 
 
+def _relations(message: Message) -> dict[str, str]:
+    """The relations to other messages, which the format keeps among the statistics."""
+    relations = {"verifies": message.verifies, "resumes": message.resumes}
+    return {name: related for name, related in relations.items() if related is not None}
+
+
 # ---- in --------------------------------------------------------------------------------------------------------------
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether a file says that it is this format, of whatever version."""
+    """True if a file claims to be of this format, in any version."""
     try:
-        return msgspec.json.decode(data, type=Head).format == FORMAT
+        return msgspec.json.decode(data, type=ExportHead).format == FORMAT
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # A file of ours that was cut off is no JSON either, but should not be called something else.
+        # A truncated export is not valid JSON, but the error should still name it an export.
         return data.lstrip().startswith(b'{"format":"' + FORMAT.encode())
 
 
 def title(raw: msgspec.Raw) -> str:
-    """Of a conversation that may not be readable otherwise."""
+    """The title of a conversation, even if the rest of it is broken; empty if there is none."""
     try:
-        return msgspec.json.decode(raw, type=Head).title
+        return msgspec.json.decode(raw, type=ExportHead).title
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 
 
 def decode(data: bytes, name: str) -> list[msgspec.Raw]:
-    """The conversations of a file, each for `conversation`. Raises `Unreadable`; `name` is the file's."""
+    """The conversations of a file, each to be read by `conversation`. Raises `Unreadable`, which names the file."""
     try:
-        version = msgspec.json.decode(data, type=Head).version
+        version = msgspec.json.decode(data, type=ExportHead).version
         if version > VERSION:
             raise Unreadable(
                 f"{name} was exported by a newer Outrider (format {version}, and this one reads up to {VERSION}); "
                 "update Outrider to import it."
             )
-        archive = msgspec.json.decode(data, type=Archive)
+        archive = msgspec.json.decode(data, type=ExportFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Unreadable(f"{name} is not a whole export of Outrider: {_plain(error)}. Export it again.") from None
     return archive.conversations
 
 
-def checked(whole: Whole) -> Whole:
-    """A conversation that did not come as JSON, held to the same. Raises `Unsuitable`."""
+def checked(whole: WholeConversation) -> WholeConversation:
+    """Checks a conversation from another source as if it came from a file. Raises `Unsuitable`."""
     return conversation(msgspec.Raw(msgspec.json.encode(_record(whole))))
 
 
-def conversation(raw: msgspec.Raw) -> Whole:
-    """Raises `Unsuitable` for what could not be stored as it says."""
+def conversation(raw: msgspec.Raw) -> WholeConversation:
+    """Reads one conversation. Raises `Unsuitable` if it cannot be stored as it is."""
     try:
         record = msgspec.json.decode(raw, type=ConversationRecord)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -196,7 +211,7 @@ def conversation(raw: msgspec.Raw) -> Whole:
         raise Unsuitable("what waits in its queue is not one of its answers, or waits there twice")
     if record.tip is not None and record.tip not in ids:
         raise Unsuitable(f"the message that it shows last, {record.tip}, is missing")
-    return Whole(
+    return WholeConversation(
         Conversation(
             record.id,
             record.title,
@@ -211,7 +226,7 @@ def conversation(raw: msgspec.Raw) -> Whole:
 
 
 def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
-    """In their order, but none before its parent."""
+    """Keeps the order, but puts no message before its parent. Raises `Unsuitable`."""
     by_id = {record.id: record for record in records}
     if len(by_id) < len(records):
         raise Unsuitable("two of its messages have the same id")
@@ -244,9 +259,20 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
         status=record.status,
         tokens=tuple(record.tokens),
         provenance=tuple(letter == "v" for letter in record.provenance),
+        verifies=_related(record, "verifies"),
+        resumes=_related(record, "resumes"),
         stats=record.stats,
         created=record.created,
     )
+
+
+def _related(record: MessageRecord, relation: str) -> str | None:
+    """Takes the id of a related message out of the statistics; None if they have none."""
+    related = record.stats.get(relation)
+    if not isinstance(related, str):
+        return None
+    del record.stats[relation]
+    return related
 
 
 def _queued(record: QueueRecord, conversation_id: str) -> Queued:
@@ -256,6 +282,6 @@ def _queued(record: QueueRecord, conversation_id: str) -> Queued:
 
 
 def _plain(error: Exception) -> str:
-    """msgspec's sentence without its marks."""
+    """The error message of msgspec without its backquotes."""
     sentence = str(error).replace("`", "")
     return sentence[:1].lower() + sentence[1:]

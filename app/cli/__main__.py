@@ -7,7 +7,6 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -269,8 +268,8 @@ def history(context: typer.Context) -> None:
         from storage import Store
 
         _, folders = settings_with()
-        with closing(Store.open(folders.database)) as store:
-            for conversation in store.recent_conversations(most=sys.maxsize):
+        with Store.open(folders.database) as store:
+            for conversation in store.conversations.recent(most=sys.maxsize):
                 print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
 
 
@@ -281,8 +280,8 @@ def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All 
     from storage import Store
 
     _, folders = settings_with()
-    with closing(Store.open(folders.database)) as store:
-        hits = store.search(" ".join(words))
+    with Store.open(folders.database) as store:
+        hits = store.search.messages(" ".join(words))
         if not hits:
             complain("Nothing was found.")
         for hit in hits:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,7 +19,7 @@ from app.cli.settings import settings_with
 from app.exits import FAILED, OK, USAGE, complain
 
 if TYPE_CHECKING:
-    from app.archive.importer import Report, Result
+    from app.archive.importer import ImportReport, ImportResult
     from app.config import Folders, Settings
 
 Format = Literal["md", "json", "html"]
@@ -108,12 +107,12 @@ def _export(
     from app.archive.exporter import every_conversation, export_conversations, write_to
     from storage import Store
 
-    with closing(Store.open(folders.database)) as store:
+    with Store.open(folders.database) as store:
         chosen = list(dict.fromkeys(ids))
         if everything:
             chosen = every_conversation(store)
         elif not chosen:
-            chosen = [newest.id for newest in store.recent_conversations(1)]
+            chosen = [newest.id for newest in store.conversations.recent(1)]
             if not chosen:
                 complain("there is no conversation to export")
                 return FAILED
@@ -136,7 +135,7 @@ def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
     from storage import Store
 
     code = OK
-    with closing(Store.open(folders.database)) as store:
+    with Store.open(folders.database) as store:
         for path in paths:
             try:
                 report = import_file(store, path, again=again, heard=_print)
@@ -151,7 +150,7 @@ def _import(paths: Sequence[Path], folders: Folders, *, again: bool) -> int:
     return code
 
 
-def summary(report: Report, path: Path) -> Iterator[str]:
+def summary(report: ImportReport, path: Path) -> Iterator[str]:
     """Sentences: what a file held, and what became of it."""
     from app.sanitise import sanitise
 
@@ -178,12 +177,12 @@ def summary(report: Report, path: Path) -> Iterator[str]:
             yield f"not imported: {_title(result)}: {sanitise(result.problem)}"
 
 
-def _print(result: Result) -> None:
+def _print(result: ImportResult) -> None:
     if result.conversation_id is not None:
         print(result.conversation_id, result.outcome, _title(result), sep="  ")
 
 
-def _title(result: Result) -> str:
+def _title(result: ImportResult) -> str:
     from app.sanitise import sanitise
 
     return " ".join(sanitise(result.title).split()) or "(untitled)"

@@ -13,7 +13,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
-from app.cli.continuing import conversation_to_continue
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -148,7 +147,7 @@ async def ask(
     """
     async with open_assistant(settings, folders, draft=draft) as assistant:
         store = assistant.store
-        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
@@ -240,7 +239,7 @@ def _rounded(value: Any) -> Any:
 def new_conversation(store: Store, question: str) -> str:
     """Create a conversation with the question as its title; returns its id."""
     title = " ".join(question.split())
-    return store.create_conversation(title[:TITLE_LENGTH]).id
+    return store.conversations.create(title[:TITLE_LENGTH]).id
 
 
 def _exit_code(result: AskResult) -> int:

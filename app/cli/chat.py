@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from app.cli.settings import settings_with
@@ -54,14 +53,13 @@ def _no_screen() -> str | None:
 
 
 async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
-    from app.cli.continuing import conversation_to_continue
     from app.remotes.switcher import RemoteSwitcher
     from app.reply.deferred import DeferredCore
     from app.tui.terminal import TerminalApp
     from storage import Store
 
-    with closing(Store.open(folders.database)) as store:
-        chosen = conversation_to_continue(store, conversation, last=last)
+    with Store.open(folders.database) as store:
+        chosen = store.conversations.to_continue(conversation, last=last)
         async with DeferredCore(store, settings, folders) as core:
             switcher = RemoteSwitcher(settings, folders, core)
             window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)

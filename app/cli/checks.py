@@ -67,8 +67,8 @@ def database(folders: Folders) -> Finding:
     """Open the database as any command does, which creates or migrates it, and read it from end to end."""
     path = folders.database
     try:
-        with contextlib.closing(Store.open(path)) as store:
-            damage, count = store.damage(), len(store.conversations())
+        with Store.open(path) as store:
+            damage, count = store.database.damage(), len(store.conversations.all())
     except StorageError as error:
         return Finding("broken", "database", f"{error}{_backups(path)}")
     if damage is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -61,12 +60,12 @@ def answer_shells() -> None:
 
 def conversations(incomplete: str) -> Candidates:
     """Ids of conversations, with their titles."""
-    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations()])
+    return _stored(incomplete, lambda store: [(one.id, one.title) for one in store.conversations.all()])
 
 
 def queued(incomplete: str) -> Candidates:
     """Ids of what is queued for the verifier, with its text."""
-    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queued()])
+    return _stored(incomplete, lambda store: [(one.id, one.text) for one in store.queue.all()])
 
 
 def remotes(incomplete: str) -> Candidates:
@@ -94,7 +93,7 @@ def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candi
     if not database.exists():  # A key press must not create one.
         return []
     try:
-        with closing(Store.open(database)) as store:
+        with Store.open(database) as store:
             return _described(candidates(store), incomplete)
     except StorageError:
         return []

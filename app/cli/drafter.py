@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -164,5 +163,5 @@ def _questions(prompts: Path | None) -> list[list[str]]:
     if prompts is not None:
         return [list(prompt.turns) for prompt in read_prompts(prompts)]
     _, folders = settings_with()
-    with closing(Store.open(folders.database)) as store:
+    with Store.open(folders.database) as store:
         return stored_questions(store)

@@ -29,7 +29,7 @@ MEGABYTE = 1 << 20
 
 def stored_questions(store: Store) -> list[list[str]]:
     """The questions of each stored conversation, oldest conversation first."""
-    threads = [store.thread(conversation.id) for conversation in reversed(store.conversations())]
+    threads = [store.branches.thread(conversation.id) for conversation in reversed(store.conversations.all())]
     asked = [[message.text for message in thread if message.role == "user"] for thread in threads]
     return [questions for questions in asked if questions]
 

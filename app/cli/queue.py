@@ -5,7 +5,6 @@ Answers go to stdout, talk to stderr. Output and exit codes are an interface.
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,8 +39,8 @@ def queue(context: typer.Context) -> None:
     from storage import Store
 
     _, folders = settings_with()
-    with closing(Store.open(folders.database)) as store:
-        for queued in store.queued():
+    with Store.open(folders.database) as store:
+        for queued in store.queue.all():
             print(queued.id, queued.conversation_id, queued.kind, " ".join(sanitise(queued.text).split()), sep="  ")
 
 
@@ -57,8 +56,8 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
     from storage import Store
 
     _, folders = settings_with()
-    with closing(Store.open(folders.database)) as store:
-        store.edit_queued(queued, text)
+    with Store.open(folders.database) as store:
+        store.queue.edit(queued, text)
 
 
 @queue_commands.command("remove")
@@ -67,8 +66,8 @@ def remove(queued: Id) -> None:
     from storage import Store
 
     _, folders = settings_with()
-    with closing(Store.open(folders.database)) as store:
-        store.unqueue(queued)
+    with Store.open(folders.database) as store:
+        store.queue.remove(queued)
 
 
 def verify(
@@ -93,12 +92,11 @@ def enqueue(question: str, folders: Folders, conversation: str | None = None, *,
     `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
     """
     from app.cli.ask import new_conversation
-    from app.cli.continuing import conversation_to_continue
     from storage import Store
 
-    with closing(Store.open(folders.database)) as store:
-        chosen = conversation_to_continue(store, conversation, last=last) or new_conversation(store, question)
-        queued = store.enqueue(chosen, question)
+    with Store.open(folders.database) as store:
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        queued = store.queue.add(chosen, question)
     print(queued.id)
     complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
     return OK
@@ -142,8 +140,8 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
     async with open_assistant(settings, folders) as assistant:
         store = assistant.store
         if conversation_id is None:
-            conversation_id = next((conversation.id for conversation in store.recent_conversations(1)), "")
-        thread = store.thread(conversation_id) if conversation_id else []
+            conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
+        thread = store.branches.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:
             complain("there is no answer to verify")

@@ -249,15 +249,15 @@ class Drafting:
         for first, end in zip(cuts, cuts[1:]):
             part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows], bits)  # type: ignore[misc]
             with contextlib.suppress(StorageError):  # Likewise.
-                self._store.save_memory(
+                self._store.memory.save(
                     self._conversation_id, self._drafter.memory_digest, first, end - first, self._digests.at(end) + part
                 )
 
     def _restore(self) -> None:
         """Remember what storage has of these tokens: each chunk there names its prefix by a digest."""
-        others = [other.id for other in self._store.recent_conversations(2) if other.id != self._conversation_id]
+        others = [other.id for other in self._store.conversations.recent(2) if other.id != self._conversation_id]
         for conversation_id in (self._conversation_id, *others):
-            for start, count, data in self._store.load_memory(conversation_id, self._drafter.memory_digest):
+            for start, count, data in self._store.memory.load(conversation_id, self._drafter.memory_digest):
                 known = start + count <= len(self._digests) and self._digests.at(start + count) == data[:DIGEST_BYTES]
                 if known and start + count > self._context.memory_length:
                     try:

@@ -121,7 +121,7 @@ def spelt(text: ChatText, message: Message) -> Message:
 def context_of(store: Store, text: ChatText, conversation_id: str, limit: int) -> Context:
     """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`."""
     try:
-        thread = [one for one in store.thread(conversation_id) if one.status not in UNFINISHED]
+        thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
         used = conversation_length(text, thread)
     except DrafterError:
         used = 0  # The answer will say what is wrong with the template.
@@ -133,7 +133,7 @@ def context_told(store: Store, conversation_id: str, limit: int | None) -> Conte
 
     Raises `StorageError`.
     """
-    for message in reversed(store.thread(conversation_id)):
+    for message in reversed(store.branches.thread(conversation_id)):
         counts = message.stats.get("prompt_tokens"), message.stats.get("completion_tokens")
         if message.role == "assistant" and message.status not in UNFINISHED:
             used = sum(count for count in counts if isinstance(count, int))

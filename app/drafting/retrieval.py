@@ -53,7 +53,7 @@ class Retrieval:
     def _answers(self) -> NGramIndex:
         text = self._drafter.text
         index, opening = NGramIndex(), text.answer_opening()
-        for answer in reversed(self._store.recent_answers(STORED_TOKENS)):
+        for answer in reversed(self._store.messages.recent_answers(STORED_TOKENS)):
             if is_spelt(text, answer):
                 index.extend([*opening, *answer.tokens, BREAK])
         return index

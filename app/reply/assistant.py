@@ -178,7 +178,7 @@ class Assistant:
 
     def _verifiable(self, message_id: str) -> Message:
         """A message that can be verified now. Raises `NoAnswer`, `StorageError`."""
-        drafted = self.store.message(message_id)
+        drafted = self.store.messages.get(message_id)
         if problem := self.no_verifier():
             raise NoAnswer(problem.message, problem.code)
         cut = drafted.status != "done" and all(drafted.provenance)
@@ -343,4 +343,4 @@ class Assistant:
         """Store the answer so far."""
         answer = reply.answer
         with contextlib.suppress(StorageBusy):  # The next checkpoint stores what this one did not.
-            self.store.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)
+            self.store.messages.checkpoint(message_id, answer.tokens, answer.provenance, answer.text)

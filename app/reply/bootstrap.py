@@ -22,12 +22,9 @@ async def open_assistant(settings: Settings, folders: Folders, *, draft: bool = 
 
     Raises `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
     """
-    store = Store.open(folders.database)
-    try:
+    with Store.open(folders.database) as store:
         async with assistant_on(store, settings, folders, source_of(settings, folders), draft=draft) as assistant:
             yield assistant
-    finally:
-        store.close()
 
 
 @asynccontextmanager

@@ -205,7 +205,7 @@ class DeferredCore:
             status, last = "failed", Failed(str(error), "internal")
         finally:
             if assistant is None:
-                self.store.finish(answer.id, (), (), "", status, {})
+                self.store.messages.finish(answer.id, (), (), "", status, {})
         if assistant is None:
             yield last
             return
@@ -257,19 +257,19 @@ class DeferredOutbox:
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
         """Keep a prompt for the target. Raises `StorageError`."""
-        return self._stir(self._core.store.enqueue(conversation_id, prompt))
+        return self._stir(self._core.store.queue.add(conversation_id, prompt))
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""
-        return self._stir(self._core.store.enqueue_verification(message_id))
+        return self._stir(self._core.store.queue.add_verification(message_id))
 
     def queued(self) -> list[Queued]:
         """What waits, in its order. Raises `StorageError`."""
-        return self._core.store.queued()
+        return self._core.store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
         """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
-        return self._core.store.unqueue(queued_id)
+        return self._core.store.queue.remove(queued_id)
 
     async def due(self) -> AsyncGenerator[Queued, None]:
         """What is to be sent now, as soon as there is an assistant; see `Outbox.due`."""

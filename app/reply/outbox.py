@@ -66,23 +66,23 @@ class Outbox:
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
         """Keep a prompt for the target. Raises `StorageError`."""
-        queued = self._store.enqueue(conversation_id, prompt)
+        queued = self._store.queue.add(conversation_id, prompt)
         self.stir()
         return queued
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""
-        queued = self._store.enqueue_verification(message_id)
+        queued = self._store.queue.add_verification(message_id)
         self.stir()
         return queued
 
     def queued(self) -> list[Queued]:
         """What waits, in its order. Raises `StorageError`."""
-        return self._store.queued()
+        return self._store.queue.all()
 
     def unqueue(self, queued_id: str) -> Queued:
         """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
-        return self._store.unqueue(queued_id)
+        return self._store.queue.remove(queued_id)
 
     def use(self, connection: Connection | None) -> None:
         """Send what waits over this one from now on."""
@@ -113,7 +113,7 @@ class Outbox:
                 queued: Queued | None = None
                 if not self._assistant.replying:
                     with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                        queued = self._store.next_queued(verify=not isinstance(verifier, Endpoint))
+                        queued = self._store.queue.next(verify=not isinstance(verifier, Endpoint))
                 missed = connection if queued is not None and verifier is None else None
                 if eager is not missed:
                     wanted.close()
@@ -146,7 +146,7 @@ class Outbox:
             return
         else:
             try:
-                message = self._store.take(queued.id)
+                message = self._store.queue.take(queued.id)
             except StorageError as error:
                 yield Failed(str(error), "internal")
                 return

@@ -94,10 +94,10 @@ async def save(
     while True:
         try:
             if outcome.waits:
-                if not answer.text and store.defer(message_id) is not None:
+                if not answer.text and store.queue.defer(message_id) is not None:
                     return None
-                store.enqueue_verification(message_id)  # First: if the program dies in between, it is completed too.
-            store.finish(
+                store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
+            store.messages.finish(
                 message_id,
                 answer.tokens,
                 answer.provenance,

@@ -8,12 +8,12 @@ from storage import Message, Store
 
 def ask(store: Store, conversation_id: str, prompt: str) -> Message:
     """Store a question after all that is shown; returns its pending answer. Raises `StorageError`."""
-    return store.ask(conversation_id, prompt, parent_id=store.conversation(conversation_id).tip_id)
+    return store.messages.ask(conversation_id, prompt, parent_id=store.conversations.get(conversation_id).tip_id)
 
 
 def edit(store: Store, message_id: str, text: str) -> Message:
     """Store another wording of a question beside it; returns its pending answer. Raises `NoAnswer`, `StorageError`."""
-    question = store.message(message_id)
+    question = store.messages.get(message_id)
     if question.role != "user":
         raise NoAnswer("Only a question can be put in other words; have the answer given again.", "internal")
-    return store.ask(question.conversation_id, text, parent_id=question.parent_id)
+    return store.messages.ask(question.conversation_id, text, parent_id=question.parent_id)

@@ -55,8 +55,6 @@ class Request:
         about: dict[str, float | int | str | None] = {"temperature": sampling.temperature}
         if sampling.temperature:
             about |= {"top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed}
-        if self.begun is not None:
-            about[self.does] = self.begun.id
         return about
 
     def begin(self, text: ChatText) -> Answer:
@@ -67,7 +65,7 @@ class Request:
 
     def read(self, store: Store, settings: Settings, text: ChatText, *, draft: bool) -> GenerationInput:
         """What the answer is written from: the messages before it. Raises `StorageError`, `TemplateFailed`."""
-        thread = store.branch(self.message.id)[:-1]
+        thread = store.branches.path(self.message.id)[:-1]
         tokens = conversation_tokens(text, thread)
         length = len(tokens) + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
@@ -105,12 +103,12 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     A greedy answer can only be given once: if it is there already, the next one is sampled. `target`: the target
     answers, else the drafter. Each version gets another seed than the one that the settings name.
     """
-    message = store.message(message_id)
+    message = store.messages.get(message_id)
     parent_id = message.id if message.role == "user" else message.parent_id
-    if parent_id is None or store.message(parent_id).role != "user":
+    if parent_id is None or store.messages.get(parent_id).role != "user":
         raise _impossible("There is no question before that answer; ask one.")
-    pending = store.add_message(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
-    versions = [version for version in store.siblings(pending.id) if version.id != pending.id]
+    pending = store.messages.add(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
+    versions = [version for version in store.branches.siblings(pending.id) if version.id != pending.id]
     sampling = _sampling(settings, version=len(versions))
     if not sampling.temperature and any(_is_greedy(version, target=target) for version in versions):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
@@ -122,7 +120,7 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
 
     It may get as many tokens more as a new answer may have.
     """
-    cut = store.message(message_id)
+    cut = store.messages.get(message_id)
     if cut.role != "assistant":
         raise _impossible("Only an answer can go on; this is a question.")
     if cut.status in ("pending", "streaming"):
@@ -135,12 +133,12 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     if not is_spelt(text, begun):
         raise _impossible("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
     most, sent = len(begun.tokens) + settings.most_tokens, "" if begun is cut else cut.text
-    return Request(store.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
+    return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
 
 
 def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Request:
     """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`."""
-    beside = store.add_beside(drafted.id)
+    beside = store.messages.verify(drafted.id)
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted

@@ -103,7 +103,7 @@ class ConversationCommands(Provider):
         if not isinstance(screen, OpenConversation):
             return
         try:
-            found = await asyncio.to_thread(screen.core.store.find, query, FOUND)
+            found = await asyncio.to_thread(screen.core.store.search.conversations, query, FOUND)
         except StorageError:
             return  # The list of conversations says what is wrong.
         for at, one in enumerate(found):

@@ -163,7 +163,7 @@ class Turn:
         messages = {message.id: message for message in branches}
         judgements: dict[str, Judged] = {}
         for message in messages.values():
-            original = messages.get(str(message.stats.get("verifies")))
+            original = messages.get(message.verifies or "")
             if original is not None and (judged := stored_judgement(message, original)) is not None:
                 judgements[message.id] = judgements[original.id] = judged
         turns: list[Turn] = []

@@ -62,8 +62,8 @@ class Device:
         return heard
 
     async def nothing_lost(self, heard: Heard) -> None:
-        """Check that events, database and the target's own answer agree."""
-        thread = self.opened.store.thread(self.conversation)
+        """Events, database and the target's own answer agree."""
+        thread = self.opened.store.branches.thread(self.conversation)
         prompt = tuple(conversation_tokens(self.text, thread[:-1]))
         if prompt not in self.references:
             stops = self.text.stop_tokens

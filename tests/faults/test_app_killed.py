@@ -34,12 +34,9 @@ def test_the_question_and_the_rounds_survive(verifier: VerifierProcess, tiny_pai
     finally:
         process.kill()
         process.wait()
-    store = Store.open(tmp_path / "data" / "outrider.db")  # Opening it ends what the dead process left.
-    try:
-        (conversation,) = store.conversations()
-        question, answer = store.thread(conversation.id)
-    finally:
-        store.close()
+    with Store.open(tmp_path / "data" / "outrider.db") as store:  # Which ends what the dead process left.
+        (conversation,) = store.conversations.all()
+        question, answer = store.branches.thread(conversation.id)
     assert (question.role, question.text, question.status) == ("user", QUESTION, "done")
     assert answer.status == "stopped"
     assert ENOUGH_TOKENS <= len(seen.tokens) <= len(answer.tokens) < 900
@@ -58,8 +55,8 @@ def watch(database: Path, process: subprocess.Popen[bytes]) -> Message:
             if store is None:
                 store = Store.open(database) if database.exists() else None
                 continue
-            for conversation in store.conversations():
-                thread = store.thread(conversation.id)
+            for conversation in store.conversations.all():
+                thread = store.branches.thread(conversation.id)
                 if thread and thread[-1].role == "assistant" and len(thread[-1].tokens) >= ENOUGH_TOKENS:
                     return thread[-1]
     finally:

@@ -17,19 +17,16 @@ async def test_the_answer_ends_in_a_sentence(tiny_pair: Path, tmp_path: Path) ->
     database = tmp_path / "outrider.db"
     settings = Settings(mode="offline", max_tokens=1500)
     async with assistant(drafter, database, None, settings=settings) as opened:
-        conversation = opened.store.create_conversation("full").id
-        (pages,) = opened.store._database.execute("PRAGMA page_count").fetchone()
-        # SQLite then fails as on a full disk. The pages it has are enough for a question, but not for a long answer.
-        opened.store._database.execute(f"PRAGMA max_page_count = {pages}")
+        conversation = opened.store.conversations.create("full").id
+        (pages,) = opened.store.database._sql.execute("PRAGMA page_count").fetchone()
+        # SQLite then fails as it does on a full disk. The pages it has take a question, but no long answer.
+        opened.store.database._sql.execute(f"PRAGMA max_page_count = {pages}")
         heard = await ask(opened, "list files", conversation)
         assert isinstance(heard.events[-1], Failed) and heard.failed is not None
         assert "free some disk space" in heard.failed.message
     with sqlite3.connect(database) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
-    store = Store.open(database)
-    try:
-        question, answer = store.thread(conversation)
+    with Store.open(database) as store:
+        question, answer = store.branches.thread(conversation)
         assert (question.text, answer.status) == ("list files", "stopped")
-    finally:
-        store.close()

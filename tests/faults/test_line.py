@@ -87,7 +87,7 @@ async def device(
         ) as opened,
     ):
         await until_connected(opened)
-        conversation = opened.store.create_conversation("faults").id
+        conversation = opened.store.conversations.create("faults").id
         yield Behind(opened, drafter.text, around, references, conversation, proxy)
 
 
@@ -165,7 +165,7 @@ async def test_where_nothing_else_may_answer_it_ends_in_a_sentence(
     strike(device.proxy, case)
     heard = await device.ask("list files")
     assert heard.failed is not None and heard.failed.code == "unavailable" and case.alone in heard.failed.message
-    kept = device.opened.store.message(heard.message)
+    kept = device.opened.store.messages.get(heard.message)
     assert kept.status == "failed" and 0 < len(kept.tokens) < TOKENS and all(kept.provenance)
     await device.proxy.heal()
     await device.works_again()

@@ -139,7 +139,7 @@ async def device(
             Assistant(drafter, store, AddressSource(far.url, TOKEN), settings, modes=("edge",)) as opened,
         ):
             await until_connected(opened)
-            conversation = store.create_conversation("cable").id
+            conversation = store.conversations.create("cable").id
             yield Device(opened, drafter.text, around, references, conversation)
     finally:
         store.close()
@@ -244,11 +244,8 @@ async def test_the_name_is_gone_in_the_middle_of_a_reply(
         names.write_text(known)
         again, says = await ask_inside(cable, tiny_pair, tmp_path, url)
         assert again["provenance"] == {"verified": TOKENS, "drafted": 0, "streamed": 0} and "offline" not in says
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    try:
-        threads = [store.thread(conversation.id) for conversation in store.conversations()]
-    finally:
-        store.close()
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
     stored = {answer.tokens: answer for _, answer in threads}
     assert set(stored) == {tuple(cut["token_ids"]), tuple(again["token_ids"])}
     answer = stored[tuple(cut["token_ids"])]

@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -75,7 +75,11 @@ class Screen:
         """The text of the answer as another process finds it."""
         if self._store is None:
             self._store = Store.open(self._database) if self._database.exists() else None
-        threads = [] if self._store is None else [self._store.thread(one.id) for one in self._store.conversations()]
+        threads = (
+            []
+            if self._store is None
+            else [self._store.branches.thread(one.id) for one in self._store.conversations.all()]
+        )
         return next((sanitise(thread[-1].text) for thread in threads if len(thread) > 1), "")
 
     def polls(self) -> Iterator[None]:
@@ -100,9 +104,9 @@ def killed(screen: Screen, home: Path) -> Iterator[Message]:
     """The answer as the next process to open the database has it after a `kill -9`."""
     os.kill(screen.process.pid, signal.SIGKILL)
     screen.process.wait()
-    with closing(Store.open(home / "data" / "outrider.db")) as store:
-        (conversation,) = store.conversations()
-        question, answer = store.thread(conversation.id)
+    with Store.open(home / "data" / "outrider.db") as store:
+        (conversation,) = store.conversations.all()
+        question, answer = store.branches.thread(conversation.id)
         assert (question.text, question.status, answer.status) == ("list files", "done", "stopped")
         yield answer
 

@@ -31,7 +31,7 @@ async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
     drafter = Drafter.load(tiny_pair / "drafter")
     async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("cut").id
+        conversation = opened.store.conversations.create("cut").id
         heard, killed = Heard(), False
         # The broken connection tells it, not a deadline: the assistant is more patient than that.
         async with (
@@ -46,7 +46,7 @@ async def test_the_answer_goes_on_and_the_next_one_is_verified_again(
         assert heard.modes[-2:] == ["edge", "offline"]
         assert heard.done is not None and len(heard.done.token_ids) == 60
         assert [verified for verified, _ in groupby(heard.done.provenance)] == [True, False]
-        stored = opened.store.message(heard.message)
+        stored = opened.store.messages.get(heard.message)
         assert (stored.status, stored.tokens, stored.text) == ("done", heard.done.token_ids, heard.text)
         assert stored.provenance == heard.done.provenance
 
@@ -64,7 +64,7 @@ async def test_a_verifier_that_returns_takes_over_what_was_written_alone(
         reference = await ask(opened, "list files")
     async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("back").id
+        conversation = opened.store.conversations.create("back").id
         heard, alone = Heard(), 0
         async with aclosing(opened.reply(conversation, "list files")) as events:
             async for event in events:
@@ -89,7 +89,7 @@ async def test_a_verifier_that_hangs_is_not_waited_for(
     drafter = Drafter.load(tiny_pair / "drafter")
     async with assistant(drafter, tmp_path / "outrider.db", mortal.url, settings=SETTINGS, patient=False) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("hung").id
+        conversation = opened.store.conversations.create("hung").id
         heard = Heard()
         try:
             async with aclosing(opened.reply(conversation, "list files")) as events:

@@ -63,11 +63,8 @@ class Person:
         """The messages of the newest conversation."""
         if not self.database.exists():
             return []
-        store = Store.open(self.database)
-        try:
-            return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
-        finally:
-            store.close()
+        with Store.open(self.database) as store:
+            return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
 
     def strange(self, files: Iterable[Path]) -> set[str]:
         """Existing files, of `files` and of this person's folders, that are not Outrider's own."""

@@ -76,16 +76,13 @@ def conversation(tmp_path: Path) -> str:
     """A home with hostile text in each stored field, in a queued prompt and in the log."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "outrider.log").write_text(f"{hostile('log')}\n", encoding="utf-8")
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    try:
-        kept = store.create_conversation(hostile_line("title")).id
-        question = store.add_message(kept, "user", hostile("question"), parent_id=None, status="done").id
-        answer = store.add_message(kept, "assistant", "", parent_id=question, status="pending").id
-        store.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
-        store.enqueue(kept, hostile_line("queued"))
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        kept = store.conversations.create(hostile_line("title")).id
+        question = store.messages.add(kept, "user", hostile("question"), parent_id=None, status="done").id
+        answer = store.messages.add(kept, "assistant", "", parent_id=question, status="pending").id
+        store.messages.finish(answer, (1, 2), (True, False), hostile("stored"), "done", {})
+        store.queue.add(kept, hostile_line("queued"))
         return kept
-    finally:
-        store.close()
 
 
 def outrider(environment: dict[str, str], *arguments: str) -> Terminal:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.bracketed_paste import clean
+from app.sanitise import sanitise_paste
 from storage import Store
 from tests.support.serving import REPOSITORY
 from tests.support.terminal import Terminal
@@ -45,7 +45,7 @@ def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str)
         terminal.wait_for(lambda: bool(queued(tmp_path)))
         terminal.type("\x11")
         assert terminal.end() == 0
-    assert queued(tmp_path) == [f"first {clean(pasted)} last"]
+    assert queued(tmp_path) == [f"first {sanitise_paste(pasted)} last"]
     assert questions(tmp_path) == []
 
 
@@ -53,17 +53,11 @@ def queued(home: Path) -> list[str]:
     database = home / "data" / "outrider.db"
     if not database.exists():
         return []
-    store = Store.open(database)
-    try:
-        return [one.text for one in store.queued()]
-    finally:
-        store.close()
+    with Store.open(database) as store:
+        return [one.text for one in store.queue.all()]
 
 
 def questions(home: Path) -> list[str]:
-    """A paste that must arrive unchanged."""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        return [message.text for one in store.conversations() for message in store.thread(one.id)]
-    finally:
-        store.close()
+    """What was sent as it is."""
+    with Store.open(home / "data" / "outrider.db") as store:
+        return [message.text for one in store.conversations.all() for message in store.branches.thread(one.id)]

@@ -139,12 +139,9 @@ def test_a_crash_says_where_its_traceback_is(environment: dict[str, str], tmp_pa
 
 
 def stored(database: Path) -> list[Message]:
-    """The newest conversation, as another program reads it."""
-    store = Store.open(database)
-    try:
-        return [message for one in store.conversations()[:1] for message in store.thread(one.id)]
-    finally:
-        store.close()
+    """The newest conversation as another program sees it."""
+    with Store.open(database) as store:
+        return [message for one in store.conversations.all()[:1] for message in store.branches.thread(one.id)]
 
 
 def words(database: Path) -> list[str]:

@@ -57,12 +57,12 @@ async def heard_from(peer: HostilePeer, drafter: Drafter, database: Path, mode: 
         async with peer.serving() as url:
             source = AddressSource(url, clock=clock)
             async with Assistant(drafter, store, source, settings, clock=clock) as opened:
-                conversation = store.create_conversation("test").id
+                conversation = store.conversations.create("test").id
                 await opened.settled()
                 clock.hurry(TIMES)
                 async with asyncio.timeout(PATIENCE):
                     heard = await ask(opened, "list files", conversation)
-            message = store.message(heard.message)
+            message = store.messages.get(heard.message)
     finally:
         store.close()
     last = heard.events[-1]
@@ -99,8 +99,7 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
         asked.session.append(5)
         return data
 
-    store = Store.open(tmp_path / "outrider.db")
-    try:
+    with Store.open(tmp_path / "outrider.db") as store:
         async with HostilePeer(card_of(drafter), sends(right)).serving() as url:
             settings = Settings(mode="edge", max_tokens=8)
             async with Assistant(drafter, store, AddressSource(url), settings) as opened:
@@ -110,8 +109,6 @@ async def test_what_a_verifier_says_of_its_own_time_sets_no_deadline(drafter: Dr
                 connection = opened._connection
                 assert connection is not None and connection.server_seconds is not None
                 deadlines.append(connection.link.deadline(connection.server_seconds))
-    finally:
-        store.close()
     assert heard.done is not None and heard.done.reason == "length", heard.failed
     assert connection.server_seconds <= took
     assert deadlines[0] < 60 + 2 * took

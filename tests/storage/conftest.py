@@ -15,22 +15,21 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[Store]:
-    store = Store.open(path)
-    yield store
-    store.close()
+    with Store.open(path) as store:
+        yield store
 
 
 @pytest.fixture
 def conversation(store: Store) -> Conversation:
-    return store.create_conversation("tarballs")
+    return store.conversations.create("tarballs")
 
 
 @pytest.fixture
 def question(store: Store, conversation: Conversation) -> Message:
-    return store.add_message(conversation.id, "user", "how do I unpack a tarball?", parent_id=None, status="done")
+    return store.messages.add(conversation.id, "user", "how do I unpack a tarball?", parent_id=None, status="done")
 
 
 @pytest.fixture
 def answer(store: Store, conversation: Conversation, question: Message) -> Message:
     """An answer that is being written."""
-    return store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="pending")
+    return store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="pending")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from storage import Conversation, Message, NotFound, Store
-from storage.messages import Role
+from storage.records import Role
 
 
 @pytest.fixture
@@ -15,15 +15,15 @@ def add(store: Store, conversation: Conversation) -> Callable[..., str]:
     """Stores a finished message, user's or (below a user's) assistant's; its id."""
 
     def add(text: str, parent: str | None = None, role: Role | None = None) -> str:
-        below = parent is not None and store.message(parent).role == "user"
+        below = parent is not None and store.messages.get(parent).role == "user"
         role = role or ("assistant" if below else "user")
-        return store.add_message(conversation.id, role, text, parent_id=parent, status="done").id
+        return store.messages.add(conversation.id, role, text, parent_id=parent, status="done").id
 
     return add
 
 
 def said(store: Store, conversation: Conversation) -> list[str]:
-    return [message.text for message in store.thread(conversation.id)]
+    return [message.text for message in store.branches.thread(conversation.id)]
 
 
 def ids(messages: list[Message]) -> list[str]:
@@ -35,22 +35,22 @@ def test_versions_are_counted_on_the_shown_branch_only(
 ) -> None:
     question = add("question")
     first, second, third = (add(text, question) for text in ("first", "second", "third"))
-    assert store.versions(conversation.id) == {third: (3, 3)}
+    assert store.branches.versions(conversation.id) == {third: (3, 3)}
     follow = add("follow", second)
     other = add("other", second)
-    assert store.versions(conversation.id) == {second: (2, 3), other: (2, 2)}
-    assert ids(store.siblings(third)) == [first, second, third]
-    assert ids(store.siblings(follow)) == [follow, other]
+    assert store.branches.versions(conversation.id) == {second: (2, 3), other: (2, 2)}
+    assert ids(store.branches.siblings(third)) == [first, second, third]
+    assert ids(store.branches.siblings(follow)) == [follow, other]
     edited = add("edited question")
-    assert ids(store.siblings(question)) == [question, edited]
-    assert store.versions(conversation.id) == {edited: (2, 2)}
-    assert store.versions(store.create_conversation().id) == {}
+    assert ids(store.branches.siblings(question)) == [question, edited]
+    assert store.branches.versions(conversation.id) == {edited: (2, 2)}
+    assert store.branches.versions(store.conversations.create().id) == {}
 
 
 def test_only_messages_of_the_same_role_are_versions(store: Store, add: Callable[..., str]) -> None:
     question = add("question")
     answer, note = add("answer", question), add("a second question", question, "user")
-    assert ids(store.siblings(answer)) == [answer] and ids(store.siblings(note)) == [note]
+    assert ids(store.branches.siblings(answer)) == [answer] and ids(store.branches.siblings(note)) == [note]
 
 
 def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, add: Callable[..., str]) -> None:
@@ -59,122 +59,124 @@ def test_show_goes_to_the_newest_end(store: Store, conversation: Conversation, a
     add("early", first)
     late = add("late", first)
     add("second", question)
-    store.show(first)
+    store.branches.show(first)
     assert said(store, conversation) == ["question", "first", "late"]
     again = add("again", late)
-    store.show(question)
+    store.branches.show(question)
     assert said(store, conversation)[-1] == "again"
-    store.show(again)
+    store.branches.show(again)
     assert said(store, conversation)[-1] == "again"
 
 
 def test_a_try_that_came_to_nothing_is_no_version(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
-    failed = store.add_beside(answer.id)
-    assert failed is not None and failed.stats == {"verifies": answer.id}
-    store.finish(failed.id, [], [], "", "failed", {"verifies": answer.id})
-    stopped = store.add_beside(answer.id)
+    store.messages.finish(answer.id, [5, 6], [False, False], "tar x", "done", {})
+    failed = store.messages.verify(answer.id)
+    assert failed is not None and (failed.verifies, failed.stats) == (answer.id, {})
+    store.messages.finish(failed.id, [], [], "", "failed", {})
+    stopped = store.messages.verify(answer.id)
     assert stopped is not None
-    store.checkpoint(stopped.id, [5], [True], "tar")
-    assert ids(store.siblings(answer.id)) == [answer.id], "nor is one that is not done yet"
-    store.finish(stopped.id, [5], [True], "tar", "stopped", {"verifies": answer.id})
-    empty = store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="failed")
-    assert store.versions(conversation.id) == {empty.id: (2, 2)}, "it is what is shown"
-    store.show(question.id)
-    assert store.thread(conversation.id)[-1].id == answer.id
-    assert store.versions(conversation.id) == {}
-    store.show(empty.id)
-    later = store.add_message(conversation.id, "user", "go on", parent_id=empty.id, status="done")
-    store.show(answer.id)
-    assert store.versions(conversation.id) == {answer.id: (1, 2)}, "something was said after it"
-    store.show(empty.id)
-    assert store.thread(conversation.id)[-1].id == later.id
-    done = store.add_beside(answer.id)
+    store.messages.checkpoint(stopped.id, [5], [True], "tar")
+    assert ids(store.branches.siblings(answer.id)) == [answer.id], "nor is one that is not done yet"
+    store.messages.finish(stopped.id, [5], [True], "tar", "stopped", {})
+    empty = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="failed")
+    assert store.branches.versions(conversation.id) == {empty.id: (2, 2)}, "it is what is shown"
+    store.branches.show(question.id)
+    assert store.branches.thread(conversation.id)[-1].id == answer.id
+    assert store.branches.versions(conversation.id) == {}
+    store.branches.show(empty.id)
+    later = store.messages.add(conversation.id, "user", "go on", parent_id=empty.id, status="done")
+    store.branches.show(answer.id)
+    assert store.branches.versions(conversation.id) == {answer.id: (1, 2)}, "something was said after it"
+    store.branches.show(empty.id)
+    assert store.branches.thread(conversation.id)[-1].id == later.id
+    done = store.messages.verify(answer.id)
     assert done is not None
-    store.finish(done.id, [5], [True], "tar", "done", {"verifies": answer.id})
-    assert ids(store.siblings(answer.id)) == [answer.id, empty.id, done.id]
+    store.messages.finish(done.id, [5], [True], "tar", "done", {})
+    assert ids(store.branches.siblings(answer.id)) == [answer.id, empty.id, done.id]
 
 
 def test_an_answer_that_is_written_is_a_version_once_it_says_something(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.add_message(conversation.id, "assistant", "other", parent_id=question.id, status="done")
-    assert store.versions(conversation.id) == {}
-    store.checkpoint(answer.id, [5], [True], "tar")
-    assert list(store.versions(conversation.id).values()) == [(2, 2)]
+    store.messages.add(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    assert store.branches.versions(conversation.id) == {}
+    store.messages.checkpoint(answer.id, [5], [True], "tar")
+    assert list(store.branches.versions(conversation.id).values()) == [(2, 2)]
 
 
 def test_a_resumed_answer_begins_with_what_there_was(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.finish(answer.id, [5, 6], [True, False], "tar x", "stopped", {})
-    cut = store.message(answer.id)
-    resumed = store.resume(answer.id)
+    store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "stopped", {})
+    cut = store.messages.get(answer.id)
+    resumed = store.messages.resume(answer.id)
     assert (resumed.text, resumed.tokens, resumed.provenance) == (cut.text, cut.tokens, cut.provenance)
-    assert (resumed.status, resumed.stats) == ("pending", {"resumes": answer.id})
-    assert store.thread(conversation.id) == [question, resumed]
-    store.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {"resumes": answer.id})
-    assert store.versions(conversation.id) == {resumed.id: (2, 2)}, "it is shown"
-    store.show(answer.id)
-    assert store.versions(conversation.id) == {}, "it holds nothing more"
-    longer = store.resume(answer.id)
-    store.finish(longer.id, [5, 6, 7], [True, False, True], "tar xf", "failed", {"resumes": answer.id})
-    store.show(answer.id)
-    assert store.versions(conversation.id) == {answer.id: (1, 2)}
-    assert store.message(answer.id) == cut
+    assert (resumed.status, resumed.resumes) == ("pending", answer.id)
+    assert store.branches.thread(conversation.id) == [question, resumed]
+    store.messages.finish(resumed.id, [5, 6], [True, False], "tar x", "failed", {})
+    assert store.branches.versions(conversation.id) == {resumed.id: (2, 2)}, "it is shown"
+    store.branches.show(answer.id)
+    assert store.branches.versions(conversation.id) == {}, "it holds nothing more"
+    longer = store.messages.resume(answer.id)
+    store.messages.finish(longer.id, [5, 6, 7], [True, False, True], "tar xf", "failed", {})
+    store.branches.show(answer.id)
+    assert store.branches.versions(conversation.id) == {answer.id: (1, 2)}
+    assert store.messages.get(answer.id) == cut
 
 
 def test_a_question_and_its_answer_are_stored_together(store: Store, conversation: Conversation) -> None:
-    answer = store.ask(conversation.id, "one", parent_id=None)
-    assert (answer.role, answer.status, store.branch(answer.id)[0].text) == ("assistant", "pending", "one")
+    answer = store.messages.ask(conversation.id, "one", parent_id=None)
+    assert (answer.role, answer.status, store.branches.path(answer.id)[0].text) == ("assistant", "pending", "one")
     with pytest.raises(NotFound, match="c0ffee"):
-        store.ask(conversation.id, "two", parent_id="c0ffee")
-    other = store.create_conversation()
+        store.messages.ask(conversation.id, "two", parent_id="c0ffee")
+    other = store.conversations.create()
     with pytest.raises(NotFound, match=answer.id):
-        store.ask(other.id, "two", parent_id=answer.id)
-    assert said(store, conversation) == ["one", ""] and store.messages(other.id) == []
+        store.messages.ask(other.id, "two", parent_id=answer.id)
+    assert said(store, conversation) == ["one", ""] and store.messages.of(other.id) == []
 
 
 def test_a_copy_holds_the_branch_and_shares_nothing(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 2})
-    other = store.add_message(conversation.id, "assistant", "other", parent_id=question.id, status="done")
-    further = store.ask(conversation.id, "and a zip?", parent_id=answer.id)
-    store.checkpoint(further.id, [7], [True], "unz")
-    store.pin(conversation.id, True)
-    copy = store.duplicate(conversation.id, further.id)
-    assert (copy.title, copy.pinned) == (conversation.title, False) and store.recent_conversations(1) == [copy]
-    originals, copies = store.branch(further.id), store.thread(copy.id)
+    store.messages.finish(answer.id, [5, 6], [True, False], "tar x", "done", {"rounds": 2})
+    other = store.messages.add(conversation.id, "assistant", "other", parent_id=question.id, status="done")
+    further = store.messages.ask(conversation.id, "and a zip?", parent_id=answer.id)
+    store.messages.checkpoint(further.id, [7], [True], "unz")
+    store.conversations.pin(conversation.id, True)
+    copy = store.branches.duplicate(conversation.id, further.id)
+    assert (copy.title, copy.pinned) == (conversation.title, False) and store.conversations.recent(1) == [copy]
+    originals, copies = store.branches.path(further.id), store.branches.thread(copy.id)
     for original, copied in zip(originals, copies, strict=True):
         for name in ("role", "text", "tokens", "provenance", "stats", "created"):
             assert getattr(original, name) == getattr(copied, name)
         assert copied.conversation_id == copy.id and original.id != copied.id
     assert [message.status for message in copies] == ["done", "done", "done", "stopped"]
-    assert store.messages(copy.id) == copies and [hit.message.id for hit in store.search("unz")] == [copies[-1].id]
+    assert store.messages.of(copy.id) == copies and [hit.message.id for hit in store.search.messages("unz")] == [
+        copies[-1].id
+    ]
 
-    store.erase(conversation.id)
-    assert store.thread(copy.id) == copies
+    store.bin.erase(conversation.id)
+    assert store.branches.thread(copy.id) == copies
     with pytest.raises(NotFound, match=other.id):
-        store.duplicate(copy.id, other.id)
-    assert len(store.duplicate(copy.id, copies[0].id).id) == 16
+        store.branches.duplicate(copy.id, other.id)
+    assert len(store.branches.duplicate(copy.id, copies[0].id).id) == 16
 
 
 def test_what_is_not_there_is_named(store: Store, conversation: Conversation) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: store.pin("c0ffee", True),
-        lambda: store.erase("c0ffee"),
-        lambda: store.restore("c0ffee"),
-        lambda: store.delete_message("c0ffee"),
-        lambda: store.restore_message("c0ffee"),
-        lambda: store.siblings("c0ffee"),
-        lambda: store.versions("c0ffee"),
-        lambda: store.show("c0ffee"),
-        lambda: store.resume("c0ffee"),
-        lambda: store.duplicate("c0ffee", "c0ffee"),
-        lambda: store.duplicate(conversation.id, "c0ffee"),
+        lambda: store.conversations.pin("c0ffee", True),
+        lambda: store.bin.erase("c0ffee"),
+        lambda: store.bin.restore("c0ffee"),
+        lambda: store.bin.delete_message("c0ffee"),
+        lambda: store.bin.restore_message("c0ffee"),
+        lambda: store.branches.siblings("c0ffee"),
+        lambda: store.branches.versions("c0ffee"),
+        lambda: store.branches.show("c0ffee"),
+        lambda: store.messages.resume("c0ffee"),
+        lambda: store.branches.duplicate("c0ffee", "c0ffee"),
+        lambda: store.branches.duplicate(conversation.id, "c0ffee"),
     ]
     for call in calls:
         with pytest.raises(NotFound, match="c0ffee"):
@@ -182,18 +184,22 @@ def test_what_is_not_there_is_named(store: Store, conversation: Conversation) ->
 
 
 def test_pinned_conversations_come_first(store: Store) -> None:
-    first, second, third = (store.create_conversation(title).id for title in ("first", "second", "third"))
-    store.pin(first, True)
-    assert [(one.id, one.pinned) for one in store.conversations()] == [(first, True), (third, False), (second, False)]
-    assert [one.id for one in store.recent_conversations(2)] == [third, second]
-    store.pin(first, False)
-    assert [one.id for one in store.conversations()] == [third, second, first]
+    first, second, third = (store.conversations.create(title).id for title in ("first", "second", "third"))
+    store.conversations.pin(first, True)
+    assert [(one.id, one.pinned) for one in store.conversations.all()] == [
+        (first, True),
+        (third, False),
+        (second, False),
+    ]
+    assert [one.id for one in store.conversations.recent(2)] == [third, second]
+    store.conversations.pin(first, False)
+    assert [one.id for one in store.conversations.all()] == [third, second, first]
 
 
 def test_messages_of_different_roles_are_no_versions_of_one_another(store: Store, conversation: Conversation) -> None:
     """As a file may bring them that was written elsewhere."""
-    asked = store.add_message(conversation.id, "user", "list files", parent_id=None, status="done")
-    ordered = store.add_message(conversation.id, "system", "be brief", parent_id=None, status="done")
-    assert store.versions(conversation.id) == {}
+    asked = store.messages.add(conversation.id, "user", "list files", parent_id=None, status="done")
+    ordered = store.messages.add(conversation.id, "system", "be brief", parent_id=None, status="done")
+    assert store.branches.versions(conversation.id) == {}
     for message in (asked, ordered):
-        assert [one.id for one in store.siblings(message.id)] == [message.id]
+        assert [one.id for one in store.branches.siblings(message.id)] == [message.id]

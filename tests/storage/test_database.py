@@ -48,7 +48,7 @@ def ordinary_folder() -> Iterator[Path]:
 
 
 def test_the_connection_is_set_up_for_safety_and_speed(store: Store) -> None:
-    with store._read() as database:
+    with store.database.read() as database:
         settings = {
             name: database.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
@@ -75,13 +75,13 @@ def test_a_folder_that_may_not_be_written(ordinary_folder: Path) -> None:
 @on_posix
 def test_a_database_that_may_not_be_written_can_still_be_read(ordinary_folder: Path) -> None:
     path = ordinary_folder / "outrider.db"
-    with closing(Store.open(path)) as store:
-        conversation = store.create_conversation("kept")
+    with Store.open(path) as store:
+        conversation = store.conversations.create("kept")
     path.chmod(0o400)
-    with closing(Store.open(path)) as store:
-        assert store.conversations() == [conversation]
+    with Store.open(path) as store:
+        assert store.conversations.all() == [conversation]
         with pytest.raises(StorageReadOnly, match="permissions"):
-            store.rename(conversation.id, "changed")
+            store.conversations.rename(conversation.id, "changed")
 
 
 def test_a_folder_in_place_of_the_database(tmp_path: Path) -> None:
@@ -127,51 +127,51 @@ def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
 def test_a_full_disk_keeps_what_was_stored_and_is_survived(
     store: Store, conversation: Conversation, question: Message, answer: Message
 ) -> None:
-    store.checkpoint(answer.id, [1], [True], "tar")
-    with store._read() as database:
+    store.messages.checkpoint(answer.id, [1], [True], "tar")
+    with store.database.read() as database:
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA max_page_count = {pages}")
     long = "word " * 20_000
     with pytest.raises(StorageFull, match="free some disk space"):
-        store.add_message(conversation.id, "user", long, parent_id=answer.id, status="done")
+        store.messages.add(conversation.id, "user", long, parent_id=answer.id, status="done")
     with pytest.raises(StorageFull):
-        store.checkpoint(answer.id, [1, 2], [True, True], long)
+        store.messages.checkpoint(answer.id, [1, 2], [True, True], long)
     with pytest.raises(StorageFull):
-        store.finish(answer.id, [1, 2], [True, True], long, "done", {})
-    assert [(message.id, message.text) for message in store.thread(conversation.id)] == [
+        store.messages.finish(answer.id, [1, 2], [True, True], long, "done", {})
+    assert [(message.id, message.text) for message in store.branches.thread(conversation.id)] == [
         (question.id, question.text),
         (answer.id, "tar"),
     ]
 
-    with store._read() as database:
+    with store.database.read() as database:
         database.execute(f"PRAGMA max_page_count = {pages + 1000}")
-    store.finish(answer.id, [1, 2], [True, True], long, "done", {})
-    assert store.message(answer.id).text == long
+    store.messages.finish(answer.id, [1, 2], [True, True], long, "done", {})
+    assert store.messages.get(answer.id).text == long
 
 
 def test_a_database_that_another_program_holds(store: Store, path: Path) -> None:
-    with store._read() as database:
+    with store.database.read() as database:
         database.execute("PRAGMA busy_timeout = 20")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageBusy, match="try again"):
-            store.create_conversation()
-        assert store.conversations() == []
+            store.conversations.create()
+        assert store.conversations.all() == []
         other.execute("ROLLBACK")
-    store.create_conversation()
+    store.conversations.create()
 
 
 def test_a_write_waits_for_its_turn(store: Store, path: Path) -> None:
     tried = threading.Event()
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
         other.execute("BEGIN IMMEDIATE")
-        store._database.connection.set_trace_callback(lambda sql: tried.set() if sql == "BEGIN IMMEDIATE" else None)
-        writing = pool.submit(store.create_conversation, "waited")
+        store.database._sql.connection.set_trace_callback(lambda sql: tried.set() if sql == "BEGIN IMMEDIATE" else None)
+        writing = pool.submit(store.conversations.create, "waited")
         assert tried.wait(30) and not writing.done()
         other.execute("COMMIT")
         conversation = writing.result(30)
-    assert store.conversations() == [conversation]
-    with store._read() as database:
+    assert store.conversations.all() == [conversation]
+    with store.database.read() as database:
         assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
@@ -183,14 +183,14 @@ def test_a_long_log_is_written_back_when_its_readers_are_gone(
         other.execute("BEGIN")
         other.execute("SELECT * FROM conversations").fetchall()
         for number in range(12):
-            message = store.add_message(conversation.id, "user", str(number), parent_id=None, status="pending")
-            store.finish(message.id, [1 << 19] * (1 << 18), [True] * (1 << 18), "", "done", {})
+            message = store.messages.add(conversation.id, "user", str(number), parent_id=None, status="pending")
+            store.messages.finish(message.id, [1 << 19] * (1 << 18), [True] * (1 << 18), "", "done", {})
         assert log.stat().st_size > LOG_BYTES
         other.execute("ROLLBACK")
-        store.rename(conversation.id, "afterwards")
+        store.conversations.rename(conversation.id, "afterwards")
         assert log.stat().st_size < LOG_BYTES
-    assert len(store.messages(conversation.id)) == 12
-    with store._read() as database:
+    assert len(store.messages.of(conversation.id)) == 12
+    with store.database.read() as database:
         assert database.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
 
@@ -199,28 +199,39 @@ def test_several_may_open_a_new_database_at_once(path: Path) -> None:
 
     def start(title: str) -> None:
         together.wait()
-        with closing(Store.open(path)) as store:
-            store.create_conversation(title)
+        with Store.open(path) as store:
+            store.conversations.create(title)
 
     titles = list("abcdef")
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(start, titles))
-    with closing(Store.open(path)) as store:
-        assert sorted(conversation.title for conversation in store.conversations()) == titles
+    with Store.open(path) as store:
+        assert sorted(conversation.title for conversation in store.conversations.all()) == titles
 
 
 def test_threads_take_turns(store: Store, conversation: Conversation) -> None:
     def add(number: int) -> str:
-        message = store.add_message(conversation.id, "user", str(number), parent_id=None, status="streaming")
-        store.checkpoint(message.id, [number], [True], f"so far {number}")
-        store.finish(message.id, [number], [True], f"in the end {number}", "done", {})
-        return store.message(message.id).text
+        message = store.messages.add(conversation.id, "user", str(number), parent_id=None, status="streaming")
+        store.messages.checkpoint(message.id, [number], [True], f"so far {number}")
+        store.messages.finish(message.id, [number], [True], f"in the end {number}", "done", {})
+        return store.messages.get(message.id).text
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(add, range(40))) == [f"in the end {number}" for number in range(40)]
-    assert len(store.messages(conversation.id)) == 40
+    assert len(store.messages.of(conversation.id)) == 40
 
 
 def test_every_error_is_a_storage_error_with_a_sentence(store: Store) -> None:
     with pytest.raises(StorageError, match=r"There is no conversation 42; .*\.$"):
-        store.conversation("42")
+        store.conversations.get("42")
+
+
+def test_a_store_is_closed_at_the_end_of_its_block_whatever_happens_there(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Store.open(path) as store:
+        conversation = store.conversations.create("left")
+        store.messages.ask(conversation.id, "tar?", parent_id=None)
+        raise ZeroDivisionError
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        store.conversations.all()
+    with Store.open(path) as again:
+        assert [message.status for message in again.branches.thread(conversation.id)] == ["done", "stopped"]

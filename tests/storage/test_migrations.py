@@ -40,9 +40,9 @@ def test_a_new_database_gets_all_migrations_and_needs_no_backup(path: Path) -> N
 
 
 def test_an_old_database_is_copied_before_it_is_changed(old_database: Path) -> None:
-    with closing(Store.open(old_database)) as store:
-        assert [conversation.title for conversation in store.conversations()] == ["old"]
-        store.save_memory("c", b"format", 0, 1, b"data")
+    with Store.open(old_database) as store:
+        assert [conversation.title for conversation in store.conversations.all()] == ["old"]
+        store.memory.save("c", b"format", 0, 1, b"data")
     backup = old_database.with_name("outrider.db.before-m003_memory")
     assert "memories" in names(old_database)
     assert "memories" not in names(backup)
@@ -67,11 +67,11 @@ def test_conversations_from_before_the_queue_can_be_queued(path: Path) -> None:
             VALUES ('m', 'c', 'assistant', 'tar', 'done', x'01000000', x'00', '')
             """
         )
-    with closing(Store.open(path)) as store:
-        assert store.queued() == []
-        store.enqueue("c", "and a zip?")
-        store.enqueue_verification("m")
-        assert [queued.kind for queued in store.queued()] == ["ask", "verify"]
+    with Store.open(path) as store:
+        assert store.queue.all() == []
+        store.queue.add("c", "and a zip?")
+        store.queue.add_verification("m")
+        assert [queued.kind for queued in store.queue.all()] == ["ask", "verify"]
     assert "queue" not in names(path.with_name("outrider.db.before-m004_queue"))
 
 
@@ -87,16 +87,18 @@ def test_words_without_spaces_are_found_from_then_on(path: Path) -> None:
                 " VALUES (?, 'c', 'user', ?, 'done', '', ?)",
                 (key, text, deleted),
             )
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         assert_sound(store)
-        assert [hit.message.id for hit in store.search("天气")] == ["m"]
-        assert [hit.message.id for hit in store.search("天")] == ["o", "m"]
-        assert [found.snippet for found in store.find("公园")] == ["明天去公园"]
-        store.restore_message("n")
-        assert {hit.message.id for hit in store.search("天气")} == {"m", "n"}
-        store.delete_message("m")
-        store.rename("c", "后天")
-        assert store.find("公园") == [] and [hit.message.id for hit in store.search("天气")] == ["n"]
+        assert [hit.message.id for hit in store.search.messages("天气")] == ["m"]
+        assert [hit.message.id for hit in store.search.messages("天")] == ["o", "m"]
+        assert [found.snippet for found in store.search.conversations("公园")] == ["明天去公园"]
+        store.bin.restore_message("n")
+        assert {hit.message.id for hit in store.search.messages("天气")} == {"m", "n"}
+        store.bin.delete_message("m")
+        store.conversations.rename("c", "后天")
+        assert store.search.conversations("公园") == [] and [
+            hit.message.id for hit in store.search.messages("天气")
+        ] == ["n"]
         assert_sound(store)
 
 

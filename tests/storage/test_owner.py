@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -39,7 +39,7 @@ def owner_files(path: Path) -> list[Path]:
 
 
 def assert_sound(store: Store) -> None:
-    with store._read() as database:
+    with store.database.read() as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
         assert database.execute("SELECT * FROM partials").fetchall() == []
@@ -62,16 +62,16 @@ def test_a_kill_loses_at_most_the_round_after_the_last_checkpoint(path: Path) ->
                     message_id, count, status = line.split()
                     stored[message_id] = int(count), status
 
-        with closing(Store.open(path)) as store:
+        with Store.open(path) as store:
             assert_sound(store)
             for message_id, (tokens, status) in stored.items():
-                message = store.message(message_id)
+                message = store.messages.get(message_id)
                 assert tokens <= len(message.tokens) <= tokens + TOKENS_PER_ROUND
                 assert message.text == text_of(len(message.tokens))
                 assert message.tokens == tuple(range(len(message.tokens)))
                 assert all(message.provenance) and len(message.provenance) == len(message.tokens)
                 assert message.status == "done" if status == "done" else message.status in ("stopped", "done")
-                assert store.thread(message.conversation_id)[-1] == message
+                assert store.branches.thread(message.conversation_id)[-1] == message
             assert owner_files(path) == []
 
 
@@ -79,20 +79,20 @@ def test_what_a_dead_process_left_is_recovered_once_and_can_be_found(path: Path)
     with writer(path, "patient") as process:
         for _ in range(1 + ROUNDS // 2):
             message_id, tokens, status = read(process.stdout)
-    with closing(Store.open(path)) as store:
-        message = store.message(message_id)
+    with Store.open(path) as store:
+        message = store.messages.get(message_id)
         assert (message.status, len(message.tokens)) == ("stopped", tokens)
-        assert [hit.message for hit in store.search(text_of(tokens))] == [message]
-        assert store.recover() == []
+        assert [hit.message for hit in store.search.messages(text_of(tokens))] == [message]
+        assert store.messages.recover() == []
 
 
 def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> None:
     with writer(path, "patient") as process:
         for _ in range(1 + ROUNDS // 2):
             message_id, tokens, status = read(process.stdout)
-        with closing(Store.open(path)) as store:
-            assert store.recover() == []
-            seen = store.message(message_id)
+        with Store.open(path) as store:
+            assert store.messages.recover() == []
+            seen = store.messages.get(message_id)
             assert (seen.status, len(seen.tokens), seen.text) == ("streaming", tokens, text_of(tokens))
 
             assert process.stdin is not None
@@ -101,28 +101,31 @@ def test_a_message_that_a_living_process_writes_is_left_alone(path: Path) -> Non
             while status != "done":
                 message_id, tokens, status = read(process.stdout)
             assert process.wait(timeout=30) == 0
-            assert store.recover() == []
-            assert (store.message(message_id).status, len(store.message(message_id).tokens)) == ("done", tokens)
+            assert store.messages.recover() == []
+            assert (store.messages.get(message_id).status, len(store.messages.get(message_id).tokens)) == (
+                "done",
+                tokens,
+            )
     assert owner_files(path) == []
 
 
 def test_a_store_opened_before_the_other_process_died_can_recover_too(path: Path) -> None:
-    with closing(Store.open(path)) as store:
+    with Store.open(path) as store:
         with writer(path, "patient") as process:
             message_id, _, _ = read(process.stdout)
-            assert store.recover() == []
-        assert [message.id for message in store.recover()] == [message_id]
+            assert store.messages.recover() == []
+        assert [message.id for message in store.messages.recover()] == [message_id]
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])
 def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: bool) -> None:
-    with closing(Store.open(path)) as store:
-        conversation = store.create_conversation()
-        answer = store.add_message(conversation.id, "assistant", "so", parent_id=None, status="pending")
+    with Store.open(path) as store:
+        conversation = store.conversations.create()
+        answer = store.messages.add(conversation.id, "assistant", "so", parent_id=None, status="pending")
         if checkpoint:
-            store.checkpoint(answer.id, [1, 2], [True, False], "so far")
-    with closing(Store.open(path)) as store:
-        recovered = store.message(answer.id)
+            store.messages.checkpoint(answer.id, [1, 2], [True, False], "so far")
+    with Store.open(path) as store:
+        recovered = store.messages.get(answer.id)
         expected = ("stopped", "so far", (1, 2), (True, False)) if checkpoint else ("stopped", "so", (), ())
         assert (recovered.status, recovered.text, recovered.tokens, recovered.provenance) == expected
 
@@ -130,9 +133,9 @@ def test_an_answer_left_by_a_closed_store_is_recovered(path: Path, checkpoint: b
 def test_two_stores_of_one_process_leave_each_other_alone(
     store: Store, path: Path, conversation: Conversation, answer: Message
 ) -> None:
-    with closing(Store.open(path)) as neighbour:
-        assert neighbour.recover() == []
-        assert store.recover() == []
-        assert neighbour.message(answer.id).status == "pending"
-        theirs = neighbour.add_message(conversation.id, "user", "and zip?", parent_id=None, status="pending")
-    assert [message.id for message in store.recover()] == [theirs.id]
+    with Store.open(path) as neighbour:
+        assert neighbour.messages.recover() == []
+        assert store.messages.recover() == []
+        assert neighbour.messages.get(answer.id).status == "pending"
+        theirs = neighbour.messages.add(conversation.id, "user", "and zip?", parent_id=None, status="pending")
+    assert [message.id for message in store.messages.recover()] == [theirs.id]

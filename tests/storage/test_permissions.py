@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,10 +54,10 @@ def test_a_folder_that_may_not_be_entered(folder: Path) -> None:
 
 def test_a_file_that_may_not_be_written(folder: Path) -> None:
     (folder / "outrider.db").chmod(0o400)
-    with as_somebody(), closing(Store.open(folder / "outrider.db")) as store:
-        assert store.conversations() == []  # What is there can be read.
+    with as_somebody(), Store.open(folder / "outrider.db") as store:
+        assert store.conversations.all() == []  # What is there can be read.
         with pytest.raises(StorageReadOnly) as told:
-            store.create_conversation("new")
+            store.conversations.create("new")
     assert f"file {folder / 'outrider.db'} may not be written" in str(told.value)
 
 
@@ -86,12 +85,12 @@ def test_a_folder_that_is_closed_while_it_is_used(folder: Path) -> None:
     """Closing leaves the mark of this window behind, which the next one takes away."""
     with as_somebody():
         store = Store.open(folder / "outrider.db")
-        conversation = store.create_conversation("closed").id
-        store.add_message(conversation, "assistant", "", parent_id=None, status="pending")
+        conversation = store.conversations.create("closed").id
+        store.messages.add(conversation, "assistant", "", parent_id=None, status="pending")
         folder.chmod(0o500)
         store.close()
         folder.chmod(0o700)
         store = Store.open(folder / "outrider.db")
-        assert [found.title for found in store.conversations()] == ["closed"]
+        assert [found.title for found in store.conversations.all()] == ["closed"]
         store.close()
     assert [path.name for path in folder.iterdir()] == ["outrider.db"]

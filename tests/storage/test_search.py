@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.storage.test_bin import assert_sound
 @pytest.fixture
 def find(store: Store) -> Iterator[Callable[[str], set[str]]]:
     """Texts found, of the messages below."""
-    conversation = store.create_conversation()
+    conversation = store.conversations.create()
     for text in (
         "how do I unpack a tarball?",
         "tar -xzf archive.tar.gz",
@@ -24,8 +23,8 @@ def find(store: Store) -> Iterator[Callable[[str], set[str]]]:
         "naïve café",
         'she said "hello"',
     ):
-        store.add_message(conversation.id, "user", text, parent_id=None, status="done")
-    yield lambda words: {hit.message.text for hit in store.search(words)}
+        store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+    yield lambda words: {hit.message.text for hit in store.search.messages(words)}
 
 
 @pytest.mark.parametrize(
@@ -56,27 +55,27 @@ def test_words(find: Callable[[str], set[str]], words: str, found: set[str]) -> 
 
 
 def test_a_snippet_shows_the_words_where_they_stand(store: Store) -> None:
-    conversation = store.create_conversation()
+    conversation = store.conversations.create()
     text = " ".join(f"before{number}" for number in range(50)) + " needle " + "after " * 50
-    store.add_message(conversation.id, "user", text, parent_id=None, status="done")
-    ((message, snippet),) = store.search("needle")
+    store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+    ((message, snippet),) = store.search.messages("needle")
     assert message.text == text
     assert "needle" in snippet and len(snippet) < 200
     assert snippet.startswith("…") and snippet.endswith("…")
 
 
 def test_better_matches_come_first_and_the_limit_holds(store: Store) -> None:
-    conversation = store.create_conversation()
+    conversation = store.conversations.create()
     texts = ["find " + "other words " * 30, "find", "find " + "other words " * 5]
     for text in texts:
-        store.add_message(conversation.id, "user", text, parent_id=None, status="done")
-    assert [hit.message.text for hit in store.search("find")] == [texts[1], texts[2], texts[0]]
-    assert [hit.message.text for hit in store.search("find", limit=1)] == [texts[1]]
+        store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+    assert [hit.message.text for hit in store.search.messages("find")] == [texts[1], texts[2], texts[0]]
+    assert [hit.message.text for hit in store.search.messages("find", limit=1)] == [texts[1]]
 
 
 def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store:
-        conversation = store.create_conversation()
+    with Store.open(tmp_path / "outrider.db") as store:
+        conversation = store.conversations.create()
         syntax = st.text(st.sampled_from('"*^:(){}+-\0 aNOTNEAR,')) | st.text(st.characters(exclude_categories=()))
 
         @settings(max_examples=100, deadline=None)
@@ -85,74 +84,78 @@ def test_whatever_is_typed_is_only_words(tmp_path: Path) -> None:
         @example("a*", "NEAR")
         @example('NEAR(a b, 3) OR text : ^"x', "or")
         def check(typed: str, word: str) -> None:
-            store.search(typed)
-            message = store.add_message(conversation.id, "user", f"{typed} {word}", parent_id=None, status="done")
-            assert message.id in [hit.message.id for hit in store.search(word, limit=1000)]
+            store.search.messages(typed)
+            message = store.messages.add(conversation.id, "user", f"{typed} {word}", parent_id=None, status="done")
+            assert message.id in [hit.message.id for hit in store.search.messages(word, limit=1000)]
 
         check()
 
 
 def test_conversations_are_found_by_title_or_by_what_was_said(store: Store) -> None:
-    titled, said, both = (store.create_conversation(title).id for title in ("unpack archives", "other", "archives"))
+    titled, said, both = (store.conversations.create(title).id for title in ("unpack archives", "other", "archives"))
     for conversation, text in ((said, "archives, archives!"), (both, "an archive of words"), (both, "archived")):
-        store.add_message(conversation, "user", text, parent_id=None, status="done")
-    found = store.find("archive")
+        store.messages.add(conversation, "user", text, parent_id=None, status="done")
+    found = store.search.conversations("archive")
     assert {one.conversation.id for one in found} == {titled, said, both} and len(found) == 3
-    assert found[-1].conversation == store.conversation(said), "a title counts more"
+    assert found[-1].conversation == store.conversations.get(said), "a title counts more"
     by_id = {one.conversation.id: one for one in found}
     assert by_id[titled].snippet == "unpack archives" and by_id[titled].message_id is None
     assert by_id[both].snippet == "archived"
-    assert store.message(by_id[both].message_id or "").text == "archived", "the message that matches best"
-    assert [one.conversation.id for one in store.find("arch", limit=1)] == [found[0].conversation.id]
-    assert store.find("unpack words") == [], "all words in one place"
+    assert store.messages.get(by_id[both].message_id or "").text == "archived", "the message that matches best"
+    assert [one.conversation.id for one in store.search.conversations("arch", limit=1)] == [found[0].conversation.id]
+    assert store.search.conversations("unpack words") == [], "all words in one place"
 
 
 def test_titles_are_found_as_they_are_now(store: Store) -> None:
-    conversation = store.create_conversation("before")
-    store.rename(conversation.id, "afterwards")
-    assert store.find("before") == []
-    assert [one.conversation.title for one in store.find("af")] == ["afterwards"]
+    conversation = store.conversations.create("before")
+    store.conversations.rename(conversation.id, "afterwards")
+    assert store.search.conversations("before") == []
+    assert [one.conversation.title for one in store.search.conversations("af")] == ["afterwards"]
 
 
 def test_every_branch_is_found_but_no_half_answer(store: Store) -> None:
-    conversation = store.create_conversation("title")
-    first = store.add_message(conversation.id, "user", "needle", parent_id=None, status="done")
-    store.add_message(conversation.id, "user", "hay", parent_id=None, status="done")
-    assert [one.message_id for one in store.find("need")] == [first.id]
-    answer = store.ask(conversation.id, "and then?", parent_id=first.id)
-    store.checkpoint(answer.id, [1], [True], "haystack")
-    assert store.find("haystack") == []
+    conversation = store.conversations.create("title")
+    first = store.messages.add(conversation.id, "user", "needle", parent_id=None, status="done")
+    store.messages.add(conversation.id, "user", "hay", parent_id=None, status="done")
+    assert [one.message_id for one in store.search.conversations("need")] == [first.id]
+    answer = store.messages.ask(conversation.id, "and then?", parent_id=first.id)
+    store.messages.checkpoint(answer.id, [1], [True], "haystack")
+    assert store.search.conversations("haystack") == []
 
 
 def test_a_word_that_is_everywhere_finds_the_newest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "WEIGHED", 5)
-    conversations = [store.create_conversation("title").id for _ in range(10)]
+    conversations = [store.conversations.create("title").id for _ in range(10)]
     for at, conversation in enumerate(conversations):
-        store.add_message(conversation, "user", f"common {at}", parent_id=None, status="done")
-    assert {one.conversation.id for one in store.find("common", limit=5)} == set(conversations[5:])
-    assert [one.conversation.id for one in store.find("common 2", limit=5)] == [conversations[2]], "few matches: all"
-    assert len(store.search("common", limit=5)) == 5
-    assert {one.conversation.id for one in store.find("title", limit=5)} == set(conversations[5:])
-    best = store.add_message(conversations[0], "user", "common", parent_id=None, status="done")
+        store.messages.add(conversation, "user", f"common {at}", parent_id=None, status="done")
+    assert {one.conversation.id for one in store.search.conversations("common", limit=5)} == set(conversations[5:])
+    assert [one.conversation.id for one in store.search.conversations("common 2", limit=5)] == [conversations[2]], (
+        "few matches: all"
+    )
+    assert len(store.search.messages("common", limit=5)) == 5
+    assert {one.conversation.id for one in store.search.conversations("title", limit=5)} == set(conversations[5:])
+    best = store.messages.add(conversations[0], "user", "common", parent_id=None, status="done")
     for _ in range(4):
-        store.add_message(conversations[1], "user", "common and more", parent_id=None, status="done")
+        store.messages.add(conversations[1], "user", "common and more", parent_id=None, status="done")
     for words, weighed in (("common", True), ("common common COMMON", True), ("common com", False), ("c", False)):
-        assert (store.search(words, limit=1)[0].message.id == best.id) == weighed, "more words, fewer of them"
+        assert (store.search.messages(words, limit=1)[0].message.id == best.id) == weighed, "more words, fewer of them"
 
 
 def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
-    conversation = store.create_conversation("title").id
+    conversation = store.conversations.create("title").id
     said = " ".join(f"{'long' * (number % 5)}word{number} the of" for number in range(100))
-    message = store.add_message(conversation, "user", f"{said} at the end", parent_id=None, status="done")
+    message = store.messages.add(conversation, "user", f"{said} at the end", parent_id=None, status="done")
     for typed in (said, f"{said} missing", f"{said} at the e", " ".join([said] * 2000)):
-        assert [found.message_id for found in store.find(typed)] == [message.id], "whatever else was pasted"
+        assert [found.message_id for found in store.search.conversations(typed)] == [message.id], (
+            "whatever else was pasted"
+        )
         assert search.quoted(typed).count(" ") == search.MOST_WORDS - 1
-    assert store.find(f"{said} {'missing' * 10}") == [] == store.search("the missing")
+    assert store.search.conversations(f"{said} {'missing' * 10}") == [] == store.search.messages("the missing")
     unspaced, path = "今天天气怎么样" * 40, "/".join(f"folder{number}" for number in range(100))
-    message = store.add_message(conversation, "user", f"{unspaced} {path}", parent_id=None, status="done")
+    message = store.messages.add(conversation, "user", f"{unspaced} {path}", parent_id=None, status="done")
     for typed in (unspaced, path, f"{path}/missing", f"{unspaced} {path}"):
-        assert [found.message_id for found in store.find(typed)] == [message.id], "their beginning"
-    assert store.find("folder0/folder2") == []
+        assert [found.message_id for found in store.search.conversations(typed)] == [message.id], "their beginning"
+    assert store.search.conversations("folder0/folder2") == []
     paths = " ".join(f"at/folder{number}/file" for number in range(100))
     assert len(re.findall(r"\w+", search.quoted(f"{paths} configuration"))) <= search.MOST_WORDS, "in paths, too"
     assert '"configuration"' in search.quoted(f"{paths} configuration"), "a path has more letters, in common words"
@@ -172,22 +175,24 @@ def test_of_a_long_text_the_longest_words_are_looked_for(store: Store) -> None:
 def test_words_are_found_where_no_spaces_are_between_them(
     store: Store, path: Path, said: str, found: list[str], missed: list[str]
 ) -> None:
-    titled = store.create_conversation(said).id
-    renamed = store.create_conversation("other").id
-    store.rename(renamed, said)
-    asked = store.add_message(renamed, "user", said, parent_id=None, status="done")
-    answer = store.ask(renamed, "?", parent_id=asked.id)
-    store.finish(answer.id, [1], [True], f"so {said}", "done", {})
-    copied = store.duplicate(renamed, answer.id).id
-    with closing(Store.open(path.with_name("other.db"))) as other:
+    titled = store.conversations.create(said).id
+    renamed = store.conversations.create("other").id
+    store.conversations.rename(renamed, said)
+    asked = store.messages.add(renamed, "user", said, parent_id=None, status="done")
+    answer = store.messages.ask(renamed, "?", parent_id=asked.id)
+    store.messages.finish(answer.id, [1], [True], f"so {said}", "done", {})
+    copied = store.branches.duplicate(renamed, answer.id).id
+    with Store.open(path.with_name("other.db")) as other:
         for identifier in (titled, renamed, copied):
-            other.put(store.whole(identifier))
+            other.transfer.put(store.transfer.whole(identifier))
         for each in (store, other):
             for words in found:
-                assert {one.conversation.id for one in each.find(words)} == {titled, renamed, copied}, words
-                assert [hit.message.text for hit in each.search(words)].count(said) == 2, words
-                assert all(hit.snippet.strip("…") in f"so {said}" for hit in each.search(words))
-                assert {one.snippet for one in each.find(words) if one.message_id is None} == {said}
+                assert {one.conversation.id for one in each.search.conversations(words)} == {titled, renamed, copied}, (
+                    words
+                )
+                assert [hit.message.text for hit in each.search.messages(words)].count(said) == 2, words
+                assert all(hit.snippet.strip("…") in f"so {said}" for hit in each.search.messages(words))
+                assert {one.snippet for one in each.search.conversations(words) if one.message_id is None} == {said}
             for words in missed:
-                assert each.find(words) == [] == each.search(words), words
+                assert each.search.conversations(words) == [] == each.search.messages(words), words
             assert_sound(each)

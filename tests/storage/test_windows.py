@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -21,8 +21,8 @@ STEPS = 500
 
 
 def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
-    with closing(Store.open(path)) as store:
-        shared = store.create_conversation("shared").id
+    with Store.open(path) as store:
+        shared = store.conversations.create("shared").id
         command = [sys.executable, "-m", "tests.storage.window", str(path), shared]
         with ExitStack() as stack:
             told = [stack.enter_context((tmp_path / f"{seed}.json").open("w+b")) for seed in (1, 2)]
@@ -35,45 +35,48 @@ def test_two_windows_write_without_pause(path: Path, tmp_path: Path) -> None:
             for window in windows:
                 stack.callback(window.kill)
             while any(window.poll() is None for window in windows):
-                assert all(found.conversation.id for found in store.find("word", limit=1000))
-                store.rename(shared, f"shared {time.monotonic()}")
+                assert all(found.conversation.id for found in store.search.conversations("word", limit=1000))
+                store.conversations.rename(shared, f"shared {time.monotonic()}")
             reports = [msgspec.json.decode((tmp_path / f"{seed}.json").read_bytes(), type=Report) for seed in (1, 2)]
             assert [window.returncode for window in windows] == [0, 0], "no call of theirs has failed"
 
         assert_sound(store)
         assert_as_reported(store, shared, reports)
-        assert store.recover() == [], "nothing was left unfinished"
+        assert store.messages.recover() == [], "nothing was left unfinished"
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def assert_as_reported(store: Store, shared: str, reports: list[Report]) -> None:
     own = {key: one for report in reports for key, one in report.own.items()}
-    assert {one.id for one in store.conversations()} == {shared, *(key for key, one in own.items() if not one.deleted)}
-    assert {one.id for one in store.deleted_conversations()} == {key for key, one in own.items() if one.deleted}
-    assert sorted(one.text for one in store.queued()) == sorted(
+    assert {one.id for one in store.conversations.all()} == {
+        shared,
+        *(key for key, one in own.items() if not one.deleted),
+    }
+    assert {one.id for one in store.bin.conversations()} == {key for key, one in own.items() if one.deleted}
+    assert sorted(one.text for one in store.queue.all()) == sorted(
         text for one in own.values() if not one.deleted for text in one.queued
     )
-    said = {message.id: message for message in store.messages(shared) if message.role == "assistant"}
+    said = {message.id: message for message in store.messages.of(shared) if message.role == "assistant"}
     assert {key: message.text for key, message in said.items()} == {
         one.id: one.text for report in reports for one in report.shared
     }
     assert all(message.status == "done" and len(message.tokens) == 4 for message in said.values())
     for key, one in own.items():
         if one.deleted:
-            store.restore(key)
-        conversation = store.conversation(key)
+            store.bin.restore(key)
+        conversation = store.conversations.get(key)
         assert (conversation.title, conversation.pinned) == (one.title, one.pinned)
-        answers = [message for message in store.messages(key) if message.role == "assistant"]
+        answers = [message for message in store.messages.of(key) if message.role == "assistant"]
         assert [message.text for message in answers] == [answer.text for answer in one.answers if not answer.deleted]
         for answer in one.answers[-3:]:
-            assert [hit.message.id for hit in store.search(answer.text)] == [answer.id] * (not answer.deleted)
+            assert [hit.message.id for hit in store.search.messages(answer.text)] == [answer.id] * (not answer.deleted)
             if answer.deleted:
-                store.restore_message(answer.id)
-                assert store.message(answer.id).text == answer.text
-        assert [found.conversation.id for found in store.find(one.title)] == [key]
+                store.bin.restore_message(answer.id)
+                assert store.messages.get(answer.id).text == answer.text
+        assert [found.conversation.id for found in store.search.conversations(one.title)] == [key]
     for report in reports:
         for key, tokens in report.memories.items():
-            assert store.load_memory(key, b"format") == [(0, tokens, bytes(tokens))]
+            assert store.memory.load(key, b"format") == [(0, tokens, bytes(tokens))]
         for key in report.erased:
             with pytest.raises(NotFound):
-                store.restore(key)
+                store.bin.restore(key)

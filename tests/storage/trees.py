@@ -77,19 +77,21 @@ def fill(store: Store, talks: list[Talk]) -> list[str]:
 
 
 def _fill(store: Store, talk: Talk) -> str:
-    conversation = store.create_conversation(talk.title).id
+    conversation = store.conversations.create(talk.title).id
     ids: list[str] = []
     for at, said in enumerate(talk.said):
         parent = ids[at - said.parent] if 0 < said.parent <= at else None
         if said.role == "assistant":
-            message = store.add_message(conversation, "assistant", "", parent_id=parent, status="pending")
-            stats = {**said.stats, "verifies": ids[-1]} if said.verifies and ids else said.stats
+            message = store.messages.add(conversation, "assistant", "", parent_id=parent, status="pending")
+            if said.verifies and ids:
+                with store.database.write() as sql:
+                    sql.execute("UPDATE messages SET verifies = ? WHERE id = ?", (ids[-1], message.id))
             tokens, provenance = [token for token, _ in said.tokens], [verified for _, verified in said.tokens]
-            store.finish(message.id, tokens, provenance, said.text, said.status, stats)  # type: ignore[arg-type]
+            store.messages.finish(message.id, tokens, provenance, said.text, said.status, said.stats)  # type: ignore[arg-type]
             if said.waits:
-                store.enqueue_verification(message.id)
+                store.queue.add_verification(message.id)
         else:
-            message = store.add_message(
+            message = store.messages.add(
                 conversation,
                 said.role,  # type: ignore[arg-type]
                 said.text,
@@ -98,10 +100,10 @@ def _fill(store: Store, talk: Talk) -> str:
             )
         ids.append(message.id)
     if ids:
-        store.set_tip(conversation, ids[talk.tip % len(ids)])
-    store.pin(conversation, talk.pinned)
+        store.branches.set_tip(conversation, ids[talk.tip % len(ids)])
+    store.conversations.pin(conversation, talk.pinned)
     for prompt in talk.prompts:
-        store.enqueue(conversation, prompt)
+        store.queue.add(conversation, prompt)
     return conversation
 
 
@@ -109,10 +111,11 @@ def rows(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     """All that an export keeps, table by table and in order, as it lies in the database."""
     columns = {
         "conversations": "id, title, tip_id, created, updated, pinned",
-        "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created",
+        "messages": "id, conversation_id, parent_id, role, text, status, tokens, provenance, stats, created,"
+        " verifies, resumes",
         "queue": "id, conversation_id, text, message_id, created",
     }
-    with store._read() as database:
+    with store.database.read() as database:
         return {
             table: database.execute(f"SELECT {names} FROM {table} ORDER BY key").fetchall()
             for table, names in columns.items()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from storage import Conversation, Message, Store, Whole
+from storage import Conversation, Message, Store, WholeConversation
 from storage.rows import new_id, now
 
 BROUGHT = 150
@@ -92,15 +92,15 @@ class Window:
     def _write(self, conversation: str) -> Said:
         """An answer, as the assistant writes one."""
         store, word = self._store, self._word()
-        pending = store.ask(conversation, "say a word", parent_id=store.conversation(conversation).tip_id)
+        pending = store.messages.ask(conversation, "say a word", parent_id=store.conversations.get(conversation).tip_id)
         for rounds in range(1, 4):
-            store.checkpoint(pending.id, range(rounds), [True] * rounds, word[:rounds])
-        store.finish(pending.id, range(4), [True] * 4, word, "done", {"rounds": 4})
+            store.messages.checkpoint(pending.id, range(rounds), [True] * rounds, word[:rounds])
+        store.messages.finish(pending.id, range(4), [True] * 4, word, "done", {"rounds": 4})
         return Said(pending.id, word)
 
     def create(self) -> None:
         title = self._word()
-        self.report.own[self._store.create_conversation(title).id] = Own(title)
+        self.report.own[self._store.conversations.create(title).id] = Own(title)
 
     def answer(self) -> None:
         if chosen := self._own():
@@ -117,38 +117,38 @@ class Window:
             for role, text in (("user", "say a word"), ("assistant", self._word())):
                 parent = said[-1].id if said else None
                 said.append(Message(new_id(), key, parent, role, text, "done", (), (), {}, time))  # type: ignore[arg-type]
-        self._store.put(Whole(Conversation(key, title, said[-1].id, time, time), tuple(said), ()))
+        self._store.transfer.put(WholeConversation(Conversation(key, title, said[-1].id, time, time), tuple(said), ()))
         self.report.own[key] = Own(title, answers=[Said(one.id, one.text) for one in said[1::2]])
 
     def look(self) -> None:
         store = self._store
-        store.conversations(), store.queued(), store.versions(self._shared)
-        store.find("word"), store.search(f"word{self._seed}x1")
-        store.thread(self._shared)
+        store.conversations.all(), store.queue.all(), store.branches.versions(self._shared)
+        store.search.conversations("word"), store.search.messages(f"word{self._seed}x1")
+        store.branches.thread(self._shared)
 
     def rename(self) -> None:
         if chosen := self._own():
             chosen[1].title = self._word()
-            self._store.rename(chosen[0], chosen[1].title)
+            self._store.conversations.rename(chosen[0], chosen[1].title)
 
     def pin(self) -> None:
         if chosen := self._own():
             chosen[1].pinned = not chosen[1].pinned
-            self._store.pin(chosen[0], chosen[1].pinned)
+            self._store.conversations.pin(chosen[0], chosen[1].pinned)
 
     def delete(self) -> None:
         if chosen := self._own():
-            self._store.delete(chosen[0])
+            self._store.bin.delete(chosen[0])
             chosen[1].deleted = True
 
     def restore(self) -> None:
         if chosen := self._own(deleted=True):
-            self._store.restore(chosen[0])
+            self._store.bin.restore(chosen[0])
             chosen[1].deleted = False
 
     def erase(self) -> None:
         if chosen := self._own(deleted=True):
-            self._store.erase(chosen[0])
+            self._store.bin.erase(chosen[0])
             del self.report.own[chosen[0]]
             self.report.memories.pop(chosen[0], None)
             self.report.erased.append(chosen[0])
@@ -156,30 +156,30 @@ class Window:
     def delete_answer(self) -> None:
         """The last one, after which nothing was said."""
         if (chosen := self._own()) and chosen[1].answers and not chosen[1].answers[-1].deleted:
-            self._store.delete_message(chosen[1].answers[-1].id)
+            self._store.bin.delete_message(chosen[1].answers[-1].id)
             chosen[1].answers[-1].deleted = True
 
     def restore_answer(self) -> None:
         if chosen := self._own():
             for said in [said for said in chosen[1].answers if said.deleted][:1]:
-                self._store.restore_message(said.id)
+                self._store.bin.restore_message(said.id)
                 said.deleted = False
 
     def queue(self) -> None:
         """Prompts of this window; every second one is sent at once."""
         if chosen := self._own():
             word = self._word()
-            queued = self._store.enqueue(chosen[0], word)
+            queued = self._store.queue.add(chosen[0], word)
             if self._words % 2:
                 chosen[1].queued.append(word)
-            elif (answer := self._store.take(queued.id)) is not None:
-                self._store.finish(answer.id, [1], [True], f"to{word}", "done", {}, settles=answer.id)
+            elif (answer := self._store.queue.take(queued.id)) is not None:
+                self._store.messages.finish(answer.id, [1], [True], f"to{word}", "done", {}, settles=answer.id)
                 chosen[1].answers.append(Said(answer.id, f"to{word}"))
 
     def remember(self) -> None:
         if chosen := self._own():
             tokens = self._rng.randint(1, 50)
-            self._store.save_memory(chosen[0], b"format", 0, tokens, bytes(tokens))
+            self._store.memory.save(chosen[0], b"format", 0, tokens, bytes(tokens))
             self.report.memories[chosen[0]] = tokens
 
     def reopen(self) -> None:

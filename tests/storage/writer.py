@@ -26,18 +26,18 @@ def say(message_id: str, tokens: int, status: str) -> None:
 
 
 def write_answer(store: Store, patient: bool) -> None:
-    conversation = store.create_conversation()
-    question = store.add_message(conversation.id, "user", "count", parent_id=None, status="done")
-    answer = store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="pending")
+    conversation = store.conversations.create()
+    question = store.messages.add(conversation.id, "user", "count", parent_id=None, status="done")
+    answer = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="pending")
     say(answer.id, 0, "pending")
     tokens = 0
     for written in range(ROUNDS):
         if patient and written == ROUNDS // 2:
             sys.stdin.readline()
         tokens += TOKENS_PER_ROUND
-        store.checkpoint(answer.id, range(tokens), [True] * tokens, text_of(tokens))
+        store.messages.checkpoint(answer.id, range(tokens), [True] * tokens, text_of(tokens))
         say(answer.id, tokens, "streaming")
-    store.finish(answer.id, range(tokens), [True] * tokens, text_of(tokens), "done", {"rounds": ROUNDS})
+    store.messages.finish(answer.id, range(tokens), [True] * tokens, text_of(tokens), "done", {"rounds": ROUNDS})
     say(answer.id, tokens, "done")
 
 

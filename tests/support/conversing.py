@@ -67,8 +67,7 @@ async def assistant(
     `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds. `patient` False: a
     silent verifier is given up after what rounds have taken so far, which on a busy machine may be too soon.
     """
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         source = None if url is None else AddressSource(url, clock=clock)
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
@@ -77,8 +76,6 @@ async def assistant(
             drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
         ) as opened:
             yield opened
-    finally:
-        store.close()
 
 
 async def until_mode(opened: Assistant, mode: str) -> None:
@@ -96,7 +93,7 @@ async def until_connected(opened: Assistant) -> None:
 async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
     """One whole reply."""
     heard = Heard()
-    conversation = conversation or opened.store.create_conversation("test").id
+    conversation = conversation or opened.store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, question)) as events:
         async for event in events:
             heard.apply(event)

@@ -87,7 +87,7 @@ class QueueScreen(ModalScreen[str | None]):
         """Lists what waits now; another window, or the verifier, may have taken some."""
         try:
             self._queued = self._core.outbox.queued()
-            titles = {one.id: one_line(one.title) for one in self._core.store.conversations()}
+            titles = {one.id: one_line(one.title) for one in self._core.store.conversations.all()}
         except StorageError as error:
             self._complain(error)
             return
@@ -132,7 +132,7 @@ class QueueScreen(ModalScreen[str | None]):
         if queued is None or not text or text == sanitise(queued.text).strip():
             return
         try:
-            self._core.store.edit_queued(queued.id, text)
+            self._core.store.queue.edit(queued.id, text)
         except StorageError as error:
             self.removed.append(text)
             self._complain(error)
@@ -144,7 +144,7 @@ class QueueScreen(ModalScreen[str | None]):
             return
         moved = self._queued[at].id
         try:
-            self._core.store.swap_queued(moved, self._queued[at + step].id)
+            self._core.store.queue.swap(moved, self._queued[at + step].id)
         except StorageError as error:
             self._complain(error)
         self._show(moved)

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option, OptionDoesNotExist
 from app.sanitise import sanitise
 from app.tui.ages import group
 from app.tui.textual_private import line_of_option
-from storage import Conversation, Found
+from storage import Conversation, FoundConversation
 
 NEW = "new"
 PAGE = 200
@@ -61,7 +61,7 @@ class ConversationList(OptionList):
     def __init__(self) -> None:
         super().__init__(compact=True)
         self._rows: list[Conversation] = []
-        self._found: list[Found] | None = None
+        self._found: list[FoundConversation] | None = None
         self._current: str | None = None
         self._listed = 0
         self._group = ""
@@ -74,7 +74,7 @@ class ConversationList(OptionList):
         if self._found is None:
             self._draw(keep=None if moved else self._highlighted_id)
 
-    def show_found(self, found: Sequence[Found] | None) -> None:
+    def show_found(self, found: Sequence[FoundConversation] | None) -> None:
         """What a search has found, the first one highlighted. None: everything again."""
         if found is None and self._found is None:
             return
@@ -165,7 +165,7 @@ class ConversationList(OptionList):
         mark = Content.styled("▍ " if here else "  ", "$text-primary")
         return Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}")
 
-    def _found_option(self, found: Found) -> Option:
+    def _found_option(self, found: FoundConversation) -> Option:
         snippet = Content.styled(
             "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" + one_line(found.snippet), QUIET
         )  # Wrapping drops others.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,11 @@ from storage import Store
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "data" / "outrider.db")) as store:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
         yield store
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "other" / "outrider.db")) as store:
+    with Store.open(tmp_path / "other" / "outrider.db") as store:
         yield store

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.fixture
 def kept(home: Path) -> Iterator[Store]:
     """The database that the commands use."""
-    with closing(Store.open(home / "data" / "outrider.db")) as store:
+    with Store.open(home / "data" / "outrider.db") as store:
         yield store
 
 
@@ -40,16 +39,16 @@ def two(kept: Store) -> list[str]:
     """The ids of two conversations, the second the later one."""
     ids = []
     for title in ("tarballs", "zips\x1b[2J"):
-        conversation = kept.create_conversation(title).id
-        asked = kept.add_message(conversation, "user", f"about {title}", parent_id=None, status="done")
-        kept.add_message(conversation, "assistant", "yes\x1b]0;x\x07", parent_id=asked.id, status="done")
-        kept.add_message(conversation, "assistant", "no", parent_id=asked.id, status="done")
+        conversation = kept.conversations.create(title).id
+        asked = kept.messages.add(conversation, "user", f"about {title}", parent_id=None, status="done")
+        kept.messages.add(conversation, "assistant", "yes\x1b]0;x\x07", parent_id=asked.id, status="done")
+        kept.messages.add(conversation, "assistant", "no", parent_id=asked.id, status="done")
         ids.append(conversation)
     return ids
 
 
 def test_the_last_conversation_goes_to_stdout(outrider: Outrider, two: list[str], kept: Store) -> None:
-    kept.pin(two[0], True)
+    kept.conversations.pin(two[0], True)
     exported = outrider("export")
     assert exported.code == 0 and exported.err == ""
     assert exported.out.startswith("# zips\n") and "no\n" in exported.out and "yes" not in exported.out
@@ -78,14 +77,14 @@ def test_everything_to_a_file_and_back(outrider: Outrider, two: list[str], kept:
     exported = outrider("export", "--all", "-o", str(path))
     assert (exported.code, exported.out) == (0, "") and f"2 conversations in {path}" in exported.err
     assert [item["id"] for item in json.loads(path.read_text(encoding="utf-8"))["conversations"]] == two
-    kept.erase(two[0])
+    kept.bin.erase(two[0])
     imported = outrider("import", str(path))
     assert imported.code == 0
     assert imported.out.splitlines() == [f"{two[0]}  new  tarballs", f"{two[1]}  same  zips"]
     assert "Outrider export, 2 conversations: 1 imported, 1 already here; 3 messages" in imported.err
     again = outrider("import", "--again", str(path))
     assert [line.split("  ")[1] for line in again.out.splitlines()] == ["new", "new"]
-    assert len(kept.conversations()) == 4
+    assert len(kept.conversations.all()) == 4
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE"), ("a.JSON", "{"), ("a.md", "# "), ("a", "# ")])
@@ -106,7 +105,7 @@ def test_what_was_imported_and_what_was_not_is_said(outrider: Outrider, kept: St
     assert "ChatGPT export, 5 conversations: 2 imported, 3 not imported; 7 messages" in imported.err
     assert "left out: " in imported.err and "1 custom instructions" in imported.err
     assert "not imported: An empty shell: it has no messages" in imported.err
-    assert len(kept.conversations()) == 2
+    assert len(kept.conversations.all()) == 2
 
 
 def test_several_files_of_which_one_is_none(outrider: Outrider, two: list[str], tmp_path: Path) -> None:

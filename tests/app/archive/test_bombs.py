@@ -10,7 +10,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,7 +146,7 @@ def test_more_conversations_than_anybody_has(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(streaming, "MOST", 10)
     path = tmp_path / "conversations.json"
     path.write_text("[" + ",".join(['{"mapping": {}}'] * 11) + "]")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
         import_file(store, path)
 
 
@@ -157,7 +156,7 @@ def test_more_files_than_any_export_has(tmp_path: Path, monkeypatch: pytest.Monk
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(11):
             archive.writestr(f"conversations-{number:03}.json", "[]")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="more than 10"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="more than 10"):
         import_file(store, path)
 
 
@@ -167,10 +166,10 @@ def test_all_files_of_an_archive_count_together(tmp_path: Path, monkeypatch: pyt
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(3):
             archive.writestr(f"conversations-{number}.json", "[]" + " " * (MEBIBYTE // 2))
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="larger than 1 MiB"):
         import_file(store, path)
 
 
 def test_a_device_without_an_end_is_not_read(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "outrider.db")) as store, pytest.raises(Unreadable, match="is not a file"):
+    with Store.open(tmp_path / "outrider.db") as store, pytest.raises(Unreadable, match="is not a file"):
         import_file(store, Path("/dev/zero"))

@@ -18,14 +18,14 @@ from app.archive.errors import Unreadable, Unsuitable
 from app.archive.importer import import_file
 from app.drafting.prompt import conversation_tokens
 from drafter.text import ChatText
-from storage import Store, Whole
+from storage import Store, WholeConversation
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "chatgpt.json"
 UNPACKING, PICTURES = 0, 1
 
 
-def sample(number: int) -> Whole:
-    return tree.whole(chatgpt.conversation(json.loads(SAMPLE.read_text(encoding="utf-8"))[number]))
+def sample(number: int) -> WholeConversation:
+    return tree.converted(chatgpt.conversation(json.loads(SAMPLE.read_text(encoding="utf-8"))[number]))
 
 
 def node(parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def node(parent: str | None, role: str, text: str, **more: Any) -> dict[str, Any
     return {"parent": parent, "message": {"author": {"role": role}, "content": content, **more}}
 
 
-def made(mapping: dict[str, Any], **more: Any) -> Whole:
-    return tree.whole(chatgpt.conversation({"title": "t", "id": "1", "mapping": mapping, **more}))
+def made(mapping: dict[str, Any], **more: Any) -> WholeConversation:
+    return tree.converted(chatgpt.conversation({"title": "t", "id": "1", "mapping": mapping, **more}))
 
 
 def test_branches_dates_models_and_what_is_shown() -> None:
@@ -84,8 +84,8 @@ def test_what_cannot_be_imported_is_told_and_the_rest_is_imported(store: Store) 
         "attachments (picture)": 2,
         "content of the kind hologram": 1,
     }
-    assert len(store.conversations()) == 2 and store.search("secret") == []
-    assert [hit.message.text for hit in store.search("zip")] == ["and a zip?"]
+    assert len(store.conversations.all()) == 2 and store.search.messages("secret") == []
+    assert [hit.message.text for hit in store.search.messages("zip")] == ["and a zip?"]
 
 
 def test_the_second_time_changes_nothing_and_a_later_export_adds(store: Store, tmp_path: Path) -> None:
@@ -100,7 +100,10 @@ def test_the_second_time_changes_nothing_and_a_later_export_adds(store: Store, t
     (result,) = import_file(store, path).results
     assert (result.outcome, result.messages) == ("added", 1)
     assert result.conversation_id is not None
-    assert [message.text for message in store.thread(result.conversation_id)][-2:] == ["tar -x\n\nthen ls", "thanks"]
+    assert [message.text for message in store.branches.thread(result.conversation_id)][-2:] == [
+        "tar -x\n\nthen ls",
+        "thanks",
+    ]
     copied = import_file(store, path, again=True).results[0]
     assert (copied.outcome, copied.messages) == ("new", 5)
 
@@ -158,9 +161,9 @@ def test_more_than_can_be_read_is_refused_before_it_is(
 
 def test_an_imported_conversation_can_be_gone_on_with(store: Store, text: ChatText) -> None:
     import_file(store, SAMPLE)
-    conversation = next(found for found in store.conversations() if found.title == "Tools and pictures")
-    pending = store.ask(conversation.id, "go on", parent_id=conversation.tip_id)
-    said = text.decode(conversation_tokens(text, store.branch(pending.id)[:-1]))
+    conversation = next(found for found in store.conversations.all() if found.title == "Tools and pictures")
+    pending = store.messages.ask(conversation.id, "go on", parent_id=conversation.tip_id)
+    said = text.decode(conversation_tokens(text, store.branches.path(pending.id)[:-1]))
     assert "First I draw." in said and said.rstrip().endswith("go on")
 
 
@@ -198,8 +201,8 @@ def test_files_are_told_once() -> None:
     only["message"]["metadata"] = {"attachments": [{"id": "file-3", "name": "c.csv"}]}
     found = chatgpt.conversation({"mapping": {"a": asked, "b": only}})
     remarks = ["[file b.pdf: not in the import]", "[file: not in the import]", "[file: not in the import]"]
-    assert found.nodes[0].text.split("\n\n") == [*remarks, "[picture: not in the import]", "what is in it?"]
-    assert found.nodes[1].text == "[file c.csv: not in the import]"
+    assert found.messages[0].text.split("\n\n") == [*remarks, "[picture: not in the import]", "what is in it?"]
+    assert found.messages[1].text == "[file c.csv: not in the import]"
     assert found.left_out == {"attachments (file)": 4, "attachments (picture)": 1}
 
 
@@ -212,7 +215,7 @@ def test_sources_and_names_are_as_the_page_shows_them() -> None:
         "content_references": [None, {"matched_text": cited, "alt": "([Iron age](https://example.org/iron))"}, {}]
     }
     found = chatgpt.conversation({"mapping": {"a": answer}})
-    assert [one.text for one in found.nodes] == ["Iron ([Iron age](https://example.org/iron)), by Ada and Bob."]
+    assert [one.text for one in found.messages] == ["Iron ([Iron age](https://example.org/iron)), by Ada and Bob."]
     assert found.left_out == {"references": 2}
 
 

@@ -19,8 +19,8 @@ def outrider(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, tiny_pair: Path
 ) -> Outrider:
     store = Store.open(tmp_path / "home" / "data" / "outrider.db")
-    store.add_message(
-        store.create_conversation("tar").id, "user", "how do I unpack a tar archive", parent_id=None, status="done"
+    store.messages.add(
+        store.conversations.create("tar").id, "user", "how do I unpack a tar archive", parent_id=None, status="done"
     )
     store.close()
     monkeypatch.chdir(tmp_path)

@@ -25,10 +25,10 @@ NO_DRAFTER = Settings(drafter="/nowhere")
 
 
 def answered(store: Store, question: str = "how?", answer: str = "tar -x", title: str = "A talk") -> str:
-    conversation = store.create_conversation(title).id
-    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
-    said = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
-    store.finish(said.id, [], [], answer, "done", {})
+    conversation = store.conversations.create(title).id
+    asked = store.messages.add(conversation, "user", question, parent_id=None, status="done")
+    said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    store.messages.finish(said.id, [], [], answer, "done", {})
     return conversation
 
 
@@ -58,10 +58,10 @@ def test_several_get_a_table_of_contents(store: Store) -> None:
 
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
     conversation = answered(store, answer="imported")
-    asked = store.thread(conversation)[0]
-    said = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    asked = store.branches.thread(conversation)[0]
+    said = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     tokens = text.encode("list the files")
-    store.finish(said.id, tokens, [at < 4 for at in range(len(tokens))], "list the files", "stopped", {})
+    store.messages.finish(said.id, tokens, [at < 4 for at in range(len(tokens))], "list the files", "stopped", {})
     told = f"{len(tokens) - 4} of its {len(tokens)} tokens were drafted offline and never verified."
     markdown = text_of(store, "md")
     assert f"> *{told} This answer was stopped before its end.*" in markdown
@@ -74,16 +74,16 @@ def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypat
 
 def test_all_branches_from_where_they_part(store: Store) -> None:
     conversation = answered(store, "a", "b")
-    first, second = store.thread(conversation)
-    third = store.add_message(conversation, "user", "c", parent_id=second.id, status="done")
-    store.add_message(conversation, "assistant", "b2", parent_id=first.id, status="done")
-    after = store.add_message(conversation, "user", "c2", parent_id=second.id, status="done")
-    store.add_message(conversation, "assistant", "d2", parent_id=after.id, status="done")
-    store.add_message(conversation, "user", "a2", parent_id=None, status="done")
-    store.set_tip(conversation, third.id)
+    first, second = store.branches.thread(conversation)
+    third = store.messages.add(conversation, "user", "c", parent_id=second.id, status="done")
+    store.messages.add(conversation, "assistant", "b2", parent_id=first.id, status="done")
+    after = store.messages.add(conversation, "user", "c2", parent_id=second.id, status="done")
+    store.messages.add(conversation, "assistant", "d2", parent_id=after.id, status="done")
+    store.messages.add(conversation, "user", "a2", parent_id=None, status="done")
+    store.branches.set_tip(conversation, third.id)
     found = [
         (branch.after, [(number, message.text) for number, message in branch.messages])
-        for branch in branches(store.whole(conversation), every=True)
+        for branch in branches(store.transfer.whole(conversation), every=True)
     ]
     assert found == [
         (None, [(1, "a"), (2, "b"), (3, "c")]),
@@ -101,7 +101,7 @@ def test_all_branches_from_where_they_part(store: Store) -> None:
 
 def test_prompts_that_wait_are_told(store: Store) -> None:
     conversation = answered(store)
-    store.enqueue(conversation, "and <b>a zip</b>?")
+    store.queue.add(conversation, "and <b>a zip</b>?")
     assert "## You · not sent yet\n\nand <b>a zip</b>?\n" in text_of(store, "md")
     assert "You · not sent yet</h2>\n" in text_of(store, "html") and "&lt;b&gt;a zip" in text_of(store, "html")
 
@@ -132,7 +132,7 @@ def test_no_text_swallows_what_follows_it(store: Store, text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
     conversation = answered(store, text, text, text)
-    store.enqueue(conversation, text)
+    store.queue.add(conversation, text)
     page = text_of(store, "html")
     parser = Tags()
     parser.feed(page)
@@ -146,7 +146,7 @@ def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
 def test_nothing_gives_a_terminal_orders(store: Store) -> None:
     evil = "a\x1b]52;c;aGk=\x07b\x9b2Jc\u202ed\x00e"
     conversation = answered(store, evil, evil, evil)
-    store.enqueue(conversation, evil)
+    store.queue.add(conversation, evil)
     for format in ("md", "html", "json"):
         said = text_of(store, format)  # type: ignore[arg-type]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said)
@@ -180,7 +180,7 @@ def test_a_conversation_that_goes_while_it_is_written_leaves_no_half_file(store:
     first, second = answered(store), answered(store)
     pieces = export_pieces(store, [first, second], "md", settings=NO_DRAFTER, branches=False)
     next(pieces)
-    store.delete(second)
+    store.bin.delete(second)
     with pytest.raises(NotFound):
         writing._write(pieces, tmp_path / "talk.md")
     assert not (tmp_path / "talk.md").exists() and not list(tmp_path.glob(".*"))

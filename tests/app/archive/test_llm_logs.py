@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.archive.errors import Unreadable
-from app.archive.importer import Report, import_file
+from app.archive.importer import ImportReport, import_file
 from storage import Message, Store
 
 DATA = Path(__file__).parent.parent.parent / "data"
@@ -30,7 +30,7 @@ def logs(folder: Path, version: str) -> Path:
     return path
 
 
-def read(store: Store, path: Path) -> Report:
+def read(store: Store, path: Path) -> ImportReport:
     report = import_file(store, path)
     assert report.kind == "logs of llm"
     return report
@@ -38,7 +38,7 @@ def read(store: Store, path: Path) -> Report:
 
 def thread_with(store: Store, text: str) -> list[Message]:
     """The one shown branch in which this is said."""
-    threads = [store.thread(found.id) for found in store.conversations()]
+    threads = [store.branches.thread(found.id) for found in store.conversations.all()]
     (thread,) = (thread for thread in threads if any(message.text == text for message in thread))
     return thread
 
@@ -52,10 +52,10 @@ def test_the_first_tables(store: Store, tmp_path: Path) -> None:
     assert [(result.outcome, result.messages) for result in report.results] == [("new", 5), ("new", 2)]
     thread = thread_with(store, "how do I unpack a tarball?")
     assert spoken(thread) == BRIEF
-    assert store.conversation(thread[0].conversation_id).title == "how do I unpack a tarball?"
+    assert store.conversations.get(thread[0].conversation_id).title == "how do I unpack a tarball?"
     assert thread[-1].stats == {"source": "llm", "model": "scripted", "seconds": 0.0}
     assert thread[0].created == "2026-11-22T06:27:53.874+00:00"
-    assert store.conversation(thread[0].conversation_id).updated == thread[-1].created
+    assert store.conversations.get(thread[0].conversation_id).updated == thread[-1].created
     assert spoken(thread_with(store, "Sure.")) == [("user", "one more é\x1b[2J?"), ("assistant", "Sure.")]
 
 
@@ -86,7 +86,7 @@ def test_the_tree_of_messages(store: Store, tmp_path: Path) -> None:
     ]
     forked = thread_with(store, "A shorter answer.")
     assert spoken(forked) == [("user", "TAR(1) User Commands\nwhat is this?"), ("assistant", "A shorter answer.")]
-    everything = store.messages(forked[0].conversation_id)
+    everything = store.messages.of(forked[0].conversation_id)
     assert [message.text for message in everything[1:]] == ["It is a manual.", "A shorter answer."]
     assert {message.parent_id for message in everything[1:]} == {everything[0].id}
     assert report.left_out == {"attachments (image/png)": 2, "thoughts": 1, "tool calls": 1, "tool outputs": 1}
@@ -99,9 +99,9 @@ def test_an_upgraded_file_continues_what_was_imported_before(store: Store, tmp_p
     assert outcomes["how do I unpack a tarball?"] == ("added", 2)
     assert outcomes["one more é\x1b[2J?"] == ("same", 0)
     assert spoken(thread_with(store, "why?")) == BRIEF + WHY
-    before = len(store.conversations())
+    before = len(store.conversations.all())
     assert {result.outcome for result in read(store, tmp_path / "logs-0.36.db").results} == {"same"}
-    assert len(store.conversations()) == before
+    assert len(store.conversations.all()) == before
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_part_that_cannot_be_read_costs_no_other(store: Store, tmp_path: Path,
         database.execute("UPDATE parts SET text = NULL, payload = ? WHERE text = 'why?'", (payload,))
     outcomes = [result.outcome for result in read(store, path).results]
     assert outcomes and set(outcomes) == {"new"}
-    assert [WHY[1][1] in hit.message.text for hit in store.search("permissions")] == [True]
+    assert [WHY[1][1] in hit.message.text for hit in store.search.messages("permissions")] == [True]
 
 
 def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
@@ -121,4 +121,4 @@ def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(Unreadable, match=path.name):
         import_file(store, path)
-    assert store.conversations() == []
+    assert store.conversations.all() == []

@@ -21,7 +21,7 @@ def test_chats_of_oterm(store: Store, tmp_path: Path) -> None:
     assert [(result.title, result.outcome) for result in report.results] == [
         ("chat #1 - llama3.2", "new"), ("and a zip?", "new"), ("never used", "failed"),
     ]  # fmt: skip
-    first, second = (store.whole(result.conversation_id or "") for result in report.results[:2])
+    first, second = (store.transfer.whole(result.conversation_id or "") for result in report.results[:2])
     assert [(message.role, message.text) for message in first.messages] == [
         ("system", "Be brief."),
         ("user", "how do I unpack a tarball?\n\n[picture: not in the import]"),

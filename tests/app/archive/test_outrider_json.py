@@ -35,38 +35,40 @@ def exported(store: Store, path: Path) -> Path:
 
 
 def a_conversation(store: Store) -> None:
-    conversation = store.create_conversation("tar").id
-    question = store.add_message(conversation, "user", "how?", parent_id=None, status="done")
-    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
-    store.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
-    store.enqueue_verification(answer.id)
-    store.enqueue(conversation, "and a zip?")
+    conversation = store.conversations.create("tar").id
+    question = store.messages.add(conversation, "user", "how?", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.messages.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
+    store.queue.add_verification(answer.id)
+    store.queue.add(conversation, "and a zip?")
 
 
 def test_import_of_export_is_the_same(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
 
         @settings(max_examples=25)
         @given(TALKS, st.integers())
         def check(talks: list[Talk], seed: int) -> None:
             for identifier in every_conversation(source):
-                source.erase(identifier)
-                target.erase(identifier)
+                source.bin.erase(identifier)
+                target.bin.erase(identifier)
             fill(source, talks)
-            waiting = [queued.id for queued in source.queued()]
+            waiting = [queued.id for queued in source.queue.all()]
             random.Random(seed).shuffle(waiting)
-            source.order_queued(waiting)
+            source.queue.order(waiting)
             report = import_file(target, exported(source, tmp_path / "all.json"))
             assert [result.outcome for result in report.results] == ["new"] * len(talks)
             assert by_id(target) == by_id(source)
-            assert [found.id for found in target.conversations()] == [found.id for found in source.conversations()]
-            assert [queued.id for queued in target.queued()] == waiting
+            assert [found.id for found in target.conversations.all()] == [
+                found.id for found in source.conversations.all()
+            ]
+            assert [queued.id for queued in target.queue.all()] == waiting
 
         check()
 
 
 def test_import_beside_others_leaves_them_as_they_were(tmp_path: Path) -> None:
-    with closing(Store.open(tmp_path / "a.db")) as source, closing(Store.open(tmp_path / "b.db")) as target:
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
         a_conversation(target)
         others = by_id(target)
 
@@ -108,6 +110,39 @@ def test_a_file_says_what_it_is_and_no_secret(store: Store, tmp_path: Path) -> N
     assert "s3cret" not in text and "example.org" not in text and "token" not in document["settings"]
     assert "\x9b" not in text and "\\u009b2J" in text
     assert len(text.splitlines()) == 3
+
+
+def test_relations_are_statistics_in_the_file_as_they_always_were(store: Store, other: Store, tmp_path: Path) -> None:
+    a_conversation(store)
+    (conversation,) = store.conversations.all()
+    answer = store.messages.of(conversation.id)[-1]
+    beside, longer = store.messages.verify(answer.id), store.messages.resume(answer.id)
+    assert beside is not None
+    store.messages.finish(beside.id, [5], [True], "tar", "done", {"kept": 1, "of": 2})
+    store.messages.finish(longer.id, [5, 6, 7], [True] * 3, "tar xf", "done", {"rounds": 1})
+    path = exported(store, tmp_path / "all.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    first, second = document["conversations"][0]["messages"][-2:]
+    assert (first["stats"], second["stats"]) == (
+        {"kept": 1, "of": 2, "verifies": answer.id},
+        {"rounds": 1, "resumes": answer.id},
+    )
+    assert first.keys() == {
+        "id", "parent", "role", "text", "status", "tokens", "provenance", "stats", "created"
+    }  # fmt: skip
+    import_file(other, path)
+    assert other.messages.get(beside.id).verifies == other.messages.get(longer.id).resumes == answer.id
+    assert other.messages.get(beside.id).stats == {"kept": 1, "of": 2}
+    first["stats"]["verifies"], document["conversations"][0]["id"] = 7, "another"
+    first["id"], second["id"] = "first", "second"
+    for message in document["conversations"][0]["messages"]:
+        message["id"] = f"x{message['id']}"
+        message["parent"] = message["parent"] and f"x{message['parent']}"
+    document["conversations"][0] |= {"tip": None, "queue": []}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    import_file(other, path)
+    strange = other.messages.get("xfirst")
+    assert strange.verifies is None and strange.stats["verifies"] == 7, "what is no id is a number like others"
 
 
 def test_a_newer_version_is_refused(store: Store, tmp_path: Path) -> None:
@@ -160,7 +195,7 @@ def test_a_broken_conversation_is_refused_and_the_others_are_imported(
     first, second = import_file(other, path).results
     assert (first.outcome, second.outcome) == ("failed", "new")
     assert says in first.problem
-    assert [found.id for found in other.conversations()] == [document["conversations"][1]["id"]]
+    assert [found.id for found in other.conversations.all()] == [document["conversations"][1]["id"]]
 
 
 def test_messages_may_come_in_any_order(store: Store, other: Store, tmp_path: Path) -> None:
@@ -213,7 +248,7 @@ def test_another_database_or_a_backup_is_imported(store: Store, other: Store, tm
     report = import_file(other, backup)
     assert report.kind == "database of Outrider" and len(report.results) == 2
     assert backup.read_bytes() == before and not list(tmp_path.glob("*-wal"))
-    with closing(Store.open(store.path)) as again:
+    with Store.open(store.path) as again:
         assert rows(other) == rows(again)
 
 
@@ -242,7 +277,7 @@ def test_a_database_made_to_do_harm_is_refused(store: Store, other: Store, tmp_p
         connection.execute(harm)
         connection.commit()
     report = import_file(other, store.path)
-    assert [result.outcome for result in report.results] == ["failed"] and other.conversations() == []
+    assert [result.outcome for result in report.results] == ["failed"] and other.conversations.all() == []
     assert "<" not in report.results[0].problem and report.results[0].problem.isprintable()
     assert list(summary(report, store.path))
 
@@ -263,7 +298,7 @@ def test_a_backup_from_before_there_was_a_queue(store: Store, tmp_path: Path) ->
         )
     before = path.read_bytes()
     assert [(result.title, result.outcome) for result in import_file(store, path).results] == [("old", "new")]
-    assert path.read_bytes() == before and store.message("m").text == "how?"
+    assert path.read_bytes() == before and store.messages.get("m").text == "how?"
 
 
 def test_the_document_names_every_field() -> None:
@@ -277,7 +312,7 @@ def test_the_document_names_every_field() -> None:
 def test_replaced_ids_are_told(store: Store, other: Store, tmp_path: Path) -> None:
     a_conversation(store)
     (identifier,) = every_conversation(store)
-    whole = store.whole(identifier)
-    other.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
+    whole = store.transfer.whole(identifier)
+    other.transfer.put(replace(whole, messages=(replace(whole.messages[0], text="else"), whole.messages[1]), queue=()))
     (result,) = import_file(other, exported(store, tmp_path / "all.json")).results
     assert result.outcome == "new" and result.conversation_id not in (None, identifier)

@@ -53,17 +53,14 @@ async def held(environment: dict[str, str]) -> AsyncIterator[ChatServer]:
 
 @contextmanager
 def opened(home: Path) -> Iterator[Store]:
-    store = Store.open(home / "data" / "outrider.db")
-    try:
+    with Store.open(home / "data" / "outrider.db") as store:
         yield store
-    finally:
-        store.close()
 
 
 def threads(home: Path) -> list[list[Message]]:
     """All conversations, the newest first."""
     with opened(home) as store:
-        return [store.thread(one.id) for one in store.conversations()]
+        return [store.branches.thread(one.id) for one in store.conversations.all()]
 
 
 def start(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -104,7 +101,7 @@ def test_a_question_can_wait_in_a_conversation_that_goes_on(
     conversation = json.loads(asking("list files", "--json").stdout)["conversation"]
     assert asking("-c", "--queue", "by size").returncode == 0
     with opened(tmp_path) as store:
-        assert [(one.conversation_id, one.text) for one in store.queued()] == [(conversation, "by size")]
+        assert [(one.conversation_id, one.text) for one in store.queue.all()] == [(conversation, "by size")]
 
 
 def test_a_prompt_file_begins_its_own_conversations(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -26,6 +26,6 @@ def test_an_answer(tiny_pair: Path, tmp_path: Path, closed: str) -> None:
     assert bool(ran.stdout) == (">&-" not in closed.split())
     with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    with closing(Store.open(tmp_path / "data" / "outrider.db")) as store:
-        (conversation,) = store.conversations()
-        assert [message.status for message in store.thread(conversation.id)] == ["done", "done"]
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        (conversation,) = store.conversations.all()
+        assert [message.status for message in store.branches.thread(conversation.id)] == ["done", "done"]

@@ -31,13 +31,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[str, str, str]:
-    """Ids of two conversations and of a queued question."""
-    store = Store.open(tmp_path / "home" / "data" / "outrider.db")
-    try:
-        first = store.create_conversation("unpack a tarball").id
-        return first, store.create_conversation(HOSTILE).id, store.enqueue(first, "list files").id
-    finally:
-        store.close()
+    """Ids of two conversations and of what is queued."""
+    with Store.open(tmp_path / "home" / "data" / "outrider.db") as store:
+        first = store.conversations.create("unpack a tarball").id
+        return first, store.conversations.create(HOSTILE).id, store.queue.add(first, "list files").id
 
 
 def bash(environment: dict[str, str], folder: Path, *words: str) -> list[str]:

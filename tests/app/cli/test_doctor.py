@@ -45,16 +45,13 @@ def outrider(
 
 @pytest.fixture
 def database(home: Path) -> Path:
-    """A database of several pages."""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        conversation = store.create_conversation("old")
+    """With enough in it for several pages."""
+    with Store.open(home / "data" / "outrider.db") as store:
+        conversation = store.conversations.create("old")
         for number in range(200):
             text = f"question {number} " * 20
-            store.add_message(conversation.id, "user", text, parent_id=None, status="done")
-        store.save_memory(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
-    finally:
-        store.close()
+            store.messages.add(conversation.id, "user", text, parent_id=None, status="done")
+        store.memory.save(conversation.id, b"format", 0, 1, b"MEMORY" * 10000)
     with closing(sqlite3.connect(home / "data" / "outrider.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return home / "data" / "outrider.db"

@@ -21,8 +21,8 @@ def outrider(
 
 def test_a_pinned_conversation_keeps_its_place_in_time(outrider: Outrider, tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data" / "outrider.db")
-    ids = {title: store.create_conversation(title).id for title in ("first", "second", "third", "fourth")}
-    store.pin(ids["second"], True)
+    ids = {title: store.conversations.create(title).id for title in ("first", "second", "third", "fourth")}
+    store.conversations.pin(ids["second"], True)
     store.close()
     with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
         for day, title in enumerate(("second", "third", "fourth", "first"), 1):

@@ -120,11 +120,8 @@ def test_offline_tells_so_on_stderr(outrider: Outrider) -> None:
 def test_stdin_is_appended(outrider: Outrider, home: Path) -> None:
     assert outrider("ask", "explain this:", "--mode", "offline", "--max-tokens", "1", stdin="ls -l\n").code == 0
     assert outrider("ask", "--mode", "offline", "--max-tokens", "1", stdin="only stdin").code == 0
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        questions = [store.thread(conversation.id)[0].text for conversation in store.conversations()]
-    finally:
-        store.close()
+    with Store.open(home / "data" / "outrider.db") as store:
+        questions = [store.branches.thread(conversation.id)[0].text for conversation in store.conversations.all()]
     assert questions == ["only stdin", "explain this:\n\nls -l"]
 
 
@@ -221,11 +218,8 @@ def test_history_lists_and_searches(outrider: Outrider) -> None:
 
 def test_history_shows_the_time_of_the_clock_on_the_wall(outrider: Outrider, home: Path) -> None:
     outrider("ask", "unpack a tarball", "--mode", "offline", "--max-tokens", "1")
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        stored = datetime.fromisoformat(store.conversations()[0].updated)
-    finally:
-        store.close()
+    with Store.open(home / "data" / "outrider.db") as store:
+        stored = datetime.fromisoformat(store.conversations.all()[0].updated)
     before = os.environ.get("TZ")
     try:
         os.environ["TZ"] = "XYZ-9"
@@ -290,14 +284,15 @@ def test_an_interrupt_stores_what_is_there(verifier: VerifierProcess, tiny_pair:
             time.sleep(0.02)
             store = store or (Store.open(database) if database.exists() else None)
             if store and any(
-                store.thread(one.id)[-1:] and store.thread(one.id)[-1].tokens for one in store.conversations()
+                store.branches.thread(one.id)[-1:] and store.branches.thread(one.id)[-1].tokens
+                for one in store.conversations.all()
             ):
                 break
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 130 and "Traceback" not in err
         assert store is not None
-        answer = store.thread(store.conversations()[0].id)[-1]
+        answer = store.branches.thread(store.conversations.all()[0].id)[-1]
         assert answer.status == "stopped" and 0 < len(answer.tokens) < 900
         assert answer.text.startswith(out[:-1])
     finally:

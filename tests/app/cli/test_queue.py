@@ -116,9 +116,8 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
     # One or two tokens a round, so that the kill comes in the middle.
     slow = {"OUTRIDER_NODES": "1", "OUTRIDER_PACE": "fixed", "OUTRIDER_MODE": "edge"}
     command = [sys.executable, "-m", "app.cli", "queue", "send"]
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        for enough in (1, 40):  # Tokens of the first answer; then of the answer that continues it.
+    with Store.open(home / "data" / "outrider.db") as store:
+        for enough in (1, 40):  # Of the first answer; then of the one that takes it up.
             process = subprocess.Popen(
                 command, cwd=REPOSITORY, env={**os.environ, **slow}, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -131,19 +130,14 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
             finally:
                 process.kill()
                 process.wait()
-            store.recover()
-            assert len(store.queued()) == 2
+            store.messages.recover()
+            assert len(store.queue.all()) == 2
             assert outrider("queue").out.splitlines()[0].split("  ")[2:] == ["verify", "list files"]
-    finally:
-        store.close()
     sent = outrider("queue", "send", "--remote", verifier.url)
     assert sent.code == 0 and outrider("queue").out == ""
-    store = Store.open(home / "data" / "outrider.db")
-    try:
-        threads = [store.thread(conversation.id) for conversation in store.conversations()]
-        every = [message for one in store.conversations() for message in store.messages(one.id)]
-    finally:
-        store.close()
+    with Store.open(home / "data" / "outrider.db") as store:
+        threads = [store.branches.thread(conversation.id) for conversation in store.conversations.all()]
+        every = [message for one in store.conversations.all() for message in store.messages.of(one.id)]
     answers = {thread[0].text: thread[-1] for thread in threads}
     assert {len(thread) for thread in threads} == {2} and sorted(answers) == sorted(questions)
     assert sorted(message.text for message in every if message.role == "user") == sorted(questions)
@@ -153,6 +147,6 @@ def test_killed_while_it_sends_nothing_is_lost_or_sent_twice(
 
 
 def unfinished(store: Store, tokens: int) -> bool:
-    """Whether the running answer has so many tokens."""
-    messages = (message for one in store.conversations() for message in store.messages(one.id))
+    """Whether an answer that is being written has that many."""
+    messages = (message for one in store.conversations.all() for message in store.messages.of(one.id))
     return any(message.status == "streaming" and len(message.tokens) >= tokens for message in messages)

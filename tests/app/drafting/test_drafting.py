@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +30,8 @@ def drafter(tiny_pair: Path) -> Drafter:
 
 @pytest.fixture
 def drafting(drafter: Drafter, tmp_path: Path) -> Iterator[Drafting]:
-    with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
-        yield Drafting(drafter, store, store.create_conversation().id, thread)
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
+        yield Drafting(drafter, store, store.conversations.create().id, thread)
 
 
 def memory(drafter: Drafter, digest: bytes) -> Memory:

@@ -79,7 +79,7 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
     for ahead in (True, False):
         (folder := tmp_path / str(ahead)).mkdir()
         async with far(drafter, folder, verifier, EDGE.replaced({"ahead": ahead}, "test"), 0.1) as (opened, line):
-            conversation = opened.store.create_conversation("thin").id
+            conversation = opened.store.conversations.create("thin").id
             heard = await ask(opened, "list files", conversation)
             assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
             drafting, _ = opened._pool._open[conversation]
@@ -97,7 +97,7 @@ async def test_a_reply_that_is_stopped_while_it_drafts_ahead_can_go_on(
     verifier: VerifierProcess, drafter: Drafter, tmp_path: Path
 ) -> None:
     async with far(drafter, tmp_path, verifier) as (opened, _):
-        conversation = opened.store.create_conversation("stopped").id
+        conversation = opened.store.conversations.create("stopped").id
         async with aclosing(opened.reply(conversation, "list files")) as events:
             seen, ending = 0, None
             async for event in events:
@@ -106,14 +106,16 @@ async def test_a_reply_that_is_stopped_while_it_drafts_ahead_can_go_on(
                     asyncio.get_running_loop().call_later(0.03, opened.stop)  # In the middle of the next round.
                 ending = event if isinstance(event, Done) else ending
         assert ending is not None and ending.stopped
-        stopped = opened.store.thread(conversation)
+        stopped = opened.store.branches.thread(conversation)
         heard = await ask(opened, "and hidden ones", conversation)
     (tmp_path / "plain").mkdir()
     async with far(drafter, tmp_path / "plain", verifier, EDGE.replaced({"ahead": False}, "test")) as (opened, _):
-        conversation = opened.store.create_conversation("plain").id
-        question = opened.store.add_message(conversation, "user", stopped[0].text, parent_id=None, status="done")
-        answer = opened.store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
-        opened.store.finish(answer.id, stopped[1].tokens, stopped[1].provenance, stopped[1].text, "stopped", {})
+        conversation = opened.store.conversations.create("plain").id
+        question = opened.store.messages.add(conversation, "user", stopped[0].text, parent_id=None, status="done")
+        answer = opened.store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+        opened.store.messages.finish(
+            answer.id, stopped[1].tokens, stopped[1].provenance, stopped[1].text, "stopped", {}
+        )
         plain = await ask(opened, "and hidden ones", conversation)
     assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids

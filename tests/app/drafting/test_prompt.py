@@ -7,7 +7,7 @@ import pytest
 from app.drafting.prompt import conversation_length, conversation_tokens, is_spelt, shared_prefix, spelt
 from drafter.text import ChatText
 from storage import Message
-from storage.messages import Role
+from storage.records import Role
 from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
 
 SAID = "list all files"

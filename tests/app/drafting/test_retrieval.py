@@ -32,10 +32,10 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def answered(store: Store, tokens: Sequence[int], said: str) -> None:
-    conversation = store.create_conversation("stored").id
-    question = store.add_message(conversation, "user", "list files", parent_id=None, status="done")
-    answer = store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
-    store.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
+    conversation = store.conversations.create("stored").id
+    question = store.messages.add(conversation, "user", "list files", parent_id=None, status="done")
+    answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+    store.messages.finish(answer.id, tokens, [False] * len(tokens), said, "done", {})
 
 
 def test_an_answer_opens_as_the_template_says(text: ChatText) -> None:
@@ -101,7 +101,7 @@ async def test_the_second_stage_changes_no_answer_and_is_counted(
     for second_stage in (True, False):
         settings = Settings(mode="offline", max_tokens=60, temperature=temperature, seed=3, second_stage=second_stage)
         async with assistant(drafter, tmp_path / f"{second_stage}.db", None, settings=settings) as opened:
-            conversation = opened.store.create_conversation("twice").id
+            conversation = opened.store.conversations.create("twice").id
             heard = [await ask(opened, question, conversation) for question in ("list files", "and again")]
             heard.append(await ask(opened, "list files"))  # Asked before, in another conversation.
         assert all(one.done is not None for one in heard)

@@ -34,8 +34,7 @@ async def test_it_warms_up_serves_and_leaves_with_us(
     (tmp_path / "app.py").write_text("raise RuntimeError('the folder a person works in must not be imported from')")
     monkeypatch.chdir(tmp_path)
     source = Loopback(str(tiny_pair / "target"), str(tiny_pair / "drafter"))
-    store = Store.open(tmp_path / "outrider.db")
-    try:
+    with Store.open(tmp_path / "outrider.db") as store:
         drafter = Drafter.load(tiny_pair / "drafter")
         async with Assistant(drafter, store, source, Settings(mode="edge", max_tokens=12)) as assistant:
             heard = await ask(assistant, "list files")  # The question is sent at once, and waits for the verifier.
@@ -44,8 +43,6 @@ async def test_it_warms_up_serves_and_leaves_with_us(
             first = source.process_id
             assert first is not None and lives(first)
         assert source.process_id is None and not lives(first)
-    finally:
-        store.close()
 
 
 async def test_one_that_dies_is_started_again(tiny_pair: Path) -> None:

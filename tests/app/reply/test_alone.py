@@ -59,13 +59,13 @@ def fails(heard: Heard) -> str:
 
 async def test_in_place_of_an_unknown_server_nobody_answers(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, NOBODY, settings=chosen(None)) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTION, conversation)
         said = fails(heard)
         assert heard.failed is not None and heard.failed.code == "unavailable" and not heard.failed.queued
         assert "127.0.0.1:9" in said and "--mode offline" in said
         assert opened.status().mode == "offline" and not opened.status().alone
-        thread = opened.store.thread(conversation)
+        thread = opened.store.branches.thread(conversation)
         assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), ("", "failed")]
         assert opened.outbox.queued() == []
 
@@ -76,10 +76,10 @@ async def test_the_question_waits_and_is_asked_when_the_server_is_there(
     verifier = VerifierProcess(tiny_pair)
     verifier.port = free_port()
     async with assistant(drafter, database, verifier.url, settings=chosen("queue")) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTION, conversation)
         assert "waits" in fails(heard) and heard.failed is not None and heard.failed.queued
-        assert opened.store.thread(conversation) == [], "the question is a prompt that waits, again"
+        assert opened.store.branches.thread(conversation) == [], "the question is a prompt that waits, again"
         [queued] = opened.outbox.queued()
         assert (queued.kind, queued.text, queued.conversation_id) == ("ask", QUESTION, conversation)
         with verifier:
@@ -90,7 +90,7 @@ async def test_the_question_waits_and_is_asked_when_the_server_is_there(
                 if sent.done is not None:
                     break
         assert opened.outbox.queued() == []
-        thread = opened.store.thread(conversation)
+        thread = opened.store.branches.thread(conversation)
         assert [(one.text, one.status) for one in thread] == [(QUESTION, "done"), (sent.text, "done")]
         assert all(thread[-1].provenance)
 
@@ -166,11 +166,11 @@ async def test_a_chat_server_never_gets_the_drafters_words(drafter: Drafter, dat
     ):
         await opened.settled()
         clock.hurry(20.0)
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTION, conversation)
         assert heard.text == "The capital of France" and heard.done is None and "offline" not in heard.modes
         assert heard.failed is not None and not heard.failed.queued and "is kept" in heard.failed.message
-        answer = opened.store.thread(conversation)[-1]
+        answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.text, answer.status) == (heard.text, "failed") and all(answer.provenance)
         assert opened.outbox.queued() == [] and len(server.asked) == 1
 
@@ -185,12 +185,12 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
     ):
         await opened.settled()
         clock.hurry(20.0)
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         heard = await ask(opened, QUESTION, conversation)
         said = drafter.text.decode([5, 5, 5])
         assert heard.text == said and heard.done is None and "offline" not in heard.modes
         assert heard.failed is not None and heard.failed.queued and "the rest" in heard.failed.message
-        answer = opened.store.thread(conversation)[-1]
+        answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.text, answer.status, answer.tokens) == (said, "failed", (5, 5, 5))
         assert [queued.message_id for queued in opened.outbox.queued()] == [answer.id]
         peer.good = 1 << 30
@@ -200,7 +200,7 @@ async def test_the_rest_of_an_answer_that_was_cut_is_asked_for(drafter: Drafter,
                 sent.apply(event)
             if sent.done is not None:
                 break
-        whole = opened.store.thread(conversation)[-1]
+        whole = opened.store.branches.thread(conversation)[-1]
         assert (whole.tokens, whole.status) == ((5,) * 8, "done") and all(whole.provenance)
         assert opened.outbox.queued() == []
 

@@ -21,6 +21,8 @@ from app.reply.assistant import Assistant
 from benchmarks.emulator import Emulator, LinkProfile
 from drafter.runtime import Drafter
 from storage import Message, Store
+from storage.branches import Branches
+from storage.database import Database
 from tests.support.conversing import Heard, ask, assistant, until_connected, until_mode
 from tests.support.serving import VerifierProcess
 
@@ -128,10 +130,10 @@ async def test_sampled_trees_do_not_change_a_greedy_answer(
 
 async def test_what_is_shown_is_what_is_stored(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
-        conversation = opened.store.create_conversation("two turns").id
+        conversation = opened.store.conversations.create("two turns").id
         first = await ask(opened, "list files", conversation)
         second = await ask(opened, "and hidden ones", conversation)
-        thread = opened.store.thread(conversation)
+        thread = opened.store.branches.thread(conversation)
         assert [(message.role, message.status) for message in thread] == [("user", "done"), ("assistant", "done")] * 2
         assert [message.text for message in thread] == ["list files", first.text, "and hidden ones", second.text]
         assert first.done is not None and second.done is not None
@@ -156,7 +158,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
     async with assistant(drafter, database.with_name("reference.db"), verifier.url, settings=edge) as opened:
         reference = await ask(opened, "list files")
     async with assistant(drafter, database, verifier.url, settings=HOSTED.replaced(chosen, "test")) as opened:
-        conversation = opened.store.create_conversation("hosted").id
+        conversation = opened.store.conversations.create("hosted").id
         heard = await ask(opened, "list files", conversation)
         assert heard.modes[-1] == "hosted"
         assert reference.done is not None and heard.done is not None
@@ -170,7 +172,7 @@ async def test_a_hosted_answer_is_the_target_s_own_and_leaves_the_drafter_ready(
         await drafting.hear(10.0)
         prompt = drafter.text.render([("user", "list files")])
         assert drafting.memory_from >= len(prompt) + 39, "memory of all but the last token, which has none yet"
-        stored = opened.store.load_memory(conversation, drafter.memory_digest)
+        stored = opened.store.memory.load(conversation, drafter.memory_digest)
         assert sum(count for _, count, _ in stored) >= len(prompt) + 39
         again = await ask(opened, "and hidden ones", conversation)
         assert again.done is not None and all(again.done.provenance)
@@ -188,7 +190,7 @@ async def test_without_drafts_a_hosted_answer_comes_token_by_token(
 async def test_a_hosted_answer_can_be_stopped(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     settings = Settings(mode="hosted", max_tokens=900)
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
-        conversation = opened.store.create_conversation("stopped").id
+        conversation = opened.store.conversations.create("stopped").id
         heard = Heard()
         async with aclosing(opened.reply(conversation, "list files")) as events:
             async for event in events:
@@ -196,7 +198,7 @@ async def test_a_hosted_answer_can_be_stopped(verifier: VerifierProcess, drafter
                 if isinstance(event, Verified):
                     opened.stop()
         assert heard.done is not None and heard.done.reason == "stopped"
-        answer = opened.store.thread(conversation)[-1]
+        answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.status, answer.tokens) == ("stopped", heard.done.token_ids) and 0 < len(answer.tokens) < 900
         assert (await ask(opened, "go on", conversation)).done is not None
 
@@ -237,7 +239,7 @@ async def test_alone_it_answers_and_says_so(drafter: Drafter, database: Path) ->
         assert heard.modes == ["offline"]
         assert heard.done is not None and not any(heard.done.provenance)
         assert (heard.reply.solid, heard.reply.ghost) == ("", drafter.text.decode(heard.done.token_ids))
-        message = opened.store.message(heard.message)
+        message = opened.store.messages.get(heard.message)
         assert (message.status, message.provenance) == ("done", (False,) * 40)
 
 
@@ -254,7 +256,7 @@ async def test_an_answer_ends_at_its_stop_token(verifier: VerifierProcess, draft
 async def test_stop_keeps_what_is_there(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     settings = Settings(mode="edge", max_tokens=900)
     async with assistant(drafter, database, verifier.url, settings=settings) as opened:
-        conversation = opened.store.create_conversation("stopped").id
+        conversation = opened.store.conversations.create("stopped").id
         ending: Done | None = None
         async with aclosing(opened.reply(conversation, "list files")) as events:
             async for event in events:
@@ -262,7 +264,7 @@ async def test_stop_keeps_what_is_there(verifier: VerifierProcess, drafter: Draf
                     opened.stop()
                 ending = event if isinstance(event, Done) else ending
         assert ending is not None and ending.stopped and ending.reason == "stopped"
-        answer = opened.store.thread(conversation)[-1]
+        answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.status, answer.tokens) == ("stopped", ending.token_ids)
         assert 0 < len(answer.tokens) < 900
         async with aclosing(opened.reply(conversation, "go on")) as events:
@@ -273,21 +275,21 @@ async def test_stop_keeps_what_is_there(verifier: VerifierProcess, drafter: Draf
 
 async def test_leaving_early_stores_the_answer_as_stopped(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
-        conversation = opened.store.create_conversation("left").id
+        conversation = opened.store.conversations.create("left").id
         async with aclosing(opened.reply(conversation, "list files")) as events:
             async for event in events:
                 if isinstance(event, Drafted):
                     break
-        answer = opened.store.thread(conversation)[-1]
+        answer = opened.store.branches.thread(conversation)[-1]
         assert (answer.status, len(answer.tokens)) == ("stopped", 1)
         assert (await ask(opened, "again", conversation)).done is not None
 
 
 async def test_a_database_that_another_program_holds_for_long_costs_no_answer(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
-        with opened.store._read() as connection:
+        with opened.store.database.read() as connection:
             connection.execute("PRAGMA busy_timeout = 20")  # It gives up soon, and has to try again.
-        conversation = opened.store.create_conversation("held").id
+        conversation = opened.store.conversations.create("held").id
         heard = Heard()
         with closing(sqlite3.connect(database, isolation_level=None)) as other:
 
@@ -304,7 +306,7 @@ async def test_a_database_that_another_program_holds_for_long_costs_no_answer(dr
                         letting_go = asyncio.create_task(let_go())
             await letting_go
         assert heard.failed is None and heard.done is not None
-        stored = opened.store.message(heard.message)
+        stored = opened.store.messages.get(heard.message)
         assert (stored.status, stored.text, stored.tokens) == ("done", heard.text, heard.done.token_ids)
 
 
@@ -316,7 +318,7 @@ async def test_a_prompt_that_is_too_long_is_refused_in_a_sentence(
             heard = await ask(opened, "x" * letters)
             assert heard.failed is not None and heard.failed.code == "too_long"
             assert "tokens" in heard.failed.message
-            assert opened.store.message(heard.message).status == "failed"
+            assert opened.store.messages.get(heard.message).status == "failed"
         assert (await ask(opened, "list files")).done is not None
 
 
@@ -325,7 +327,7 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
         heard = await ask(opened, "list files")
         assert heard.failed is not None and heard.failed.code == "unavailable"
         assert not {*heard.modes} - {"warming"}, "which may be over before the answer begins"
-        assert opened.store.message(heard.message).status == "failed"
+        assert opened.store.messages.get(heard.message).status == "failed"
 
 
 async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -> None:
@@ -338,24 +340,21 @@ async def test_auto_mode_goes_on_without_one(drafter: Drafter, database: Path) -
 
 async def test_memory_outlives_the_program(verifier: VerifierProcess, drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, verifier.url, settings=EDGE) as opened:
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         await ask(opened, "list files", conversation)
         await ask(opened, "and hidden ones", conversation)  # Waits for the first reply's memory, and keeps it.
-        stored = opened.store.load_memory(conversation, drafter.memory_digest)
+        stored = opened.store.memory.load(conversation, drafter.memory_digest)
         assert sum(count for _, count, _ in stored) > 50
-        first = opened.store.thread(conversation)[1]
+        first = opened.store.branches.thread(conversation)[1]
     prompt = drafter.text.render([("user", "list files")])
-    store = Store.open(database)
-    try:
+    with Store.open(database) as store:
         here = await remembered(drafter, store, conversation, [*prompt, *first.tokens])
         assert here >= len(prompt)
-        new = store.create_conversation("new").id
+        new = store.conversations.create("new").id
         there = await remembered(drafter, store, new, drafter.text.render([("user", "another")]))
         assert 0 < there < len(prompt)  # All conversations begin alike.
         edited = [*prompt[:-4], *first.tokens]
         assert await remembered(drafter, store, conversation, edited) == there
-    finally:
-        store.close()
 
 
 async def remembered(drafter: Drafter, store: Store, conversation: str, tokens: list[int]) -> int:
@@ -375,32 +374,33 @@ async def test_the_mode_is_known_before_anything_is_asked(
         assert "target" in opened.status().why
 
 
-class SlowStore(Store):
+class SlowBranches(Branches):
     """Reads a branch when it is told to."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.asked, self.answers = threading.Event(), threading.Event()
 
-    def branch(self, message_id: str) -> list[Message]:
+    def path(self, message_id: str) -> list[Message]:
         self.asked.set()
         self.answers.wait(30)
-        return super().branch(message_id)
+        return super().path(message_id)
 
 
 async def test_a_conversation_is_read_beside_everything_else_and_can_be_stopped(
     drafter: Drafter, database: Path
 ) -> None:
-    store = SlowStore(database)
+    store = Store(database)
+    slow = store.branches = SlowBranches(store.database)
     async with Assistant(drafter, store, None, OFFLINE) as opened:
         asking = asyncio.create_task(ask(opened, "list files"))
-        while not store.asked.is_set():
+        while not slow.asked.is_set():
             await asyncio.sleep(0.01)
         assert opened.replying
         with pytest.raises(RuntimeError, match="one reply at a time"):
             await ask(opened, "another")
         opened.stop()
-        store.answers.set()
+        slow.answers.set()
         heard = await asking
         assert heard.done is not None and heard.done.stopped and heard.text == ""
         again = await ask(opened, "list files")

@@ -35,19 +35,19 @@ async def heard(events: AsyncIterator[Event]) -> list[Event]:
 
 
 async def test_a_question_waits_for_the_assistant(store: Store, tiny_pair: Path) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
         assert (core.present, core.status().mode) == (None, "warming")
         asking = core.reply(conversation, "list files")
         started = await anext(asking)
-        question, pending = store.thread(conversation)
+        question, pending = store.branches.thread(conversation)
         assert (question.text, pending.status) == ("list files", "pending"), "stored, though nobody can answer yet"
         core.start()
         events = await heard(asking)
         assert started == Started(conversation, pending.id) and isinstance(events[-1], Done)
         assert not any(isinstance(event, Started) for event in events)
         assert core.present is not None and core.status().mode == "offline"
-        assert len(store.thread(conversation)[-1].tokens) == 5
+        assert len(store.branches.thread(conversation)[-1].tokens) == 5
         events = await heard(core.reply(conversation, "and hidden ones"))
         assert isinstance(events[-1], Done)
 
@@ -74,7 +74,7 @@ async def test_the_remote_can_be_chosen_before_and_after(
 
 
 async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, tiny_pair: Path) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
         asking = core.reply(conversation, "list files")
         await anext(asking)
@@ -83,41 +83,41 @@ async def test_who_does_not_want_to_wait_finds_the_question_later(store: Store, 
         core.stop()
         (event,) = await waiting
         assert isinstance(event, Done) and event.stopped
-        question, answer = store.thread(conversation)
+        question, answer = store.branches.thread(conversation)
         assert (question.text, answer.text, answer.status) == ("list files", "", "stopped")
         edited = core.edit(question.id, "list hidden files")
         await anext(edited)
-        assert [message.text for message in store.thread(conversation)] == ["list hidden files", ""]
+        assert [message.text for message in store.branches.thread(conversation)] == ["list hidden files", ""]
         core.start()
         assert isinstance((await heard(edited))[-1], Done)
         assert isinstance((await heard(core.regenerate(answer.id)))[-1], Done)
 
 
 async def test_a_stop_before_anybody_waits_is_not_lost(store: Store, tiny_pair: Path) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
         asking = core.reply(conversation, "list files")
         await anext(asking)
         core.stop()
         (event,) = await heard(asking)
-        assert isinstance(event, Done) and event.stopped and store.thread(conversation)[-1].status == "stopped"
+        assert isinstance(event, Done) and event.stopped and store.branches.thread(conversation)[-1].status == "stopped"
 
 
 async def test_only_a_question_can_be_put_in_other_words_before_and_after(store: Store, tiny_pair: Path) -> None:
-    answer = store.ask(store.create_conversation("a").id, "list files", parent_id=None)
+    answer = store.messages.ask(store.conversations.create("a").id, "list files", parent_id=None)
     async with starting(store, tiny_pair / "drafter") as core:
         for _ in range(2):
             (event,) = await heard(core.edit(answer.id, "list hidden files"))
             assert isinstance(event, Failed) and "Only a question" in event.message
             core.start()
             await core.assistant()
-    assert len(store.thread(answer.conversation_id)) == 2, "and nothing is stored"
+    assert len(store.branches.thread(answer.conversation_id)) == 2, "and nothing is stored"
 
 
 async def test_what_is_queued_early_is_due_as_soon_as_the_verifier_is_there(
     store: Store, tiny_pair: Path, verifier: VerifierProcess
 ) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), remote=verifier.url, max_tokens=5)
     async with DeferredCore(store, settings, Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})) as core:
         queued = core.outbox.enqueue(conversation, "list files")
@@ -127,20 +127,23 @@ async def test_what_is_queued_early_is_due_as_soon_as_the_verifier_is_there(
             assert isinstance((await heard(core.outbox.send(queued)))[-1], Done)
             later = core.outbox.enqueue(conversation, "and hidden ones")
             assert await anext(due) == later
-    assert [message.text for message in store.thread(conversation)][0] == "list files"
+    assert [message.text for message in store.branches.thread(conversation)][0] == "list files"
 
 
 async def test_a_window_that_closes_early_has_stored_the_question(store: Store, tiny_pair: Path) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     async with starting(store, tiny_pair / "drafter") as core:
         asking = core.reply(conversation, "list files")
         await anext(asking)
         await asking.aclose()
-    assert [(one.text, one.status) for one in store.thread(conversation)] == [("list files", "done"), ("", "stopped")]
+    assert [(one.text, one.status) for one in store.branches.thread(conversation)] == [
+        ("list files", "done"),
+        ("", "stopped"),
+    ]
 
 
 async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: Store, tmp_path: Path) -> None:
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     async with starting(store, tmp_path / "nowhere") as core:
         changes = core.changes()
         core.start()
@@ -148,8 +151,8 @@ async def test_without_a_drafter_all_can_be_read_and_the_reason_is_told(store: S
         assert change == core.status() and change.mode == "offline" and "nowhere" in change.why
         *_, event = await heard(core.reply(conversation, "list files"))
         assert isinstance(event, Failed) and "nowhere" in event.message
-        assert [one.text for one in store.thread(conversation)] == ["list files", ""]
-        assert [one.title for one in core.store.conversations()] == ["a"]
+        assert [one.text for one in store.branches.thread(conversation)] == ["list files", ""]
+        assert [one.title for one in core.store.conversations.all()] == ["a"]
         queued = core.outbox.enqueue(conversation, "later")
         assert [one.id for one in core.outbox.queued()] == [queued.id]
         assert [one async for one in core.outbox.due()] == []
@@ -164,7 +167,7 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
     folders = Folders.locate({"OUTRIDER_HOME": str(store.path.parent)})
     folders.config.mkdir()
     (folders.config / "remotes.toml").write_text("[remotes")
-    conversation = store.create_conversation("a").id
+    conversation = store.conversations.create("a").id
     settings = Settings(drafter=str(tiny_pair / "drafter"), max_tokens=5, remote=remote)
     async with DeferredCore(store, settings, folders) as core:
         assert "remotes.toml is not valid TOML" in RemoteSwitcher(settings, folders, core).trouble
@@ -173,4 +176,4 @@ async def test_with_remotes_that_cannot_be_read_nobody_answers_in_their_place(
         assert isinstance(last, Failed) and "remotes.toml is not valid TOML" in last.message and not last.queued
         await (await core.assistant()).settled()
         assert core.status().mode == "offline" and "remotes.toml is not valid TOML" in core.status().why
-    assert [message.text for message in store.thread(conversation)] == ["list files", ""]
+    assert [message.text for message in store.branches.thread(conversation)] == ["list files", ""]

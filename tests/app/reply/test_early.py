@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> Store:
 async def asked(source: Starts, opened: Assistant, store: Store, *, early: bool) -> tuple[Heard, str]:
     """One answer, and what of it was there before the verifier was; the verifier is there after that."""
     heard, shown = Heard(), ""
-    conversation = store.create_conversation("test").id
+    conversation = store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, QUESTION)) as events:
         async for event in events:
             heard.apply(event)
@@ -84,7 +84,7 @@ async def test_the_drafter_writes_before_the_verifier_is_there(
     assert bool(shown) == early and heard.modes == ["warming", "edge"]
     assert heard.done is not None and plain.done is not None
     assert heard.done.token_ids == plain.done.token_ids and all(heard.done.provenance)
-    assert store.message(heard.message).text == plain.text
+    assert store.messages.get(heard.message).text == plain.text
     store.close()
 
 

@@ -70,11 +70,8 @@ def why(heard: Heard) -> list[str]:
 def whole(heard: Heard, database: Path) -> str:
     """The answer's text, which was shown and is stored; it has no tokens, and nothing of it is verified."""
     assert heard.done is not None, heard.failed
-    store = Store.open(database)
-    try:
-        [message] = store.thread(store.conversations()[0].id)[-1:]
-    finally:
-        store.close()
+    with Store.open(database) as store:
+        [message] = store.branches.thread(store.conversations.all()[0].id)[-1:]
     assert heard.text == message.text
     assert message.tokens == message.provenance == heard.done.token_ids == heard.done.provenance == ()
     assert heard.done.stats.verified == heard.done.stats.rounds == 0 and heard.done.stats.streamed is not None
@@ -108,7 +105,7 @@ async def test_a_verifiers_chat_address_answers_with_the_targets_own_text(
 async def test_later_questions_come_with_what_was_said(drafter: Drafter, database: Path) -> None:
     server = ChatServer([Script(["tar -xf ", "naïve 🦀.tar"])])
     async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
-        conversation = opened.store.create_conversation("two").id
+        conversation = opened.store.conversations.create("two").id
         await ask(opened, QUESTION, conversation)
         second = await ask(opened, "why?", conversation)
     assert whole(second, database) == "tar -xf naïve 🦀.tar"
@@ -190,7 +187,7 @@ async def test_a_cut_is_told(
         assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
     ):
         heard = await ask(opened, QUESTION)
-        [turn] = Turn.of_thread(opened.store.thread(opened.store.conversations()[0].id))
+        [turn] = Turn.of_thread(opened.store.branches.thread(opened.store.conversations.all()[0].id))
     assert whole(heard, database) == "one two" and heard.done is not None
     assert heard.done.reason == said and heard.done.cut.startswith(cut) and bool(heard.done.cut) == bool(cut)
     assert turn.note == heard.done.cut
@@ -200,7 +197,7 @@ async def test_stopping_hangs_up_and_keeps_what_came(drafter: Drafter, database:
     server = ChatServer([Script(["tar ", "-xf "], hold=True)])
     heard = Heard()
     async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         async with aclosing(opened.reply(conversation, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
@@ -209,7 +206,7 @@ async def test_stopping_hangs_up_and_keeps_what_came(drafter: Drafter, database:
         async with asyncio.timeout(PATIENCE):
             await server.hung_up.wait()
         assert heard.done is not None and heard.done.stopped
-        assert opened.store.thread(conversation)[-1].status == "stopped"
+        assert opened.store.branches.thread(conversation)[-1].status == "stopped"
     assert whole(heard, database) == "tar -xf "
 
 
@@ -222,7 +219,7 @@ FULL = "".join(SAID)
 async def go_on(opened: Assistant) -> Heard:
     """The last answer, gone on with because the person asked for that."""
     heard = Heard()
-    message = opened.store.thread(opened.store.conversations()[0].id)[-1]
+    message = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
     async with aclosing(opened.resume(message.id)) as events:
         async for event in events:
             heard.apply(event)
@@ -239,7 +236,7 @@ async def test_what_came_before_a_cut_is_kept_and_nothing_is_sent_again(
         assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
     ):
         heard = await ask(opened, QUESTION)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
         assert opened.outbox.queued() == []
     assert heard.failed is not None and heard.failed.code == "broken" and not heard.failed.queued
     assert "is kept" in heard.failed.message and "go on" in heard.failed.message
@@ -262,7 +259,7 @@ async def test_a_verifiers_chat_address_goes_on_where_an_answer_was_stopped(
 ) -> None:
     heard = Heard()
     async with assistant(drafter, database, verifier.url + "/v1", settings=Settings(max_tokens=60)) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         async with aclosing(opened.reply(conversation, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
@@ -292,7 +289,7 @@ async def test_a_server_that_says_something_else_then_is_not_joined(drafter: Dra
     async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
         await ask(opened, QUESTION)
         heard = await go_on(opened)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
     assert heard.failed is not None and "says something else now" in heard.failed.message
     assert stored.text == "".join(SAID[:4]) and stored.tokens == () and len(server.asked) == 2
 
@@ -302,13 +299,13 @@ async def test_a_stopped_answer_of_a_verifier_is_gone_on_with_as_text(
 ) -> None:
     heard = Heard()
     async with assistant(drafter, database, verifier.url, settings=Settings(mode="edge", max_tokens=60)) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         async with aclosing(opened.reply(conversation, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
                 if len(heard.reply.solid) > 10:
                     opened.stop()
-        begun = opened.store.thread(conversation)[-1]
+        begun = opened.store.branches.thread(conversation)[-1]
     server = ChatServer([Script([" and more"])], owner="vllm")
     async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
         rest = await go_on(opened)

@@ -121,7 +121,7 @@ async def test_a_question_is_sent_once_and_its_failure_is_told(
     settings = Settings(offline="drafter").replaced({"mode": mode}, "test")
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database, settings) as opened:
         heard = await ask(opened, QUESTION)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
         assert opened.outbox.queued() == []
     assert heard.failed is not None and heard.failed.code == code, heard
     assert peer.asked == 1 and not any(isinstance(one, Drafted) for one in heard.events)
@@ -131,7 +131,7 @@ async def test_a_question_is_sent_once_and_its_failure_is_told(
 async def test_a_queued_question_that_may_have_been_paid_for_leaves_the_queue(drafter: Drafter, database: Path) -> None:
     peer = Peer([stream(ONE)])
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database) as opened:
-        conversation = opened.store.create_conversation("test").id
+        conversation = opened.store.conversations.create("test").id
         opened.outbox.enqueue(conversation, QUESTION)
         await opened.settled()
         async with aclosing(opened.outbox.due()) as due:
@@ -204,7 +204,7 @@ async def test_reasoning_is_life_and_no_part_of_the_answer(drafter: Drafter, dat
     peer = Peer([(*parts, event({"content": "Paris"}), event({}, "stop"), DONE)])
     async with asyncio.timeout(PATIENCE), peer.opened(drafter, database) as opened:
         heard = await ask(opened, QUESTION)
-        stored = opened.store.thread(opened.store.conversations()[0].id)[-1]
+        stored = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
     assert heard.text == stored.text == "Paris" and heard.done is not None
     assert "".join(one.text for one in heard.events if isinstance(one, Reasoned)) == "hm " * 12
 

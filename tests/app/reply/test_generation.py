@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from tests.support.tiny_text import END
 def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
     """A generation of at most 6 tokens."""
     drafter = Drafter.load(tiny_pair / "drafter")
-    with closing(Store.open(tmp_path / "outrider.db")) as store, ThreadPoolExecutor(1) as thread:
+    with Store.open(tmp_path / "outrider.db") as store, ThreadPoolExecutor(1) as thread:
         given = GenerationInput(
             drafter.text.render([("user", "list files")]),
             messages=[("user", "list files")],
@@ -34,7 +33,7 @@ def generation(tiny_pair: Path, tmp_path: Path) -> Iterator[Generation]:
             most=6,
             draft=True,
         )
-        drafting = Drafting(drafter, store, store.create_conversation().id, thread)
+        drafting = Drafting(drafter, store, store.conversations.create().id, thread)
         yield Generation(given, drafting=drafting, session=VerifierSession(), begun=Answer(drafter.text))
 
 

@@ -64,7 +64,7 @@ async def until(predicate: Callable[[], bool]) -> None:
 
 def shown(store: Store, conversation: str) -> list[tuple[str, str, bool]]:
     """Role, status and whether all of it is verified, of each message in sight."""
-    thread = store.thread(conversation)
+    thread = store.branches.thread(conversation)
     return [(message.role, message.status, message.tokens != () and all(message.provenance)) for message in thread]
 
 
@@ -79,17 +79,17 @@ async def test_what_is_queued_is_sent_in_order_when_a_verifier_starts(
         settings = Settings(offline="drafter", max_tokens=40)
         async with assistant(drafter, database, verifier.url, settings=settings) as opened:
             assert (await opened.settled()).mode == "offline"
-            first = opened.store.create_conversation("first").id
+            first = opened.store.conversations.create("first").id
             alone = await ask(opened, "list files", first)
             opened.outbox.enqueue_verification(alone.message)
             opened.outbox.enqueue(first, "and hidden ones")
-            second = opened.store.create_conversation("second").id
+            second = opened.store.conversations.create("second").id
             opened.outbox.enqueue(second, "show disk usage")
             async with working_off(opened) as done:
                 await asyncio.to_thread(verifier.start)
                 await until(lambda: len(done) == 3)
             assert opened.outbox.queued() == []
-            assert [message.text for message in opened.store.thread(second)][:1] == ["show disk usage"]
+            assert [message.text for message in opened.store.branches.thread(second)][:1] == ["show disk usage"]
             assert shown(opened.store, second) == ANSWERED
             assert shown(opened.store, first) == [("user", "done", False), ("assistant", "done", True), *ANSWERED]
             assert [any(isinstance(event, Judged) for event in heard.events) for heard in done] == [True, False, False]
@@ -103,14 +103,16 @@ async def test_what_was_queued_before_is_sent_at_the_next_start(
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         opened.outbox.enqueue(conversation, "list files")
         async with working_off(opened) as done:
             await asyncio.sleep(0)
         assert done == [] and len(opened.outbox.queued()) == 1
     async with assistant(drafter, database, verifier.url) as opened:
         async with working_off(opened):
-            await until(lambda: not opened.store.queued() and opened.store.thread(conversation)[-1].status == "done")
+            await until(
+                lambda: not opened.store.queue.all() and opened.store.branches.thread(conversation)[-1].status == "done"
+            )
         assert shown(opened.store, conversation) == ANSWERED
 
 
@@ -118,17 +120,20 @@ async def test_it_waits_for_a_reply_that_runs_and_comes_after_it(
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, verifier.url) as opened:
-        conversation = opened.store.create_conversation("busy").id
+        conversation = opened.store.conversations.create("busy").id
         await until_mode(opened, "edge")
         async with working_off(opened) as done:
             async with aclosing(opened.reply(conversation, "list files")) as events:
                 async for event in events:
-                    if isinstance(event, Verified) and not opened.store.queued():
+                    if isinstance(event, Verified) and not opened.store.queue.all():
                         opened.outbox.enqueue(conversation, "and hidden ones")
                     assert done == []
             await until(lambda: len(done) == 1)
         assert shown(opened.store, conversation) == ANSWERED * 2
-        assert [message.text for message in opened.store.thread(conversation)][::2] == ["list files", "and hidden ones"]
+        assert [message.text for message in opened.store.branches.thread(conversation)][::2] == [
+            "list files",
+            "and hidden ones",
+        ]
 
 
 async def test_while_something_waits_the_verifier_is_looked_for_every_second(drafter: Drafter, database: Path) -> None:
@@ -139,7 +144,7 @@ async def test_while_something_waits_the_verifier_is_looked_for_every_second(dra
         async with working_off(opened):
             await asyncio.sleep(0.05)
             assert connection._waiting == 0
-            queued = opened.outbox.enqueue(opened.store.create_conversation("kept").id, "list files")
+            queued = opened.outbox.enqueue(opened.store.conversations.create("kept").id, "list files")
             await until(lambda: connection._waiting == 1)
             opened.outbox.unqueue(queued.id)
             opened.outbox.stir()
@@ -149,11 +154,11 @@ async def test_while_something_waits_the_verifier_is_looked_for_every_second(dra
 async def test_sent_without_a_verifier_it_stays_queued(drafter: Drafter, database: Path) -> None:
     async with assistant(drafter, database, NOBODY) as opened:
         await opened.settled()
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         queued = opened.outbox.enqueue(conversation, "list files")
         heard = await send(opened, queued)
         assert heard.failed is not None and heard.failed.code == "unavailable"
-        assert opened.outbox.queued() == [queued] and opened.store.thread(conversation) == []
+        assert opened.outbox.queued() == [queued] and opened.store.branches.thread(conversation) == []
 
 
 async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(
@@ -161,15 +166,12 @@ async def test_what_was_taken_back_or_sent_by_another_program_is_not_sent(
 ) -> None:
     async with assistant(drafter, database, verifier.url) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         back, taken = (opened.outbox.enqueue(conversation, text) for text in ("one", "two"))
         opened.outbox.unqueue(back.id)
-        other = Store.open(database)
-        try:
-            assert other.take(taken.id) is not None
+        with Store.open(database) as other:
+            assert other.queue.take(taken.id) is not None
             assert (await send(opened, back)).events == (await send(opened, taken)).events == []
-        finally:
-            other.close()
 
 
 async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(
@@ -179,7 +181,7 @@ async def test_the_line_lost_on_the_way_leaves_it_to_be_verified(
         settings = Settings(max_tokens=200, pace="fixed", nodes=1)
         async with assistant(drafter, database, verifier.url, settings=settings) as opened:
             await until_mode(opened, "edge")
-            conversation = opened.store.create_conversation("cut").id
+            conversation = opened.store.conversations.create("cut").id
             queued = opened.outbox.enqueue(conversation, "list files")
             heard = Heard()
             async with aclosing(opened.outbox.send(queued)) as events:
@@ -203,7 +205,7 @@ async def test_what_can_never_be_answered_leaves_the_queue(
 ) -> None:
     async with assistant(drafter, database, verifier.url) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("long").id
+        conversation = opened.store.conversations.create("long").id
         heard = await send(opened, opened.outbox.enqueue(conversation, "x" * 3000))
         assert heard.failed is not None and heard.failed.code == "too_long"
         assert opened.outbox.queued() == []
@@ -215,7 +217,7 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(
 ) -> None:
     async with assistant(drafter, database, verifier.url) as opened:
         await until_mode(opened, "edge")
-        conversation = opened.store.create_conversation("stopped").id
+        conversation = opened.store.conversations.create("stopped").id
         queued = opened.outbox.enqueue(conversation, "list files")
         async with aclosing(opened.outbox.send(queued)) as events:
             async for event in events:
@@ -239,15 +241,15 @@ async def test_a_server_that_verifies_nothing_answers_prompts_and_leaves_the_res
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         alone = await ask(opened, "list files", conversation)
         verification = opened.outbox.enqueue_verification(alone.message)
         opened.outbox.enqueue(conversation, "and hidden ones")
     async with assistant(drafter, database, verifier.url + "/v1") as opened:
         async with working_off(opened) as done:
             await until(lambda: len(done) == 1)
-        assert opened.store.thread(conversation)[2].text == "and hidden ones"
+        assert opened.store.branches.thread(conversation)[2].text == "and hidden ones"
         assert opened.outbox.queued() == [verification]
         heard = await send(opened, verification)
         assert heard.failed is not None and "verifies no drafts" in heard.failed.message
-        assert len(opened.store.messages(conversation)) == 4
+        assert len(opened.store.messages.of(conversation)) == 4

@@ -83,10 +83,12 @@ def stored(
     stats: Mapping[str, float | int | str | None] | None = None,
 ) -> Message:
     """An answer to the question, the first tokens of which, or all, are verified."""
-    pending = opened.store.ask(opened.store.create_conversation("stored").id, QUESTION, parent_id=None)
+    pending = opened.store.messages.ask(opened.store.conversations.create("stored").id, QUESTION, parent_id=None)
     provenance = [verified is None or at < verified for at in range(len(tokens))]
-    opened.store.finish(pending.id, tokens, provenance, opened._drafter.text.decode(tokens), status, stats or {})
-    return opened.store.message(pending.id)
+    opened.store.messages.finish(
+        pending.id, tokens, provenance, opened._drafter.text.decode(tokens), status, stats or {}
+    )
+    return opened.store.messages.get(pending.id)
 
 
 # ---- in other words --------------------------------------------------------------------------------------------------
@@ -96,26 +98,26 @@ async def test_an_edited_question_is_a_branch_of_its_own(
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
-        store, conversation = opened.store, opened.store.create_conversation("two branches").id
+        store, conversation = opened.store, opened.store.conversations.create("two branches").id
         await ask(opened, "show disk usage", conversation)
         await ask(opened, QUESTION, conversation)
-        before = store.thread(conversation)
+        before = store.branches.thread(conversation)
         heard = await hear(opened.edit(before[2].id, "and hidden ones"))
         assert heard.done is not None and all(heard.done.provenance)
-        after = store.thread(conversation)
+        after = store.branches.thread(conversation)
         assert after[:2] == before[:2] and [message.text for message in after[2:]] == ["and hidden ones", heard.text]
-        assert store.versions(conversation) == {after[2].id: (2, 2)}
-        assert store.branch(before[-1].id) == before
-        other = store.create_conversation("asked at once").id
+        assert store.branches.versions(conversation) == {after[2].id: (2, 2)}
+        assert store.branches.path(before[-1].id) == before
+        other = store.conversations.create("asked at once").id
         await ask(opened, "show disk usage", other)
         assert (await ask(opened, "and hidden ones", other)).text == heard.text, "it reads its own branch only"
         further = await ask(opened, "and now?", conversation)
-        assert [message.id for message in store.thread(conversation)[:4]] == [message.id for message in after]
-        assert store.message(further.message).parent_id == store.thread(conversation)[4].id
+        assert [message.id for message in store.branches.thread(conversation)[:4]] == [message.id for message in after]
+        assert store.messages.get(further.message).parent_id == store.branches.thread(conversation)[4].id
         for refused in (opened.edit(after[1].id, "no question"), opened.edit("c0ffee", "nothing")):
             heard = await hear(refused)
             assert heard.failed is not None and heard.failed.message
-        assert len(store.messages(conversation)) == 8
+        assert len(store.messages.of(conversation)) == 8
 
 
 # ---- again -----------------------------------------------------------------------------------------------------------
@@ -129,14 +131,16 @@ async def test_an_answer_that_is_there_is_not_given_again(
         await until_mode(opened, "edge")
         store, first = opened.store, await ask(opened, QUESTION)
         assert first.done is not None and first.done.token_ids == own[:24]
-        conversation = store.message(first.message).conversation_id
+        conversation = store.messages.get(first.message).conversation_id
         second = await hear(opened.regenerate(first.message))
         third = await hear(opened.regenerate(second.message))
-        answers = [store.message(heard.message) for heard in (first, second, third)]
+        answers = [store.messages.get(heard.message) for heard in (first, second, third)]
         assert len({answer.tokens for answer in answers}) == 3
         assert [answer.stats["temperature"] for answer in answers] == [0.0, FRESH_TEMPERATURE, FRESH_TEMPERATURE]
         assert answers[1].stats["seed"] != answers[2].stats["seed"]
-        assert store.siblings(first.message) == answers and store.thread(conversation)[1:] == answers[2:]
+        assert (
+            store.branches.siblings(first.message) == answers and store.branches.thread(conversation)[1:] == answers[2:]
+        )
         assert all(all(answer.provenance) for answer in answers)
 
 
@@ -173,12 +177,12 @@ async def test_a_question_without_an_answer_is_answered(
 ) -> None:
     async with assistant(drafter, database, None, settings=SETTINGS) as opened:
         store, answer = opened.store, stored(opened, (5, 6), status="done")
-        store.delete_message(answer.id)
-        (question,) = store.thread(answer.conversation_id)
+        store.bin.delete_message(answer.id)
+        (question,) = store.branches.thread(answer.conversation_id)
         heard = await hear(opened.regenerate(question.id))
         assert heard.done is not None and heard.done.token_ids == alone[:24]
-        assert [message.id for message in store.thread(answer.conversation_id)] == [question.id, heard.message]
-        lone = store.add_message(store.create_conversation().id, "assistant", "hi", parent_id=None, status="done")
+        assert [message.id for message in store.branches.thread(answer.conversation_id)] == [question.id, heard.message]
+        lone = store.messages.add(store.conversations.create().id, "assistant", "hi", parent_id=None, status="done")
         for nothing in (lone.id, "c0ffee", answer.id):
             heard = await hear(opened.regenerate(nothing))
             assert heard.failed is not None and heard.failed.message and len(heard.events) == 1
@@ -209,11 +213,11 @@ async def test_a_stopped_answer_goes_on_as_if_it_had_not_been(
         judged = [str(event) for event in heard.events if isinstance(event, Judged)]
         drafted = 0 if verified is None else there - verified
         assert judged == ([f"the target kept all {drafted} drafted tokens"] if drafted else [])
-        resumed = opened.store.thread(cut.conversation_id)[-1]
-        assert (resumed.id, resumed.tokens, resumed.stats["resumes"]) == (heard.message, own, cut.id)
+        resumed = opened.store.branches.thread(cut.conversation_id)[-1]
+        assert (resumed.id, resumed.tokens, resumed.resumes) == (heard.message, own, cut.id)
         assert heard.text == resumed.text and heard.text.startswith(cut.text)
-        assert opened.store.message(cut.id) == cut
-        assert opened.store.versions(cut.conversation_id) == {resumed.id: (2, 2)}
+        assert opened.store.messages.get(cut.id) == cut
+        assert opened.store.branches.versions(cut.conversation_id) == {resumed.id: (2, 2)}
 
 
 async def test_what_the_target_does_not_keep_of_it_is_told(
@@ -238,17 +242,17 @@ async def test_a_sampled_answer_goes_on_with_the_coin_it_was_begun_with(
         await until_mode(opened, "edge")
         whole = await ask(opened, QUESTION)
         assert whole.done is not None
-        answer = opened.store.message(whole.message)
+        answer = opened.store.messages.get(whole.message)
         cut = stored(opened, answer.tokens[:17], stats=answer.stats)
     later = SETTINGS.replaced({"max_tokens": 31}, "test")  # Greedy by now.
     async with assistant(drafter, database, verifier.url, settings=later) as opened:
         await until_mode(opened, "edge")
         heard = await hear(opened.resume(cut.id))
         assert heard.done is not None and heard.done.token_ids == whole.done.token_ids
-        assert opened.store.message(heard.message).stats["seed"] == answer.stats["seed"]
+        assert opened.store.messages.get(heard.message).stats["seed"] == answer.stats["seed"]
         strange = stored(opened, answer.tokens[:17], stats={"temperature": -1.0, "seed": "x"})
         heard = await hear(opened.resume(strange.id))
-        assert heard.done is not None and opened.store.message(heard.message).stats["temperature"] == 0.0
+        assert heard.done is not None and opened.store.messages.get(heard.message).stats["temperature"] == 0.0
 
 
 async def test_the_drafter_goes_on_alone(
@@ -272,7 +276,7 @@ async def test_an_answer_at_its_limit_goes_on_and_on(
         heard = await ask(opened, QUESTION)
         for tokens in (32, 48):
             assert heard.done is not None and heard.done.reason == "length"
-            assert opened.store.message(heard.message).stats["reason"] == "length"
+            assert opened.store.messages.get(heard.message).stats["reason"] == "length"
             heard = await hear(opened.resume(heard.message))
             assert heard.done is not None and heard.done.token_ids == own[:tokens]
 
@@ -281,14 +285,14 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
     verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
 ) -> None:
     async with assistant(drafter, database, verifier.url, settings=LONG) as opened:
-        events = opened.reply(opened.store.create_conversation("stopped").id, QUESTION)
+        events = opened.reply(opened.store.conversations.create("stopped").id, QUESTION)
         message = ""
         async with aclosing(events):
             async for event in events:
                 message = event.message if isinstance(event, Started) else message
                 if isinstance(event, Verified):
                     opened.stop()
-        cut = opened.store.message(message)
+        cut = opened.store.messages.get(message)
         assert cut.status == "stopped" and 0 < len(cut.tokens) < 48
         events = opened.resume(cut.id)
         async with aclosing(events):
@@ -296,7 +300,7 @@ async def test_stopped_and_gone_on_with_it_is_the_answer_that_it_would_have_been
                 if isinstance(event, Started):
                     message = event.message
                     break
-        again = opened.store.message(message)
+        again = opened.store.messages.get(message)
         assert (again.status, again.tokens, again.provenance) == ("stopped", cut.tokens, cut.provenance)
         heard = await hear(opened.resume(again.id))
         assert heard.done is not None and heard.done.token_ids[:48] == own
@@ -308,40 +312,40 @@ async def test_what_cannot_go_on_says_why(drafter: Drafter, database: Path, monk
         whole = stored(opened, (5, 6, min(text.stop_tokens)), status="done")
         ended = stored(opened, (5, 6), status="done", stats={"reason": "end"})
         empty = stored(opened, (), status="failed")
-        writing = store.ask(whole.conversation_id, "and now?", parent_id=whole.id)
+        writing = store.messages.ask(whole.conversation_id, "and now?", parent_id=whole.id)
         refused = {
             whole.id: "complete",
             ended.id: "complete",
             empty.id: "given again",
             writing.id: "still being written",
-            store.thread(ended.conversation_id)[0].id: "question",
+            store.branches.thread(ended.conversation_id)[0].id: "question",
             "c0ffee": "c0ffee",
         }
-        before = [store.messages(conversation.id) for conversation in store.conversations()]
+        before = [store.messages.of(conversation.id) for conversation in store.conversations.all()]
         for message_id, why in refused.items():
             heard = await hear(opened.resume(message_id))
             assert heard.failed is not None and why in heard.failed.message and len(heard.events) == 1
-        assert [store.messages(conversation.id) for conversation in store.conversations()] == before
+        assert [store.messages.of(conversation.id) for conversation in store.conversations.all()] == before
 
         cut = stored(opened, (5, 6))
         monkeypatch.setattr(request_module, "CONTEXT_TOKENS", 3)
         heard = await hear(opened.resume(cut.id))
         assert heard.failed is not None and heard.failed.code == "too_long"
-        assert store.message(heard.message).tokens == cut.tokens, "nothing is lost"
-        assert store.thread(cut.conversation_id)[-1].text == cut.text
+        assert store.messages.get(heard.message).tokens == cut.tokens, "nothing is lost"
+        assert store.branches.thread(cut.conversation_id)[-1].text == cut.text
 
 
 async def test_an_answer_stored_without_tokens_goes_on_where_it_can_be_spelt(drafter: Drafter, database: Path) -> None:
     small_letters = json.loads(train_tokenizer().to_str()) | {"normalizer": {"type": "Lowercase"}}
     text = ChatText(json.dumps(small_letters).encode(), CHAT_TEMPLATE, (END,))
     async with assistant(drafter, database, None, settings=SETTINGS) as opened:
-        capital = opened.store.ask(opened.store.create_conversation().id, QUESTION, parent_id=None)
-        opened.store.finish(capital.id, (), (), "LS", "stopped", {})
+        capital = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
+        opened.store.messages.finish(capital.id, (), (), "LS", "stopped", {})
         with pytest.raises(NoAnswer, match="cannot spell"):
             resume(opened.store, SETTINGS, capital.id, text)
-        assert opened.store.siblings(capital.id) == [opened.store.message(capital.id)]
-        imported = opened.store.ask(opened.store.create_conversation().id, QUESTION, parent_id=None)
-        opened.store.finish(imported.id, (), (), "ls -a", "stopped", {})
+        assert opened.store.branches.siblings(capital.id) == [opened.store.messages.get(capital.id)]
+        imported = opened.store.messages.ask(opened.store.conversations.create().id, QUESTION, parent_id=None)
+        opened.store.messages.finish(imported.id, (), (), "ls -a", "stopped", {})
         heard = await hear(opened.resume(imported.id))
         assert heard.done is not None and heard.text.startswith("ls -a")
         assert len(heard.done.token_ids) == len(drafter.text.encode("ls -a")) + 24

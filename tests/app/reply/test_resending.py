@@ -28,14 +28,14 @@ async def test_a_server_that_fails_each_time_is_asked_ever_more_seldom(tiny_pair
     ):
         await opened.settled()
         clock.hurry(TIMES)
-        conversation = opened.store.create_conversation("kept").id
+        conversation = opened.store.conversations.create("kept").id
         queued = opened.outbox.enqueue(conversation, "list files")
         async with asyncio.timeout(PATIENCE_SECONDS):
             async for due in opened.outbox.due():
                 begun.append(clock.now())
                 events = [event async for event in opened.outbox.send(due)]
                 assert due == queued and events
-                assert opened.outbox.queued() == [queued] and opened.store.thread(conversation) == []
+                assert opened.outbox.queued() == [queued] and opened.store.branches.thread(conversation) == []
                 if len(begun) == TRIES:
                     break
     pauses = [after - before for before, after in zip(begun, begun[1:])]

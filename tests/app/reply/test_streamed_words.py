@@ -107,8 +107,8 @@ async def test_an_exported_answer_is_the_same_where_it_is_imported(outrider: Run
     found = []
     for home in (tmp_path, elsewhere):
         store = Store.open(home / "data" / "outrider.db")
-        [conversation] = store.conversations()
-        found.append(store.thread(conversation.id)[-1])
+        [conversation] = store.conversations.all()
+        found.append(store.branches.thread(conversation.id)[-1])
         store.close()
     one, other = found
     assert (one.text, one.tokens, one.provenance, one.stats) == (other.text, (), (), other.stats)

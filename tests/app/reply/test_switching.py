@@ -57,7 +57,7 @@ async def test_what_is_asked_next_goes_to_the_new_one(
 ) -> None:
     server = talker()
     async with server.listening() as port, assistant(drafter, database, verifier.url) as opened:
-        conversation = opened.store.create_conversation("two").id
+        conversation = opened.store.conversations.create("two").id
         first = await ask(opened, QUESTION, conversation)
         opened.use(AddressSource(f"http://127.0.0.1:{port}"))
         assert opened.status() == ModeChanged("warming", "connecting to the verifier")
@@ -85,7 +85,7 @@ async def test_an_answer_on_its_way_is_finished_where_it_began(
 
         await until_mode(opened, "edge")
         watching = asyncio.create_task(watch())
-        async with aclosing(opened.reply(opened.store.create_conversation("a").id, QUESTION)) as events:
+        async with aclosing(opened.reply(opened.store.conversations.create("a").id, QUESTION)) as events:
             async for event in events:
                 heard.apply(event)
                 if isinstance(event, Verified) and len(opened._leaving) == 0:
@@ -107,7 +107,7 @@ async def test_what_waits_is_sent_to_the_new_one(drafter: Drafter, database: Pat
     server = talker()
     async with server.listening() as port, assistant(drafter, database, None) as opened:
         assert opened.status().mode == "offline"
-        opened.outbox.enqueue(opened.store.create_conversation("a").id, QUESTION)
+        opened.outbox.enqueue(opened.store.conversations.create("a").id, QUESTION)
 
         async def work_off() -> None:
             async for queued in opened.outbox.due():
@@ -139,7 +139,7 @@ async def test_the_program_may_end_in_between(verifier: VerifierProcess, drafter
     store = Store.open(database)
     source, settings = AddressSource(verifier.url), Settings(max_tokens=900)
     async with Assistant(drafter, store, source, settings, modes=("edge",)) as opened:
-        reply = opened.reply(store.create_conversation("a").id, QUESTION)
+        reply = opened.reply(store.conversations.create("a").id, QUESTION)
         async for event in reply:
             if isinstance(event, Verified):
                 break

@@ -49,12 +49,12 @@ def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.Te
 
 def drafted(opened: Assistant, tokens: tuple[int, ...], verified: int = 0) -> Message:
     """A stored answer of these tokens, of which the first are verified."""
-    conversation = opened.store.create_conversation("drafted").id
-    question = opened.store.add_message(conversation, "user", QUESTION, parent_id=None, status="done")
-    answer = opened.store.add_message(conversation, "assistant", "", parent_id=question.id, status="pending")
+    conversation = opened.store.conversations.create("drafted").id
+    question = opened.store.messages.add(conversation, "user", QUESTION, parent_id=None, status="done")
+    answer = opened.store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
     provenance = [at < verified for at in range(len(tokens))]
-    opened.store.finish(answer.id, tokens, provenance, opened._drafter.text.decode(tokens), "done", {})
-    return opened.store.message(answer.id)
+    opened.store.messages.finish(answer.id, tokens, provenance, opened._drafter.text.decode(tokens), "done", {})
+    return opened.store.messages.get(answer.id)
 
 
 async def verify(opened: Assistant, message_id: str) -> tuple[Heard, Judged | None]:
@@ -76,11 +76,11 @@ async def test_what_the_target_agrees_with_stays(
         assert judged == Judged(answer.id, 40, 40, "") and str(judged) == "the target kept all 40 drafted tokens"
         assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
         assert heard.reply.solid == answer.text and heard.reply.ghost == ""
-        verified = opened.store.thread(answer.conversation_id)[-1]
+        verified = opened.store.branches.thread(answer.conversation_id)[-1]
         assert (verified.id, verified.tokens, verified.status) == (heard.message, own, "done")
         assert stored_judgement(verified, answer) == judged
-        assert verified.stats["verifies"] == answer.id
-        assert opened.store.message(answer.id) == answer
+        assert verified.verifies == answer.id
+        assert opened.store.messages.get(answer.id) == answer
 
 
 @pytest.mark.parametrize(("verified", "departs"), [(0, 0), (0, 23), (10, 17)])
@@ -98,7 +98,7 @@ async def test_what_it_does_not_keep_is_told_and_its_own_answer_stands_beside(
         assert judged.dropped and answer.text.endswith(judged.dropped)
         assert heard.done.stats.verified == 40 - verified
         assert heard.text == drafter.text.decode(own)
-        assert [message.id for message in opened.store.messages(answer.conversation_id)[1:]] == [
+        assert [message.id for message in opened.store.messages.of(answer.conversation_id)[1:]] == [
             answer.id,
             heard.message,
         ]
@@ -111,13 +111,13 @@ async def test_an_answer_of_another_vocabulary_is_judged_by_what_it_says(
         await until_mode(opened, "edge")
         said = drafter.text.decode(own[:10]) + "or so"
         tokens = tuple(reversed(range(10, 30)))
-        conversation = opened.store.create_conversation("by another drafter").id
-        pending = opened.store.ask(conversation, QUESTION, parent_id=None)
-        opened.store.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
+        conversation = opened.store.conversations.create("by another drafter").id
+        pending = opened.store.messages.ask(conversation, QUESTION, parent_id=None)
+        opened.store.messages.finish(pending.id, tokens, [at < 15 for at in range(20)], said, "done", {})
         heard, judged = await verify(opened, pending.id)
         assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
         assert judged is not None and judged.of == len(drafter.text.encode(said))
-        assert opened.store.message(pending.id).tokens == tokens, "a message never changes"
+        assert opened.store.messages.get(pending.id).tokens == tokens, "a message never changes"
         prompt = await ask(opened, "and now?", conversation)
         assert prompt.done is not None
 
@@ -126,11 +126,11 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
     verifier: VerifierProcess, drafter: Drafter, database: Path, own: tuple[int, ...]
 ) -> None:
     async with assistant(drafter, database, verifier.url, settings=SETTINGS) as opened:
-        earlier = opened.store.create_conversation("earlier").id
+        earlier = opened.store.conversations.create("earlier").id
         for question in ("show disk usage", "of this folder"):  # Its memory is that of the system prompt as well.
             await ask(opened, question, earlier)
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
-        conversation = opened.store.create_conversation("begun offline").id
+        conversation = opened.store.conversations.create("begun offline").id
         alone = await ask(opened, QUESTION, conversation)
         assert alone.done is not None and not any(alone.done.provenance)
         drafting, _ = opened._pool._open[conversation]
@@ -143,7 +143,7 @@ async def test_a_conversation_begun_offline_goes_on_with_the_target(
         assert judged.kept == next((at for at in range(40) if alone.done.token_ids[at] != own[at]), 40)
         further = await ask(opened, "and hidden ones", conversation)
         assert further.done is not None and all(further.done.provenance)
-        thread = opened.store.thread(conversation)
+        thread = opened.store.branches.thread(conversation)
         assert [message.id for message in thread if message.role == "assistant"] == [heard.message, further.message]
 
 
@@ -157,11 +157,11 @@ async def test_what_was_said_since_stays_in_sight(
         heard, judged = await verify(opened, answer.id)
         assert judged is not None and judged.kept == judged.of == 20
         assert heard.done is not None and heard.done.token_ids == own, "it goes on where the draft ended"
-        assert [message.id for message in opened.store.thread(answer.conversation_id)][1::2] == [
+        assert [message.id for message in opened.store.branches.thread(answer.conversation_id)][1::2] == [
             answer.id,
             further.message,
         ]
-        assert opened.store.message(heard.message).parent_id == answer.parent_id
+        assert opened.store.messages.get(heard.message).parent_id == answer.parent_id
 
 
 @pytest.mark.parametrize("url", [None, NOBODY])
@@ -174,7 +174,7 @@ async def test_without_a_verifier_it_says_so_and_stores_nothing(
         heard, judged = await verify(opened, answer.id)
         assert heard.failed is not None and heard.failed.code == "unavailable" and judged is None
         assert heard.failed.message.startswith("No verifier: ")
-        assert len(opened.store.messages(answer.conversation_id)) == 2
+        assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 
 async def test_what_is_verified_needs_no_verification(
@@ -199,9 +199,9 @@ async def test_stopped_it_leaves_the_drafted_answer_where_it_was(
             async for event in events:
                 assert not isinstance(event, Judged)
                 opened.stop()
-        thread = opened.store.thread(answer.conversation_id)
+        thread = opened.store.branches.thread(answer.conversation_id)
         assert thread[-1] == answer
-        assert opened.store.messages(answer.conversation_id)[-1].status == "stopped"
+        assert opened.store.messages.of(answer.conversation_id)[-1].status == "stopped"
 
 
 @pytest.mark.parametrize(

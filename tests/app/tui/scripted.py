@@ -39,10 +39,10 @@ class ScriptedOutbox:
 
     def __init__(self, core: ScriptedCore) -> None:
         self._core = core
-        self.enqueue = core.store.enqueue
-        self.enqueue_verification = core.store.enqueue_verification
-        self.queued = core.store.queued
-        self.unqueue = core.store.unqueue
+        self.enqueue = core.store.queue.add
+        self.enqueue_verification = core.store.queue.add_verification
+        self.queued = core.store.queue.all
+        self.unqueue = core.store.queue.remove
         self.returned: asyncio.Queue[Queued] = asyncio.Queue()
 
     async def due(self) -> AsyncIterator[Queued]:
@@ -53,7 +53,7 @@ class ScriptedOutbox:
         if queued.message_id is not None:
             async for event in self._core.verify(queued.message_id):
                 yield event
-        elif (answer := self._core.store.take(queued.id)) is not None:
+        elif (answer := self._core.store.queue.take(queued.id)) is not None:
             async for event in self._core.play(answer):
                 yield event
 
@@ -78,7 +78,7 @@ class ScriptedCore:
 
     def context(self, conversation_id: str) -> Context:
         """A token for each five characters."""
-        return Context(sum(len(one.text) for one in self.store.thread(conversation_id)) // 5, self.limit)
+        return Context(sum(len(one.text) for one in self.store.branches.thread(conversation_id)) // 5, self.limit)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Every token says as much of the text as any other."""
@@ -99,30 +99,32 @@ class ScriptedCore:
 
     async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
         self.prompts.append((conversation_id, prompt))
-        tip = self.store.conversation(conversation_id).tip_id
-        async for event in self.play(self.store.ask(conversation_id, prompt, parent_id=tip)):
+        tip = self.store.conversations.get(conversation_id).tip_id
+        async for event in self.play(self.store.messages.ask(conversation_id, prompt, parent_id=tip)):
             yield event
 
     async def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
-        question = self.store.message(message_id)
+        question = self.store.messages.get(message_id)
         self.prompts.append((question.conversation_id, text))
-        async for event in self.play(self.store.ask(question.conversation_id, text, parent_id=question.parent_id)):
+        async for event in self.play(
+            self.store.messages.ask(question.conversation_id, text, parent_id=question.parent_id)
+        ):
             yield event
 
     async def regenerate(self, message_id: str) -> AsyncIterator[Event]:
-        message = self.store.message(message_id)
+        message = self.store.messages.get(message_id)
         parent = message.id if message.role == "user" else message.parent_id
-        answer = self.store.add_message(message.conversation_id, "assistant", "", parent_id=parent, status="pending")
+        answer = self.store.messages.add(message.conversation_id, "assistant", "", parent_id=parent, status="pending")
         async for event in self.play(answer):
             yield event
 
     async def resume(self, message_id: str) -> AsyncIterator[Event]:
         """The script says all of the answer, with what there was of it, as the assistant's events do."""
-        async for event in self.play(self.store.resume(message_id)):
+        async for event in self.play(self.store.messages.resume(message_id)):
             yield event
 
     async def verify(self, message_id: str) -> AsyncIterator[Event]:
-        answer = self.store.add_beside(message_id)
+        answer = self.store.messages.verify(message_id)
         assert answer is not None
         async for event in self.play(answer, message_id):
             yield event
@@ -144,11 +146,13 @@ class ScriptedCore:
                 status: FinalStatus = "stopped" if step.stopped else "done"
                 shown = text.solid if all(step.provenance) else text.solid + text.ghost
                 settles = (verifies or answer.id) if not step.stopped and all(step.provenance) else None
-                self.store.finish(answer.id, step.token_ids, step.provenance, shown, status, stats, settles=settles)
+                self.store.messages.finish(
+                    answer.id, step.token_ids, step.provenance, shown, status, stats, settles=settles
+                )
             elif isinstance(step, Judged):
                 stats |= {"kept": step.kept, "of": step.of}
             elif isinstance(step, Failed):
-                self.store.finish(answer.id, (), (), text.solid, "failed", stats)
+                self.store.messages.finish(answer.id, (), (), text.solid, "failed", stats)
             yield step
             await asyncio.sleep(0)
             if isinstance(step, Done | Failed):
@@ -165,12 +169,12 @@ class ScriptedCore:
 
 def store_turns(store: Store, title: str, turns: Iterable[tuple[str, str]]) -> str:
     """A stored conversation of finished, verified answers; its id."""
-    conversation = store.create_conversation(title)
+    conversation = store.conversations.create(title)
     parent: str | None = None
     for question, answer in turns:
-        parent = store.add_message(conversation.id, "user", question, parent_id=parent, status="done").id
-        parent = store.add_message(conversation.id, "assistant", "", parent_id=parent, status="pending").id
-        store.finish(parent, (1, 2), (True, True), answer, "done", {})
+        parent = store.messages.add(conversation.id, "user", question, parent_id=parent, status="done").id
+        parent = store.messages.add(conversation.id, "assistant", "", parent_id=parent, status="pending").id
+        store.messages.finish(parent, (1, 2), (True, True), answer, "done", {})
     return conversation.id
 
 

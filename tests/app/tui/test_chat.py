@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -46,7 +45,7 @@ async def test_a_question_is_answered_and_shown_in_the_list(store: Store) -> Non
     async with app.run_test(size=(120, 30)) as pilot:
         await pilot.press(*"list", "ctrl+j", *"files", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
-        assert core.prompts == [(store.conversations()[0].id, "list\nfiles")]
+        assert core.prompts == [(store.conversations.all()[0].id, "list\nfiles")]
         assert app.questions == ["list\nfiles"]
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
         await wait_until(pilot, lambda: app.titles[-1] == "▍ list files")
@@ -91,7 +90,7 @@ async def test_escape_stops_the_answer_and_keeps_its_text(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == ["Use `ls"])
         assert app.text("AnswerView > .note") == "stopped"
         assert app.prompt.text == "b" and len(core.prompts) == 1
-        (question, answer) = store.thread(store.conversations()[0].id)
+        (question, answer) = store.branches.thread(store.conversations.all()[0].id)
         assert (question.text, answer.text, answer.status) == ("a", "Use `ls", "stopped")
 
 
@@ -143,12 +142,12 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
 
 
 def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
-    """Ask in another window, whose answer keeps running."""
-    with contextlib.closing(Store.open(store.path)) as other:
-        asked = other.add_message(
-            conversation, "user", question, parent_id=other.conversation(conversation).tip_id, status="done"
+    """As another window does, whose answer runs on."""
+    with Store.open(store.path) as other:
+        asked = other.messages.add(
+            conversation, "user", question, parent_id=other.conversations.get(conversation).tip_id, status="done"
         )
-        other.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+        other.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
 
 
 async def test_what_another_window_asked_stands_before_the_next_question(store: Store) -> None:
@@ -169,7 +168,7 @@ async def test_a_window_that_one_comes_back_to_shows_what_another_did(store: Sto
         await wait_until(pilot, lambda: any("one" in title for title in app.titles))
         app.post_message(events.AppBlur())
         go_on_elsewhere(store, conversation, "elsewhere")
-        store.create_conversation("two")
+        store.conversations.create("two")
         app.post_message(events.AppFocus())
         await wait_until(pilot, lambda: app.questions == ["first", "elsewhere"])
         await wait_until(pilot, lambda: any("two" in title for title in app.titles))
@@ -181,7 +180,7 @@ async def test_the_list_is_read_anew_where_it_is_shown(store: Store) -> None:
         await pilot.press("ctrl+b")
         await wait_until(pilot, lambda: app.screen.query_one(ConversationList).has_focus)
         await pilot.press("ctrl+b")
-        store.create_conversation("elsewhere")
+        store.conversations.create("elsewhere")
         await pilot.press("ctrl+b")
         await wait_until(pilot, lambda: any("elsewhere" in title for title in app.titles))
 
@@ -244,7 +243,7 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(120, 30)) as pilot:
         await wait_until(pilot, lambda: len(app.titles) == 2)
-        store.delete(conversation)
+        store.bin.delete(conversation)
         await pilot.press("ctrl+b", "ctrl+b")
         screen = app.screen
         assert isinstance(screen, ChatScreen)

@@ -109,12 +109,12 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         assert name.region.y == conversations.region.y + (conversations.line_of(conversation) or 0)
         await pilot.press("end", *" name", "enter")
         await wait_until(pilot, lambda: "▍ old name" in app.titles and conversations.has_focus)
-        assert store.conversation(conversation).title == "old name" and app.text("#title") == "old name"
+        assert store.conversations.get(conversation).title == "old name" and app.text("#title") == "old name"
         await pilot.press("r", *"no", "escape")
         await wait_until(pilot, lambda: conversations.has_focus and not name.display)
-        assert store.conversation(conversation).title == "old name"
+        assert store.conversations.get(conversation).title == "old name"
         await pilot.press("r", "end", "!", "tab")
-        await wait_until(pilot, lambda: store.conversation(conversation).title == "old name!")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "old name!")
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -133,7 +133,7 @@ async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(st
         below = lambda: conversations_of(app).line_of(conversation) or 0  # noqa: E731
         await wait_until(pilot, lambda: name.region.y == conversations_of(app).region.y + below() > 3)
         await pilot.press("end", *"er", "enter")
-        await wait_until(pilot, lambda: store.conversation(conversation).title == "older")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "older")
         assert app.screen.query_one(Search).value == ""
 
 
@@ -146,13 +146,13 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
             await highlight(app, pilot, title)
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
-        assert store.conversations() == [] and app.chat.conversation is None
+        assert store.conversations.all() == [] and app.chat.conversation is None
         assert any("The key u in the list brings it back" in toast.message for toast in app._notifications)
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation == second)
         await pilot.press("u")
         await wait_until(pilot, lambda: app.chat.conversation == first and app.questions == ["first"])
-        assert {one.id for one in store.conversations()} == {first, second}
+        assert {one.id for one in store.conversations.all()} == {first, second}
         await pilot.press("u")
         await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
 
@@ -165,7 +165,7 @@ async def test_a_conversation_that_is_being_answered_is_not_deleted(store: Store
         await highlight(app, pilot, "running")
         await pilot.press("d")
         await wait_until(pilot, lambda: any("still running" in toast.message for toast in app._notifications))
-        assert len(store.conversations()) == 1
+        assert len(store.conversations.all()) == 1
         conversations_of(app).blur()
         await pilot.press("escape")
 
@@ -253,9 +253,9 @@ async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> N
 
 async def test_what_was_found_on_another_branch_is_shown(store: Store) -> None:
     conversation = store_turns(store, "branches", [("first", "shown")])
-    other = store.add_message(conversation, "user", "a needle", parent_id=None, status="done")
-    store.add_message(conversation, "assistant", "hidden", parent_id=other.id, status="done")
-    store.show(store.messages(conversation)[0].id)
+    other = store.messages.add(conversation, "user", "a needle", parent_id=None, status="done")
+    store.messages.add(conversation, "assistant", "hidden", parent_id=other.id, status="done")
+    store.branches.show(store.messages.of(conversation)[0].id)
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
@@ -267,7 +267,7 @@ async def test_what_was_found_on_another_branch_is_shown(store: Store) -> None:
 
 
 async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
-    with store._write() as database:
+    with store.database.write() as database:
         for number in range(3 * PAGE):
             values = (f"c{number}", f"conversation {number}", f"2020-01-01T00:00:00.{number:03}+00:00")
             database.execute("INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?3, ?3)", values)
@@ -283,7 +283,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         await pilot.press("end")
         await wait_until(pilot, lambda: len(app.titles) == 1 + 3 * PAGE)
         assert conversations.chosen and conversations.chosen.id == "c0"
-        store.rename("c0", "still the last one")
+        store.conversations.rename("c0", "still the last one")
         app.chat.list_conversations()
         await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
         assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"

@@ -119,8 +119,8 @@ async def test_a_question_is_asked_in_other_words(store: Store) -> None:
         await pilot.press("s", "enter")
         await wait_until(pilot, lambda: app.questions == ["ones"] and app.answers == ["other"])
         assert app.prompt.text == "half", "what was typed before comes back"
-        assert [message.text for message in store.thread(conversation)] == ["ones", "other"]
-        assert len(store.messages(conversation)) == 6, "nothing is overwritten"
+        assert [message.text for message in store.branches.thread(conversation)] == ["ones", "other"]
+        assert len(store.messages.of(conversation)) == 6, "nothing is overwritten"
         question = app.screen.query_one(QuestionView)
         await wait_until(pilot, lambda: str(question.render()) == "ones  2/2")
 
@@ -158,7 +158,7 @@ async def test_an_answer_is_given_again_and_its_versions_are_walked(store: Store
         await wait_until(pilot, lambda: "no other version" in toasts(app))
         await pilot.press("right_square_bracket", "right_square_bracket")
         await wait_until(pilot, lambda: app.answers == ["third"])
-        assert [message.text for message in store.thread(conversation)] == ["one", "third"]
+        assert [message.text for message in store.branches.thread(conversation)] == ["one", "third"]
 
 
 async def test_a_stopped_answer_goes_on(store: Store) -> None:
@@ -171,8 +171,8 @@ async def test_a_stopped_answer_goes_on(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == ["half "])
         await pilot.press("alt+up", "g")
         await wait_until(pilot, lambda: app.answers == ["half and whole"] and app.questions == ["a"])
-        await wait_until(pilot, lambda: app.text("AnswerView > .note") == "2/2")
-        assert store.thread(store.conversations()[0].id)[-1].status == "done"
+        await wait_until(pilot, lambda: app.text("Answer > .note") == "2/2")
+        assert store.branches.thread(store.conversations.all()[0].id)[-1].status == "done"
 
 
 @pytest.mark.parametrize("key", ["r", "g", "e"])
@@ -181,11 +181,11 @@ async def test_where_nothing_comes_of_it_all_is_as_it_was(store: Store, key: str
     app = Window(ScriptedCore(store, [[failure]]))
     async with app.run_test(size=(100, 30)) as pilot:
         conversation = await opened(pilot, app, store)
-        before = [message.id for message in store.thread(conversation)]
+        before = [message.id for message in store.branches.thread(conversation)]
         await pilot.press("alt+up", key, *(["x", "enter"] if key == "e" else []))
         await wait_until(pilot, lambda: failure.message in toasts(app))
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
-        assert [message.id for message in store.thread(conversation)] == before
+        assert [message.id for message in store.branches.thread(conversation)] == before
         assert app.prompt.text == ("twox" if key == "e" else "")
 
 
@@ -202,12 +202,12 @@ async def test_a_message_is_deleted_and_brought_back(store: Store) -> None:
         assert "The key u brings it back" in toasts(app)
         await pilot.press("alt+up", "alt+up", "d")
         await wait_until(pilot, lambda: app.questions == ["one"])
-        assert len(store.thread(conversation)) == 1
+        assert len(store.branches.thread(conversation)) == 1
         await pilot.press("u")
         await wait_until(pilot, lambda: app.questions == ["one", "two"])
         await pilot.press("u")
         await wait_until(pilot, lambda: app.answers == ["first *answer*", TWO])
-        assert len(store.thread(conversation)) == 4
+        assert len(store.branches.thread(conversation)) == 4
 
 
 async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
@@ -216,14 +216,14 @@ async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
         conversation = await opened(pilot, app, store)
         await pilot.press("alt+up", "alt+up", "alt+up", "f")
         await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation != conversation)
-        assert len(store.thread(conversation)) == 4 and len(store.conversations()) == 2
+        assert len(store.branches.thread(conversation)) == 4 and len(store.conversations.all()) == 2
         assert app.prompt.has_focus
 
 
 async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None:
-    conversation = store.create_conversation("drafted")
-    answer = store.ask(conversation.id, "q", parent_id=None)
-    store.finish(answer.id, range(4), [True, True, False, False], "use tar xf file!", "done", {})
+    conversation = store.conversations.create("drafted")
+    answer = store.messages.ask(conversation.id, "q", parent_id=None)
+    store.messages.finish(answer.id, range(4), [True, True, False, False], "use tar xf file!", "done", {})
     app = Window(ScriptedCore(store, [[Verified("so", 1, 0), Drafted("is", 1), finished(2, 1)]]))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation.id)
@@ -237,11 +237,11 @@ async def test_what_nobody_verified_is_shaded_and_unshaded(store: Store) -> None
 
 
 async def test_the_drafted_answer_with_the_cursor_is_verified(store: Store) -> None:
-    conversation = store.create_conversation("drafted")
+    conversation = store.conversations.create("drafted")
     parent = None
     for text in ("a", "b"):
-        parent = store.ask(conversation.id, text, parent_id=parent).id
-        store.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
+        parent = store.messages.ask(conversation.id, text, parent_id=parent).id
+        store.messages.finish(parent, (1,), (False,), f"{text} drafted", "done", {})
     app = Window(ScriptedCore(store, mode=ScriptedCore(store).mode))
     async with app.run_test(size=(100, 30)) as pilot:
         app.core.scripts = [[Verified("b own", 1, 0), finished(1)]]
@@ -259,4 +259,4 @@ async def test_while_an_answer_runs_others_wait(store: Store) -> None:
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("alt+up", "alt+up", "alt+up", "r", "d", "left_square_bracket")
         await wait_until(pilot, lambda: "still running" in toasts(app))
-        assert len(store.messages(conversation)) == 6
+        assert len(store.messages.of(conversation)) == 6

@@ -26,16 +26,16 @@ SHORT = "A tarball is unpacked by `tar xf {{file}}`, which finds out by itself h
 
 def talk(store: Store) -> str:
     """Two wordings of the first question, three answers to the second, of which the last was drafted in part."""
-    conversation = store.create_conversation("Unpack a .tar.gz file").id
-    first = store.ask(conversation, "Unpack a tar", parent_id=None)
-    store.finish(first.id, range(20), [True] * 20, SHORT, "done", {})
-    asked = store.ask(conversation, "Unpack a .tar.gz file", parent_id=None)
-    store.finish(asked.id, range(60), [True] * 60, ANSWER, "done", {})
-    again = store.ask(conversation, "And in one word?", parent_id=asked.id)
-    store.finish(again.id, range(9), [True] * 9, "`tar`", "done", {})
+    conversation = store.conversations.create("Unpack a .tar.gz file").id
+    first = store.messages.ask(conversation, "Unpack a tar", parent_id=None)
+    store.messages.finish(first.id, range(20), [True] * 20, SHORT, "done", {})
+    asked = store.messages.ask(conversation, "Unpack a .tar.gz file", parent_id=None)
+    store.messages.finish(asked.id, range(60), [True] * 60, ANSWER, "done", {})
+    again = store.messages.ask(conversation, "And in one word?", parent_id=asked.id)
+    store.messages.finish(again.id, range(9), [True] * 9, "`tar`", "done", {})
     for verified in (0, 8):
-        beside = store.add_message(conversation, "assistant", "", parent_id=again.parent_id, status="pending")
-        store.finish(beside.id, range(20), [at < verified for at in range(20)], SHORT, "stopped", {})
+        beside = store.messages.add(conversation, "assistant", "", parent_id=again.parent_id, status="pending")
+        store.messages.finish(beside.id, range(20), [at < verified for at in range(20)], SHORT, "stopped", {})
     return conversation
 
 

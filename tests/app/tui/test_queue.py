@@ -21,15 +21,15 @@ OWN = "use tar xvf file"
 
 def drafted(store: Store, follow_up: bool = False) -> Message:
     """A stored conversation whose first answer was drafted offline."""
-    conversation = store.create_conversation("drafted")
-    question = store.add_message(conversation.id, "user", "unpack", parent_id=None, status="done")
-    answer = store.add_message(conversation.id, "assistant", "", parent_id=question.id, status="pending")
-    store.finish(answer.id, range(4), [False] * 4, DRAFTED, "done", {})
+    conversation = store.conversations.create("drafted")
+    question = store.messages.add(conversation.id, "user", "unpack", parent_id=None, status="done")
+    answer = store.messages.add(conversation.id, "assistant", "", parent_id=question.id, status="pending")
+    store.messages.finish(answer.id, range(4), [False] * 4, DRAFTED, "done", {})
     if follow_up:
-        further = store.add_message(conversation.id, "user", "and zip?", parent_id=answer.id, status="done")
-        last = store.add_message(conversation.id, "assistant", "", parent_id=further.id, status="pending")
-        store.finish(last.id, (1,), (True,), "unzip", "done", {})
-    return store.message(answer.id)
+        further = store.messages.add(conversation.id, "user", "and zip?", parent_id=answer.id, status="done")
+        last = store.messages.add(conversation.id, "assistant", "", parent_id=further.id, status="pending")
+        store.messages.finish(last.id, (1,), (True,), "unzip", "done", {})
+    return store.messages.get(answer.id)
 
 
 def verification(answer: Message) -> list[Event]:
@@ -47,25 +47,25 @@ async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: "ctrl+l queue" in str(app.prompt.border_subtitle))
         await pilot.press("ctrl+l")
-        assert not store.queued(), "nothing to put off"
+        assert not store.queue.all(), "nothing to put off"
         await pilot.press(*"one", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["one"])
         assert app.prompt.text == "" and not app.screen.query_one(Welcome).display
         await pilot.press(*"two", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["one", "two"])
-        assert [queued.text for queued in store.queued()] == ["one", "two"]
-        assert app.text("QueuedPrompts > .note") == "queued: sent when the verifier is back"
+        assert [queued.text for queued in store.queue.all()] == ["one", "two"]
+        assert app.text("Waiting > .note") == "queued: sent when the verifier is back"
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
         await pilot.press("ctrl+u", "ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "one" and app.screen.query_one(Welcome).display)
-        assert store.conversations() == [] and app.chat.conversation is None
+        assert store.conversations.all() == [] and app.chat.conversation is None
 
 
 async def test_what_waits_is_shown_with_its_conversation(store: Store) -> None:
     answer = drafted(store)
-    store.enqueue(answer.conversation_id, "evil \x1b]0;title\x07one")
-    store.enqueue(store.create_conversation("other").id, "elsewhere")
+    store.queue.add(answer.conversation_id, "evil \x1b]0;title\x07one")
+    store.queue.add(store.conversations.create("other").id, "elsewhere")
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(answer.conversation_id)
@@ -87,7 +87,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
         await app.chat.open_conversation(None)
         await pilot.press("a", "enter")  # Another conversation is open, and stays so.
         await wait_until(pilot, lambda: app.answers == ["here"])
-        ask, verify = store.queued()
+        ask, verify = store.queue.all()
         core.outbox.returned.put_nowait(ask)
         await wait_until(pilot, lambda: app.prompt.answering)
         assert app.answers == ["here"]
@@ -99,7 +99,7 @@ async def test_what_waits_is_sent_when_it_is_due(store: Store) -> None:
         # Something was said since, so the drafted answer stays in sight.
         await wait_until(pilot, lambda: any("kept 2 of 4" in note for note in notes(app)))
         await wait_until(pilot, lambda: app.answers == [DRAFTED, "unzip"])
-        assert not store.queued()
+        assert not store.queue.all()
 
 
 async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store: Store) -> None:
@@ -118,7 +118,7 @@ async def test_a_drafted_answer_is_verified_and_what_was_not_kept_is_told(store:
             await app.chat.open_conversation(answer.conversation_id)  # As it is stored.
             await wait_until(pilot, lambda: app.answers == [OWN])
         await pilot.press("ctrl+t")
-        assert len(store.messages(answer.conversation_id)) == 3, "there is nothing left to verify"
+        assert len(store.messages.of(answer.conversation_id)) == 3, "there is nothing left to verify"
 
 
 async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(store: Store) -> None:
@@ -128,11 +128,11 @@ async def test_offline_a_drafted_answer_is_marked_to_be_verified_and_unmarked(st
         await app.chat.open_conversation(answer.conversation_id)
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified · queued to be verified"])
-        assert [queued.message_id for queued in store.queued()] == [answer.id]
+        assert [queued.message_id for queued in store.queue.all()] == [answer.id]
         assert app.waiting == []
         await pilot.press("ctrl+t")
         await wait_until(pilot, lambda: notes(app) == ["drafted offline, not verified"])
-        assert not store.queued()
+        assert not store.queue.all()
 
 
 @pytest.mark.parametrize("end", ["stopped", "failed"])
@@ -159,12 +159,12 @@ async def test_a_queued_prompt_that_is_stopped_leaves_the_queue(store: Store) ->
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("a", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["a"])
-        core.outbox.returned.put_nowait(store.queued()[0])
+        core.outbox.returned.put_nowait(store.queue.all()[0])
         await wait_until(pilot, lambda: app.prompt.answering and app.waiting == [])
         await wait_until(pilot, lambda: app.drawing)
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.answers == ["half"] and app.questions == ["a"])
-        with store._read() as database:
+        with store.database.read() as database:
             assert database.execute("SELECT count(*) FROM queue").fetchone() == (0,)
 
 
@@ -174,10 +174,10 @@ async def test_a_prompt_that_somebody_else_sent_is_shown_as_it_is_stored(store: 
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press("a", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["a"])
-        (queued,) = store.queued()
-        other = store.take(queued.id)
+        (queued,) = store.queue.all()
+        other = store.queue.take(queued.id)
         assert other is not None
-        store.finish(other.id, (1,), (True,), "there", "done", {}, settles=other.id)
+        store.messages.finish(other.id, (1,), (True,), "there", "done", {}, settles=other.id)
         core.outbox.returned.put_nowait(queued)
         await wait_until(pilot, lambda: app.answers == ["there"] and app.waiting == [])
         assert app.questions == ["a"] and not app.prompt.answering
@@ -195,12 +195,12 @@ async def test_an_answer_runs_while_a_prompt_is_put_off(store: Store) -> None:
         hold.set()
         await wait_until(pilot, lambda: app.answers == ["one"] and not app.prompt.answering)
         await wait_until(pilot, lambda: app.waiting == ["b"] and app.prompt.text == "")
-        assert [queued.text for queued in store.queued()] == ["b"]
+        assert [queued.text for queued in store.queue.all()] == ["b"]
 
 
 async def test_other_words_for_a_question_are_not_queued(store: Store) -> None:
     answer = drafted(store)
-    store.enqueue(answer.conversation_id, "later")
+    store.queue.add(answer.conversation_id, "later")
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(answer.conversation_id)

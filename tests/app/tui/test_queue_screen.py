@@ -32,7 +32,7 @@ async def open_queue(app: Window, pilot: Pilot[None]) -> None:
 async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     for text in ("one", "two \x1b[2J", "three"):
-        store.enqueue(conversation, text)
+        store.queue.add(conversation, text)
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
@@ -42,12 +42,12 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
         assert listed(app) == ["two", "three", "one"]
         await pilot.press("k", "e", "ctrl+j", *"more", "enter")
         await wait_until(pilot, lambda: listed(app) == ["two", "one more", "three"])
-        assert store.queued()[1].text == "one\nmore"
+        assert store.queue.all()[1].text == "one\nmore"
         await pilot.press("e", *" no", "escape")
         assert listed(app) == ["two", "one more", "three"] and not app.screen.query_one(Rewording).display
         await pilot.press("down", "d")
         await wait_until(pilot, lambda: listed(app) == ["two", "one more"])
-        assert [queued.text for queued in store.queued()] == ["two \x1b[2J", "one\nmore"]
+        assert [queued.text for queued in store.queue.all()] == ["two \x1b[2J", "one\nmore"]
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.waiting == ["two ", "one\nmore"])
         await pilot.press("up")
@@ -55,12 +55,12 @@ async def test_what_waits_is_reworded_moved_and_taken_out(store: Store) -> None:
 
 
 async def test_a_text_whose_prompt_was_sent_meanwhile_is_not_lost(store: Store) -> None:
-    queued = store.enqueue(store_turns(store, "old", [("q", "a")]), "one")
+    queued = store.queue.add(store_turns(store, "old", [("q", "a")]), "one")
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await open_queue(app, pilot)
         await pilot.press("e", *" more")
-        store.take(queued.id)
+        store.queue.take(queued.id)
         await pilot.press("enter")
         await wait_until(pilot, lambda: listed(app) == ["Nothing waits."])
         assert any("nothing can change it" in toast.message for toast in app._notifications)
@@ -72,7 +72,7 @@ async def test_a_text_whose_prompt_was_sent_meanwhile_is_not_lost(store: Store) 
 
 async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Store) -> None:
     other = store_turns(store, "other", [("asked", "answered")])
-    store.enqueue_verification(store.thread(other)[-1].id)
+    store.queue.add_verification(store.branches.thread(other)[-1].id)
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await open_queue(app, pilot)
@@ -86,7 +86,7 @@ async def test_the_queue_opens_a_conversation_and_lists_verifications(store: Sto
 
 async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> None:
     conversation = store_turns(store, "long", [(f"question {at}", "line\n\n" * 20) for at in range(4)])
-    store.enqueue(conversation, "later")
+    store.queue.add(conversation, "later")
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
@@ -101,9 +101,9 @@ async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> 
         await pilot.pause()
         assert transcript.scroll_y == place and app.waiting == ["later"]
         await open_queue(app, pilot)
-        taken = store.take(store.queued()[0].id)  # Another window has sent it.
+        taken = store.queue.take(store.queue.all()[0].id)  # Another window has sent it.
         assert taken is not None
-        store.finish(taken.id, (1,), (True,), "sent", "done", {}, settles=taken.id)
+        store.messages.finish(taken.id, (1,), (True,), "sent", "done", {}, settles=taken.id)
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.waiting == [] and app.answers[-1:] == ["sent"])
 
@@ -117,7 +117,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
         await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
         await pilot.press("d", "escape")
         await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation is None)
-        assert store.conversations() == [] and store.queued() == []
+        assert store.conversations.all() == [] and store.queue.all() == []
 
 
 @pytest.mark.parametrize(("key", "kind"), [("f8", LogScreen), ("f7", QueueScreen)])

@@ -25,7 +25,7 @@ def drafter(tiny_pair: Path) -> Drafter:
 
 
 def answers(store: Store, conversation: str) -> list[Message]:
-    return [message for message in store.thread(conversation) if message.role == "assistant"]
+    return [message for message in store.branches.thread(conversation) if message.role == "assistant"]
 
 
 async def answered(pilot: Pilot[None], app: Window, count: int) -> None:

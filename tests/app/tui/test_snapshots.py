@@ -86,15 +86,15 @@ def test_marked_answers_in_light(store: Store, snap_compare: Any) -> None:
 
 def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> None:
     question = "Unpack a .tar.gz file"
-    conversation = store.create_conversation(question).id
-    asked = store.add_message(conversation, "user", question, parent_id=None, status="done")
-    drafted = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    conversation = store.conversations.create(question).id
+    asked = store.messages.add(conversation, "user", question, parent_id=None, status="done")
+    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
     text = "Use `tar`:\n\n```sh\ntar xf {{path/to/archive}}\n```\n"
-    store.finish(drafted.id, range(40), [False] * 40, text, "done", {})
-    verified_answer = store.add_beside(drafted.id)
+    store.messages.finish(drafted.id, range(40), [False] * 40, text, "done", {})
+    verified_answer = store.messages.verify(drafted.id)
     assert verified_answer is not None
-    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
-    store.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
+    stats = {"kept": 11, "of": 40}
+    store.messages.finish(verified_answer.id, range(60), [True] * 60, ANSWER, "done", stats, settles=drafted.id)
     app = OutriderApp(ScriptedCore(store, [ask(Drafted("Use `df -h`", 5), finished(5, 5))], mode=OFFLINE))
 
     async def play(pilot: Pilot[None]) -> None:
@@ -124,7 +124,7 @@ def organised(store: Store) -> None:
     ):
         conversation = store_turns(store, title, [(title, f"Answer {number} about files and logs.")])
         if not number:
-            store.pin(conversation, True)
+            store.conversations.pin(conversation, True)
 
 
 @pytest.mark.parametrize("width", [60, 130])
@@ -208,8 +208,8 @@ def test_a_folded_paste_and_a_full_context(store: Store, snap_compare: Any) -> N
 def test_the_queue(store: Store, snap_compare: Any) -> None:
     conversation = store_turns(store, "Free the disk", [("How full is it?", "Ask `df -h`.")])
     for text in ("And which folder takes most?", "How do I empty the trash?"):
-        store.enqueue(conversation, text)
-    store.enqueue_verification(store.thread(conversation)[-1].id)
+        store.queue.add(conversation, text)
+    store.queue.add_verification(store.branches.thread(conversation)[-1].id)
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("f7")

@@ -36,11 +36,11 @@ def test_an_answer_cut_at_the_limit_says_so() -> None:
 
 
 def test_an_answer_cut_at_the_limit_says_so_when_it_is_opened_again(store: Store) -> None:
-    conversation = store.create_conversation("t").id
-    question = store.add_message(conversation, "user", "a", parent_id=None, status="done").id
-    answer = store.add_message(conversation, "assistant", "", parent_id=question, status="pending").id
-    store.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
-    (turn,) = Turn.of_thread(store.thread(conversation))
+    conversation = store.conversations.create("t").id
+    question = store.messages.add(conversation, "user", "a", parent_id=None, status="done").id
+    answer = store.messages.add(conversation, "assistant", "", parent_id=question, status="pending").id
+    store.messages.finish(answer, (1,), (True,), "ls", "done", {"reason": "length"})
+    (turn,) = Turn.of_thread(store.branches.thread(conversation))
     assert turn.note == "cut at the length limit"
 
 
@@ -51,14 +51,14 @@ def test_a_failure_keeps_the_text() -> None:
 
 def test_stored_text_is_sanitised(store: Store) -> None:
     conversation = store_turns(store, "t", [("a\x1b]52;c;aGk=\x07b", "c\x1b[2Jd"), ("e", "f")])
-    turns = Turn.of_thread(store.thread(conversation))
+    turns = Turn.of_thread(store.branches.thread(conversation))
     assert [(turn.question, turn.text, turn.outcome) for turn in turns] == [("ab", "cd", "done"), ("e", "f", "done")]
 
 
 def test_a_question_without_an_answer_shows_as_stopped(store: Store) -> None:
-    conversation = store.create_conversation("t")
-    store.add_message(conversation.id, "user", "a", parent_id=None, status="done")
-    (turn,) = Turn.of_thread(store.thread(conversation.id))
+    conversation = store.conversations.create("t")
+    store.messages.add(conversation.id, "user", "a", parent_id=None, status="done")
+    (turn,) = Turn.of_thread(store.branches.thread(conversation.id))
     assert (turn.question, turn.text, turn.note) == ("a", "", "stopped")
 
 

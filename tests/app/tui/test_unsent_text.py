@@ -76,8 +76,8 @@ async def test_what_was_typed_in_an_erased_conversation_leaves_the_disk(store: S
     for conversation in (gone, binned):
         UnsentTexts(store.path).write(conversation, "a thought")
         os.utime(store.path.parent / "unsent" / f"in-{conversation}", (0, 0))
-    store.erase(gone)
-    store.delete(binned)
+    store.bin.erase(gone)
+    store.bin.delete(binned)
     async with Window(ScriptedCore(store)).run_test() as pilot:
         await wait_until(pilot, lambda: kept(store, gone) == "")
     assert kept(store, binned) == "a thought", "it can come back"
@@ -150,7 +150,7 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         await pilot.press(*"queued", "ctrl+l")
         await wait_until(pilot, lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
-        await app.chat.open_conversation(store.conversations()[0].id)
+        await app.chat.open_conversation(store.conversations.all()[0].id)
         await pilot.press("ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation is None)
         await pilot.press("up")

@@ -18,14 +18,14 @@ OWN = f"{KEPT}many forms:\n\n```sh\ntar xvzf file\n```\n"
 
 
 def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
-    conversation = store.create_conversation("t").id
-    asked = store.add_message(conversation, "user", "Unpack it", parent_id=None, status="done")
-    drafted = store.add_message(conversation, "assistant", "", parent_id=asked.id, status="pending")
-    store.finish(drafted.id, range(40), [False] * 40, draft, "done", {})
-    answer = store.add_beside(drafted.id)
+    conversation = store.conversations.create("t").id
+    asked = store.messages.add(conversation, "user", "Unpack it", parent_id=None, status="done")
+    drafted = store.messages.add(conversation, "assistant", "", parent_id=asked.id, status="pending")
+    store.messages.finish(drafted.id, range(40), [False] * 40, draft, "done", {})
+    answer = store.messages.verify(drafted.id)
     assert answer is not None
-    stats = {"verifies": drafted.id, "kept": 11, "of": 40}
-    store.finish(answer.id, range(60), [True] * 60, own, "done", stats, settles=drafted.id)
+    stats = {"kept": 11, "of": 40}
+    store.messages.finish(answer.id, range(60), [True] * 60, own, "done", stats, settles=drafted.id)
     return conversation
 
 

@@ -90,7 +90,7 @@ class OpenConversation(Composing):
         opening = self._opening
         if conversation_id is not None:
             try:
-                title = self.core.store.conversation(conversation_id).title
+                title = self.core.store.conversations.get(conversation_id).title
                 while True:
                     running = self.live
                     turns, found = await asyncio.to_thread(self._stored, conversation_id, message_id)
@@ -125,7 +125,7 @@ class OpenConversation(Composing):
             return
         shown = next((turn for turn in reversed(self.query_one(Transcript).turns) if turn.message or turn.asked), None)
         try:
-            tip = self.core.store.conversation(self.conversation).tip_id
+            tip = self.core.store.conversations.get(self.conversation).tip_id
         except StorageError:
             return  # Whatever is done next will say so.
         if tip is not None and (shown is None or tip not in (shown.message, shown.asked)):
@@ -140,7 +140,7 @@ class OpenConversation(Composing):
         messages, thread = self._branch(conversation_id)
         if message_id is not None:
             if all(message.id != message_id for message in thread):
-                self.core.store.show(message_id)
+                self.core.store.branches.show(message_id)
                 messages, thread = self._branch(conversation_id)
             before = [message.id for message in thread].index(message_id)
             found = len(Turn.of_thread(thread[: before + 1])) - 1
@@ -149,14 +149,14 @@ class OpenConversation(Composing):
     def _branch(self, conversation_id: str) -> tuple[list[Message], list[Message]]:
         """All messages of a conversation, and those of the shown branch. Raises `StorageError`."""
         store = self.core.store
-        tip = store.conversation(conversation_id).tip_id
-        messages = store.messages(conversation_id)  # Read after the tip, which is among them.
+        tip = store.conversations.get(conversation_id).tip_id
+        messages = store.messages.of(conversation_id)  # Read after the tip, which is among them.
         known = {message.id: message for message in messages}
         thread: list[Message] = []
         while tip is not None and (message := known.get(tip)) is not None:
             thread.append(message)
             tip = message.parent_id
-        return messages, thread[::-1] if tip is None else store.thread(conversation_id)
+        return messages, thread[::-1] if tip is None else store.branches.thread(conversation_id)
 
     def begin_conversation(self, prompt: str) -> str:
         """The open conversation, or where there is none a new one, named after its first prompt.
@@ -166,7 +166,7 @@ class OpenConversation(Composing):
         if self.conversation is None:
             title = " ".join(prompt.split())
             title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.conversation = self.core.store.create_conversation(title).id
+            self.conversation = self.core.store.conversations.create(title).id
             self.show_conversation(title)
         return self.conversation
 
@@ -208,7 +208,7 @@ class OpenConversation(Composing):
     async def list_conversations(self) -> None:
         """Thousands of conversations take a while to read, so that is not done here and now."""
         try:
-            conversations = await asyncio.to_thread(self.core.store.conversations)
+            conversations = await asyncio.to_thread(self.core.store.conversations.all)
         except StorageError as error:
             self.complain(error)
             return

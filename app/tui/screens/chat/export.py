@@ -25,7 +25,7 @@ class Exporting(OpenConversation):
 
     def action_export(self) -> None:
         try:
-            shown = None if self.conversation is None else self.core.store.conversation(self.conversation)
+            shown = None if self.conversation is None else self.core.store.conversations.get(self.conversation)
         except StorageError as error:
             self.complain(error)
             return

@@ -108,7 +108,7 @@ class Organising(Exporting):
             return
         await asyncio.sleep(SEARCH_SECONDS)
         try:
-            found = await asyncio.to_thread(self.core.store.find, words, FOUND)
+            found = await asyncio.to_thread(self.core.store.search.conversations, words, FOUND)
         except StorageError as error:
             self.complain(error)
             return
@@ -126,7 +126,7 @@ class Organising(Exporting):
         if self.conversation is None or self.query_one(ConversationList).has_focus:
             return highlighted
         try:
-            return self.core.store.conversation(self.conversation)
+            return self.core.store.conversations.get(self.conversation)
         except StorageError as error:
             self.complain(error)
             return None
@@ -147,7 +147,7 @@ class Organising(Exporting):
         if not title or title == one_line(event.conversation.title):
             return
         try:
-            self.core.store.rename(event.conversation.id, title)
+            self.core.store.conversations.rename(event.conversation.id, title)
         except StorageError as error:
             self.complain(error)
             return
@@ -158,7 +158,7 @@ class Organising(Exporting):
     def pin(self, conversation: Conversation) -> None:
         """Keeps it first, or lets it go."""
         try:
-            self.core.store.pin(conversation.id, not conversation.pinned)
+            self.core.store.conversations.pin(conversation.id, not conversation.pinned)
         except StorageError as error:
             self.complain(error)
         self.list_conversations()
@@ -169,7 +169,7 @@ class Organising(Exporting):
             self.say_busy()
             return
         try:
-            self.core.store.delete(conversation.id)
+            self.core.store.bin.delete(conversation.id)
         except StorageError as error:
             self.complain(error)
             return
@@ -193,7 +193,7 @@ class Organising(Exporting):
             return
         conversation = self._deleted.pop()
         try:
-            self.core.store.restore(conversation.id)
+            self.core.store.bin.restore(conversation.id)
         except StorageError as error:
             self.complain(error)
             return

@@ -167,7 +167,7 @@ class MessageActions(Pointing):
                 # Nothing came of it: what was there is shown again, and nothing that was typed is lost.
                 self.notify(turn.error, severity="warning", markup=False)
                 try:
-                    self.core.store.show(running.instead)
+                    self.core.store.branches.show(running.instead)
                 except StorageError as error:
                     self.complain(error)
                 if here:
@@ -183,7 +183,7 @@ class MessageActions(Pointing):
 
     def _reworded(self, running: Again) -> bool:
         try:
-            return self.core.store.message(running.instead).role == "user"
+            return self.core.store.messages.get(running.instead).role == "user"
         except StorageError:
             return False
 
@@ -204,7 +204,7 @@ class MessageActions(Pointing):
             return
         transcript = self.query_one(Transcript)
         try:
-            versions = await asyncio.to_thread(self.core.store.versions, self.conversation)
+            versions = await asyncio.to_thread(self.core.store.branches.versions, self.conversation)
             for turn in transcript.turns if versions else ():
                 self.message_id(turn, "question")
         except StorageError as error:
@@ -224,12 +224,12 @@ class MessageActions(Pointing):
             part = "question"  # The only one that can be meant.
         try:
             message = self.message_id(turn, part)
-            versions = self.core.store.siblings(message) if message else []
+            versions = self.core.store.branches.siblings(message) if message else []
             place = next((place for place, one in enumerate(versions) if one.id == message), -1) + step
             if not 0 <= place < len(versions):
                 self.notify("There is no other version there." if len(versions) > 1 else "There is only this version.")
                 return
-            self.core.store.show(versions[place].id)
+            self.core.store.branches.show(versions[place].id)
         except StorageError as error:
             self.complain(error)
             return
@@ -252,7 +252,7 @@ class MessageActions(Pointing):
             message = self.message_id(turn, part)
             if not message:
                 return
-            self.core.store.delete_message(message)
+            self.core.store.bin.delete_message(message)
         except StorageError as error:
             self.complain(error)
             return
@@ -267,7 +267,7 @@ class MessageActions(Pointing):
         elif not self._busy():
             *rest, message = self._deleted_messages
             try:
-                self.core.store.restore_message(message)
+                self.core.store.bin.restore_message(message)
             except StorageError as error:
                 self.complain(error)
                 return
@@ -283,7 +283,7 @@ class MessageActions(Pointing):
             message = self.message_id(turn, part)
             if not message:
                 return
-            copy = self.core.store.duplicate(self.conversation, message)
+            copy = self.core.store.branches.duplicate(self.conversation, message)
         except StorageError as error:
             self.complain(error)
             return
@@ -314,7 +314,7 @@ class MessageActions(Pointing):
         drafted = [turn for turn in transcript.turns if turn.drafted and turn.message and not turn.running]
         for turn in reversed(drafted):
             try:
-                message = await asyncio.to_thread(self.core.store.message, turn.message)
+                message = await asyncio.to_thread(self.core.store.messages.get, turn.message)
                 ranges = await asyncio.to_thread(self.core.drafted_spans, message)
             except StorageError as error:
                 self.complain(error)

@@ -65,7 +65,7 @@ class Pointing(Queueing):
         if part == "answer":
             return turn.message
         if not turn.asked and turn.message:
-            turn.asked = self.core.store.message(turn.message).parent_id or ""
+            turn.asked = self.core.store.messages.get(turn.message).parent_id or ""
         return turn.asked
 
     def verifiable_turn(self) -> Turn | None:

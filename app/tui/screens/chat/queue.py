@@ -85,7 +85,7 @@ class Queueing(Answering):
         """Shows the open conversation as it is stored now; where that is what is shown, the person reads on there."""
         last = self.query_one(Transcript).turns[-1:]
         try:
-            tip = None if self.conversation is None else self.core.store.conversation(self.conversation).tip_id
+            tip = None if self.conversation is None else self.core.store.conversations.get(self.conversation).tip_id
         except NotFound:
             await self.open_conversation(None)  # It was begun for a prompt that was taken out.
         except StorageError as error:

@@ -90,7 +90,7 @@ class Composing(Screen[None]):
     @work(group="asked")
     async def _remember(self) -> None:
         try:
-            asked = await asyncio.to_thread(self.core.store.asked, RECALLED)
+            asked = await asyncio.to_thread(self.core.store.messages.asked, RECALLED)
             self._prompt.remember(asked)
             await asyncio.to_thread(self._unsent.sweep, self._conversations)
         except (StorageError, OSError):
@@ -98,7 +98,7 @@ class Composing(Screen[None]):
 
     def _conversations(self) -> list[str]:
         store = self.core.store
-        return [one.id for one in (*store.conversations(), *store.deleted_conversations())]
+        return [one.id for one in (*store.conversations.all(), *store.bin.conversations())]
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

@@ -1,0 +1,129 @@
+"""Conversations and messages as immutable records, and how their numbers become blobs.
+
+Messages form a tree through their parents; a conversation points at the tip of the branch that is shown. Token ids
+are stored as little-endian int32, provenance as one uint8 a token.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant"]
+Status = Literal["pending", "streaming", "done", "stopped", "failed"]
+FinalStatus = Literal["done", "stopped", "failed"]
+Stats = Mapping[str, float | int | str | None]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A tree of messages under a title. Times are UTC, ISO 8601."""
+
+    id: str
+    title: str
+    tip_id: str | None
+    """The last message of the shown branch; None while there is no message."""
+    created: str
+    updated: str
+    """When its last message was added or finished."""
+    pinned: bool = False
+    """Pinned conversations are listed first."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn. While it is pending or streaming, text, tokens and provenance are those of its last checkpoint."""
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    """None: the first message of a branch."""
+    role: Role
+    text: str
+    status: Status
+    tokens: tuple[int, ...]
+    provenance: tuple[bool, ...]
+    """Per token: True if the target verified it."""
+    stats: Stats
+    created: str
+    """UTC, ISO 8601."""
+    verifies: str | None = None
+    """Id of the drafted answer that this one verifies. That answer may be gone."""
+    resumes: str | None = None
+    """Id of the answer that was cut off and that this one continues. That answer may be gone."""
+
+    @property
+    def finished(self) -> bool:
+        """Nobody writes it any more, so it never changes."""
+        return self.status not in ("pending", "streaming")
+
+
+CONVERSATION_COLUMNS = """
+    conversations.id, conversations.title, conversations.tip_id, conversations.created, conversations.updated,
+    conversations.pinned
+"""
+SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
+"""Includes conversations in the bin."""
+MESSAGE_COLUMNS = """
+    messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
+    messages.created, messages.verifies, messages.resumes,
+    coalesce(partials.text, messages.text) AS text,
+    coalesce(partials.tokens, messages.tokens) AS tokens,
+    coalesce(partials.provenance, messages.provenance) AS provenance
+"""
+WITH_PARTIALS = "LEFT JOIN partials ON partials.message_id = messages.id"
+SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages {WITH_PARTIALS}"
+"""Includes deleted messages."""
+
+
+def conversation_from(row: Mapping[str, Any]) -> Conversation:
+    """Makes a `Conversation` from a row of `CONVERSATION_COLUMNS`."""
+    return Conversation(
+        row["id"], row["title"], row["tip_id"], row["created"], row["updated"], pinned=bool(row["pinned"])
+    )
+
+
+def message_from(row: Mapping[str, Any]) -> Message:
+    """Makes a `Message` from a row of `MESSAGE_COLUMNS`."""
+    return Message(
+        id=row["id"],
+        conversation_id=row["conversation_id"],
+        parent_id=row["parent_id"],
+        role=row["role"],
+        text=row["text"],
+        status=row["status"],
+        tokens=unpack_tokens(row["tokens"]),
+        provenance=tuple(map(bool, row["provenance"])),
+        stats=msgspec.json.decode(row["stats"]),
+        created=row["created"],
+        verifies=row["verifies"],
+        resumes=row["resumes"],
+    )
+
+
+def pack_tokens(tokens: Sequence[int]) -> bytes:
+    return struct.pack(f"<{len(tokens)}i", *tokens)
+
+
+def unpack_tokens(packed: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(packed) // 4}i", packed)
+
+
+def pack_provenance(provenance: Iterable[bool]) -> bytes:
+    return bytes(map(bool, provenance))
+
+
+def pack_stats(stats: Stats) -> str:
+    return msgspec.json.encode(stats).decode()
+
+
+def well_formed(text: str) -> str:
+    """Replaces lone surrogates by `?`, because UTF-8 cannot carry them.
+
+    Python reads the bytes of a terminal that it cannot decode as lone surrogates.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")

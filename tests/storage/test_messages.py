@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage import AlreadyFinished, Conversation, Message, NotFound, Store
+
+TOKENS = st.lists(st.tuples(st.integers(0, 2**31 - 1), st.booleans()), max_size=40)
+TEXTS = st.text(st.characters(codec="utf-8"))  # Surrogates excepted, NUL included.
+
+
+def test_a_message_is_stored_when_add_message_returns(path: Path, store: Store, question: Message) -> None:
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT id, text FROM messages").fetchall() == [(question.id, question.text)]
+
+
+def test_times_are_utc(question: Message) -> None:
+    created = datetime.fromisoformat(question.created)
+    assert created.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - created) < timedelta(minutes=5)
+
+
+def test_an_answer_from_its_question_to_its_end(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    assert [(message.id, message.status) for message in store.branches.thread(conversation.id)] == [
+        (question.id, "done"),
+        (answer.id, "pending"),
+    ]
+    store.messages.checkpoint(answer.id, [5], [True], "tar")
+    store.messages.checkpoint(answer.id, [5, 6], [True, False], "tar -x")
+    streaming = store.branches.thread(conversation.id)[-1]
+    assert (streaming.status, streaming.text) == ("streaming", "tar -x")
+    assert (streaming.tokens, streaming.provenance) == ((5, 6), (True, False))
+
+    stats = {"tau": 3.5, "rounds": 2, "mode": "edge", "rtt_ms": None}
+    store.messages.finish(answer.id, [5, 6, 7], [True, True, True], "tar -xf", "done", stats)
+    done = store.branches.thread(conversation.id)[-1]
+    assert (done.status, done.text, done.tokens, done.stats) == ("done", "tar -xf", (5, 6, 7), stats)
+    assert store.conversations.get(conversation.id).tip_id == answer.id
+
+
+def test_recent_answers_are_the_newest_finished_ones(store: Store, question: Message, answer: Message) -> None:
+    assert store.messages.recent_answers(100) == []
+    store.messages.checkpoint(answer.id, [9], [True], "not yet")
+    assert store.messages.recent_answers(100) == []
+    store.messages.finish(answer.id, [1, 2, 3], [True] * 3, "one", "stopped", {})
+    other = store.conversations.create("other").id
+    asked = store.messages.add(other, "user", "and now?", parent_id=None, status="done")
+    empty = store.messages.add(other, "assistant", "", parent_id=asked.id, status="pending")
+    store.messages.finish(empty.id, [], [], "", "failed", {})
+    newest = store.messages.add(other, "assistant", "", parent_id=asked.id, status="pending")
+    store.messages.finish(newest.id, [4, 5], [False] * 2, "two", "done", {})
+    assert [found.tokens for found in store.messages.recent_answers(100)] == [(4, 5), (1, 2, 3)]
+    assert [found.text for found in store.messages.recent_answers(3)] == ["two", "one"]
+    assert [found.tokens for found in store.messages.recent_answers(2)] == [(4, 5)] and store.messages.recent_answers(
+        0
+    ) == []
+
+
+def test_checkpoints_go_to_the_side_row_only(store: Store, answer: Message) -> None:
+    store.messages.checkpoint(answer.id, [5], [True], "bsdtar")
+    with store.database.read() as database:
+        assert database.execute("SELECT text FROM messages WHERE id = ?", (answer.id,)).fetchone() == ("",)
+        assert database.execute("SELECT text FROM partials").fetchall() == [("bsdtar",)]
+    assert store.search.messages("bsdtar") == []
+    store.messages.finish(answer.id, [5], [True], "bsdtar", "stopped", {})
+    with store.database.read() as database:
+        assert database.execute("SELECT text FROM partials").fetchall() == []
+    assert [hit.message.id for hit in store.search.messages("bsdtar")] == [answer.id]
+
+
+def test_a_finished_message_never_changes(store: Store, question: Message, answer: Message) -> None:
+    store.messages.finish(answer.id, [5], [True], "tar", "done", {})
+    finished = store.messages.get(answer.id)
+    with pytest.raises(AlreadyFinished, match="done"):
+        store.messages.finish(answer.id, [], [], "other", "failed", {})
+    with pytest.raises(AlreadyFinished):
+        store.messages.checkpoint(answer.id, [], [], "other")
+    with pytest.raises(AlreadyFinished):
+        store.messages.checkpoint(question.id, [], [], "other")
+    assert store.messages.get(answer.id) == finished
+
+
+@pytest.mark.parametrize("change", ["text = 'other'", "status = 'failed'", "owner = 'me'"])
+def test_not_even_other_code_can_change_a_finished_message(store: Store, question: Message, change: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="never changes"), store.database.write() as database:
+        database.execute(f"UPDATE messages SET {change} WHERE id = ?", (question.id,))
+    assert store.messages.get(question.id) == question
+
+
+def test_regenerating_and_editing_keep_the_old_branch(
+    store: Store, conversation: Conversation, question: Message, answer: Message
+) -> None:
+    store.messages.finish(answer.id, [5], [True], "tar", "done", {})
+    again = store.messages.add(conversation.id, "assistant", "bsdtar", parent_id=question.id, status="done")
+    assert [message.id for message in store.branches.thread(conversation.id)] == [question.id, again.id]
+    edited = store.messages.add(conversation.id, "user", "and a zip?", parent_id=None, status="done")
+    assert [message.id for message in store.branches.thread(conversation.id)] == [edited.id]
+
+    store.branches.set_tip(conversation.id, answer.id)
+    assert [message.text for message in store.branches.thread(conversation.id)] == [question.text, "tar"]
+    assert [message.id for message in store.messages.of(conversation.id)] == [
+        question.id,
+        answer.id,
+        again.id,
+        edited.id,
+    ]
+
+
+def test_parent_and_tip_lie_in_the_same_conversation(store: Store, question: Message) -> None:
+    other = store.conversations.create()
+    with pytest.raises(NotFound, match=question.id):
+        store.messages.add(other.id, "assistant", "", parent_id=question.id, status="done")
+    with pytest.raises(NotFound, match=question.id):
+        store.branches.set_tip(other.id, question.id)
+    assert store.branches.thread(other.id) == []
+    with pytest.raises(sqlite3.IntegrityError), store.database.write() as database:
+        database.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (question.id, other.id))
+
+
+def test_erasing_leaves_nothing_behind(store: Store, conversation: Conversation, answer: Message) -> None:
+    other = store.conversations.create("kept")
+    kept = store.messages.add(other.id, "user", "tarball", parent_id=None, status="done")
+    store.messages.checkpoint(answer.id, [5], [True], "tar")
+    store.memory.save(conversation.id, b"format", 0, 1, b"data")
+    store.bin.erase(conversation.id)
+    assert [found.id for found in store.conversations.all()] == [other.id]
+    assert [hit.message.id for hit in store.search.messages("tarball")] == [kept.id]
+    assert store.memory.load(conversation.id, b"format") == []
+    with store.database.read() as database:
+        for table in ("partials", "memories", "memory_chunks"):
+            assert database.execute(f"SELECT * FROM {table}").fetchall() == []
+    with pytest.raises(NotFound, match="deleted"):
+        store.messages.checkpoint(answer.id, [5], [True], "tar")
+
+
+def test_what_is_not_there_is_named(store: Store) -> None:
+    calls = (
+        lambda: store.conversations.get("c0ffee"),
+        lambda: store.conversations.rename("c0ffee", ""),
+        lambda: store.bin.delete("c0ffee"),
+        lambda: store.branches.thread("c0ffee"),
+        lambda: store.messages.of("c0ffee"),
+        lambda: store.messages.get("c0ffee"),
+        lambda: store.branches.set_tip("c0ffee", "c0ffee"),
+        lambda: store.messages.add("c0ffee", "user", "", parent_id=None, status="done"),
+        lambda: store.messages.finish("c0ffee", [], [], "", "done", {}),
+        lambda: store.memory.save("c0ffee", b"", 0, 1, b""),
+    )
+    for call in calls:
+        with pytest.raises(NotFound, match="c0ffee"):
+            call()
+
+
+def test_a_token_without_provenance_is_refused(store: Store, answer: Message) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        store.messages.checkpoint(answer.id, [5, 6], [True], "tar")
+    assert store.messages.get(answer.id).status == "pending"
+
+
+def test_blobs_are_little_endian_int32_and_uint8(store: Store, answer: Message) -> None:
+    store.messages.finish(answer.id, [1, 258], [True, False], "", "done", {})
+    with store.database.read() as database:
+        row = database.execute("SELECT tokens, provenance FROM messages WHERE id = ?", (answer.id,)).fetchone()
+    assert row == (b"\x01\0\0\0\x02\x01\0\0", b"\x01\0")
+
+
+def test_bytes_that_the_terminal_could_not_decode_cost_no_prompt(store: Store, conversation: Conversation) -> None:
+    message = store.messages.add(conversation.id, "user", "what is \udcff?", parent_id=None, status="done")
+    assert message.text == "what is ??"
+
+
+def test_any_answer_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        conversation = store.conversations.create()
+
+        @settings(max_examples=50, deadline=None)
+        @given(TEXTS, TOKENS, TEXTS, TOKENS)
+        def check(early: str, partial: list[tuple[int, bool]], late: str, whole: list[tuple[int, bool]]) -> None:
+            answer = store.messages.add(conversation.id, "assistant", "", parent_id=None, status="pending")
+            store.messages.checkpoint(answer.id, [token for token, _ in partial], [flag for _, flag in partial], early)
+            read = store.messages.get(answer.id)
+            assert (read.text, list(zip(read.tokens, read.provenance))) == (early, partial)
+            store.messages.finish(
+                answer.id, [token for token, _ in whole], [flag for _, flag in whole], late, "done", {}
+            )
+            read = store.messages.get(answer.id)
+            assert (read.text, list(zip(read.tokens, read.provenance))) == (late, whole)
+
+        check()
+
+
+def test_a_thread_is_the_path_to_the_tip(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+
+        @settings(max_examples=30, deadline=None)
+        @given(st.lists(st.tuples(st.booleans(), st.integers(0, 100)), max_size=15))
+        def check(steps: list[tuple[bool, int]]) -> None:
+            conversation = store.conversations.create()
+            paths: list[list[str]] = [[]]  # The path to each message; the first is that of no message.
+            shown: list[str] = []
+            for move, choice in steps:
+                path = paths[choice % len(paths)]
+                if move and path:
+                    store.branches.set_tip(conversation.id, path[-1])
+                    shown = path
+                else:
+                    parent = path[-1] if path else None
+                    message = store.messages.add(conversation.id, "user", "", parent_id=parent, status="done")
+                    shown = [*path, message.id]
+                    paths.append(shown)
+                assert [message.id for message in store.branches.thread(conversation.id)] == shown
+            assert [message.id for message in store.messages.of(conversation.id)] == [path[-1] for path in paths[1:]]
+
+        check()
+
+
+def test_questions_come_once_where_they_were_last_asked(
+    store: Store, conversation: Conversation, question: Message
+) -> None:
+    other = store.conversations.create("other")
+    for text in ("ls", "df", "ls", ""):
+        store.messages.add(other.id, "user", text, parent_id=None, status="done")
+    store.messages.add(conversation.id, "assistant", "tar xf", parent_id=question.id, status="done")
+    assert store.messages.asked(100) == [question.text, "df", "ls"]
+    assert store.messages.asked(2) == ["df", "ls"]
+    store.bin.delete(other.id)
+    assert store.messages.asked(100) == [question.text]
