@@ -1,9 +1,9 @@
 """One conversation's drafting, off the event loop: the draft context, and the memory that feeds it.
 
-A context is not thread-safe, so each call runs on the one thread that is given. Memory arrives in the background after
-a verdict, goes into the context, and is kept in storage: the next reply, or one without a line, starts from it.
-Stored answers feed the second stage. While a verdict is awaited, drafts for what it may bring are made in the
-background, one call after another, so that memory that arrives meanwhile has its turn between them.
+A context is not thread-safe, so every call runs on one thread. Memory arrives in the background after a verdict, goes
+into the context, and is stored: the next reply starts from it, with a line or without. Stored answers feed the second
+stage. While a verdict is awaited, drafts for what it may bring are made in the background, one call after another, so
+that memory that arrives meanwhile has its turn between them.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from storage import StorageError, Store
 T = TypeVar("T")
 
 START_SECONDS = 0.003
-"""Before drafting ahead: the round that was just asked for is written by the same interpreter, and comes first."""
+"""Wait before drafting ahead: the same interpreter still has to send the round that was just asked for."""
 STREAMS = 2
-"""Of memory, at once: where that of a round is not in when that of the next one begins, it takes a second line."""
+"""Most streams of memory at once. A second one opens a second connection: the first was not in when it began."""
 
 
 class Drafting:
-    """`thread` runs one call at a time. Without `retrieval` there is no second stage.
+    """Drafts one conversation's next tokens, and keeps the memory that it drafts from.
 
-    `calibration` is shared by all that is drafted with the same settings.
+    `thread` runs one call at a time. Without `retrieval` there is no second stage. `calibration` is shared by all
+    conversations that are drafted with the same settings.
     """
 
     def __init__(
@@ -58,25 +59,27 @@ class Drafting:
         self._second_stage = None if retrieval is None else SecondStage(experience=retrieval.experience)
         self._calibration = calibration or Calibration()
         self._context = drafter.context(self._second_stage)
-        self._digests = RunningDigest()  # In step with the context's tokens.
+        self._digests = RunningDigest()
+        """Digests of the context's tokens."""
         self._shared = shared_prefix(drafter.text)
         self._listening: dict[asyncio.Task[None], int] = {}
-        """Each stream of memory, and the token that it ends before."""
+        """Each task that reads a stream of memory, and the position that the stream ends before."""
         self._ahead: asyncio.Task[None] | None = None
         self._halted = asyncio.Event()
         self._restored = False
         self._given_up = 0
+        """Memory before this position is done without."""
         self.prepared = 0
         """Drafts that were made ahead of the last verdict."""
 
     @property
     def memory_from(self) -> int:
-        """The first token whose memory is still to be asked for."""
+        """Position of the first token whose memory is still to be asked for."""
         coming = (end for task, end in self._listening.items() if not task.done())
         return max(self._context.memory_length, min(self._given_up, len(self._context.tokens)), *coming)
 
     def reads(self, memory: MemoryFormat | None) -> bool:
-        """Whether memory of this format means anything to the drafter."""
+        """Whether the drafter can read memory of this format."""
         own = self._drafter.memory_digest, self._drafter.memory_layers
         return memory is not None and (memory.digest, memory.layers) == own
 
@@ -86,7 +89,7 @@ class Drafting:
         return 0 if self._second_stage is None else self._second_stage.accepted
 
     async def follow(self, tokens: Sequence[int]) -> None:
-        """Make these tokens the conversation's; what does not fit them any more is forgotten."""
+        """Make these tokens the conversation's. What no longer fits them is forgotten."""
         await self._settle()
         known = self._context.tokens
         if list(tokens[: len(known)]) != known:
@@ -94,15 +97,16 @@ class Drafting:
         await self._run(lambda: self._follow(tokens))
 
     async def draft(self, pace: Pace, sampling: DraftSampling | None = None) -> DraftTree:
-        """Continuations of the tokens followed last: the likeliest ones, or with `sampling` drawn ones."""
+        """A tree of continuations of the tokens followed last: the likeliest ones, or drawn ones with `sampling`."""
         return await self._run(lambda: self._draft(pace, sampling))
 
     # ---- ahead -------------------------------------------------------------------------------------------------------
 
     def look_ahead(self, pace: Callable[[int], Pace], final: Collection[int]) -> None:
-        """Draft, in the background, for what the verdict on the last draft may bring; ends with what comes next.
+        """Begin to draft, in the background, for what the verdict on the last draft may bring.
 
-        `pace`: of a draft that follows so many new tokens. Nothing follows `final` tokens.
+        `pace`: the shape of a draft after so many new tokens. Nothing follows `final` tokens. Following other tokens
+        ends it.
         """
         self.prepared = 0
         self._halted.clear()
@@ -114,16 +118,16 @@ class Drafting:
 
     @property
     def ready(self) -> DraftTree | None:
-        """The draft that was prepared for the tokens followed last."""
+        """The draft that was prepared for the tokens followed last; None: there is none."""
         return self._context.ready
 
     async def adopt(self) -> DraftTree:
-        """Have that draft in place of a new one. Memory that is on its way may come while its round is in flight."""
+        """Use the `ready` draft in place of a new one. Memory may still come while its round is in flight."""
         return await self._run(self._context.adopt)
 
     @property
     def may_adopt(self) -> bool:
-        """Whether the next round's memory may come beside what is still on its way."""
+        """Whether the next round's memory may come beside memory that is still on its way."""
         return sum(not task.done() for task in self._listening) < STREAMS
 
     async def _look_ahead(self, pace: Callable[[int], Pace], final: frozenset[int]) -> None:
@@ -140,7 +144,7 @@ class Drafting:
             )
 
     async def _settle(self) -> None:
-        """Until nothing is drafted ahead any more."""
+        """Wait until nothing is drafted ahead any more."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             self.halt()
@@ -148,15 +152,15 @@ class Drafting:
 
     @property
     def taken(self) -> tuple[int, float] | None:
-        """See `DraftContext.taken`."""
+        """Drafter calls of the last draft, and the seconds of all of them; None: it took none."""
         return self._context.taken
 
     def learn(self, tree: DraftTree, accepted: Sequence[int], bonus: int | None) -> None:
-        """Take a verdict on such a draft, to judge the next ones better."""
+        """Take the verdict on a draft, to judge the next ones better."""
         self._calibration.learn(tree, accepted, bonus)
 
     async def generate(self, temperature: float, seed: int) -> AsyncGenerator[int, None]:
-        """The drafter alone, token by token. It may be some tokens ahead; what is followed next puts that right."""
+        """The drafter's own tokens, one by one. The context may be some tokens ahead; `follow` puts that right."""
         steps = self._context.generate(temperature, seed)
         while True:
             for token in await self._run(lambda: self._next(steps)):
@@ -165,33 +169,33 @@ class Drafting:
     # ---- memory ------------------------------------------------------------------------------------------------------
 
     def receive(self, tokens: Sequence[int], frame: Memory) -> None:
-        """Follow these tokens and take memory of some of them, in the background; calls are served in their order."""
+        """Follow these tokens and take memory of some of them, in the background. Calls are served in their order."""
         asyncio.get_running_loop().run_in_executor(self._thread, self._receive, list(tokens), frame)
 
     def listen(self, memory: MemoryStream | HostedStream) -> None:
-        """Take the memory that still follows, in the background. The tokens it is of are followed already."""
-        # Of the last token, the root of the next round, there is no memory yet.
+        """Take the memory of a round in the background. Its tokens are followed already."""
+        # The last token is the root of the next round: there is no memory of it yet.
         self._listening = {task: end for task, end in self._listening.items() if not task.done()}
         self._listening[asyncio.create_task(self._take(memory))] = len(self._context.tokens) - 1
 
     async def hear(self, seconds: float) -> bool:
-        """Wait until the memory of all rounds is in, but no longer than that; whether it is."""
+        """Wait for the memory of all rounds, at most so long. Returns whether all of it is in."""
         if self._listening:
             await asyncio.wait(self._listening, timeout=seconds)
         return all(task.done() for task in self._listening)
 
     async def hear_out(self, seconds: float) -> None:
-        """Stop listening after that time at the latest, and do without what has not come.
+        """Wait for memory, at most so long, then stop listening and do without the rest.
 
-        The newest memory, which counts most, came first; a line that is too slow for the rest must not carry it again
-        and again.
+        The newest memory counts most and comes first. A line that is too slow for the rest must not carry it again and
+        again.
         """
         if not await self.hear(seconds):
             self._given_up = len(self._context.tokens)
         await self.quiet()
 
     async def quiet(self) -> None:
-        """Stop listening, and drafting ahead; what memory has not come by now is asked for again."""
+        """Stop listening, and drafting ahead. Memory that has not come is asked for again."""
         await self._settle()
         listening, self._listening = self._listening, {}
         if listening:
@@ -205,7 +209,7 @@ class Drafting:
                 if isinstance(frame, Memory) and frame.digest == self._drafter.memory_digest:
                     await self._run(lambda frame=frame: self._remember(frame.start, frame.count, frame.data))  # type: ignore[misc]
         except (RemoteError, MalformedMemory):
-            pass  # What is missing is asked for again in the next round, whose failure would be the reply's concern.
+            pass  # The next round asks for what is missing; if that fails too, the reply handles it.
         finally:
             await memory.aclose()
 
@@ -248,13 +252,13 @@ class Drafting:
         cuts = [start, *([self._shared] if start < self._shared < start + count else []), start + count]
         for first, end in zip(cuts, cuts[1:]):
             part = pack_memory([tuple(array[first - start : end - start] for array in row) for row in rows], bits)  # type: ignore[misc]
-            with contextlib.suppress(StorageError):  # Likewise.
+            with contextlib.suppress(StorageError):  # The verifier can compute it again.
                 self._store.memory.save(
                     self._conversation_id, self._drafter.memory_digest, first, end - first, self._digests.at(end) + part
                 )
 
     def _restore(self) -> None:
-        """Remember what storage has of these tokens: each chunk there names its prefix by a digest."""
+        """Remember what storage has of these tokens. Each stored chunk names its prefix by a digest."""
         others = [other.id for other in self._store.conversations.recent(2) if other.id != self._conversation_id]
         for conversation_id in (self._conversation_id, *others):
             for start, count, data in self._store.memory.load(conversation_id, self._drafter.memory_digest):

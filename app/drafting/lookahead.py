@@ -1,4 +1,4 @@
-"""Drafting ahead of one reply's verdicts: when to begin, whether to use what is ready, and what came of it."""
+"""Drafting ahead of the verdicts of one reply: when to begin, whether to use what is ready, and what came of it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from drafter.tree import DraftTree
 
 
 class Lookahead:
-    """Told of each round in turn: `choose`, `sent`, `returned`, `followed`."""
+    """Decides about drafts that are made ahead of verdicts.
+
+    Told of each round in turn: `choose`, `sent`, `returned`, `followed`.
+    """
 
     def __init__(self, drafting: Drafting, *, enabled: bool) -> None:
         self.tries = self.hits = self.adopted = 0
-        """Verdicts that something was drafted ahead of; those that brought it; drafts that were used."""
+        """Verdicts that something was drafted ahead of, those that brought it, and drafts that were used."""
         self._drafting = drafting
         self._enabled = enabled
         self._offered: DraftTree | None = None
-        """What was prepared for the round that goes up, used or not."""
+        """The draft that was prepared for the round that goes up, used or not."""
         self._took = self._drafts = False
+        """The round goes up with that draft. Something is drafted ahead of its verdict."""
         self._sent = 0.0
         self._returned: float | None = None
 
     def choose(self, adoption: Adoption) -> bool:
-        """Whether the next round has the draft that is ready for it, and so need not wait for memory."""
+        """Whether to use the draft that is ready for the next round, which then need not wait for memory."""
         if self._offered is not self._drafting.ready:
             self._offered = None
         offered = self._offered
@@ -36,7 +40,11 @@ class Lookahead:
     def sent(
         self, adoption: Adoption, pace: Callable[[int], Pace], final: Collection[int], level: float, *, shared: bool
     ) -> None:
-        """A round goes up. `pace`: of the draft after so many new tokens; `level`: seconds of a drafter call."""
+        """A round goes up: begin to draft ahead if that pays.
+
+        `pace`: the shape of a draft after so many new tokens. `final`: tokens that nothing follows. `level`: seconds of
+        a drafter call. `shared`: the verifier may run on this device.
+        """
         self._sent = time.monotonic()
         self.adopted += self._took
         if self._returned is not None:
@@ -46,14 +54,14 @@ class Lookahead:
             self._drafting.look_ahead(pace, final)
 
     def returned(self, adoption: Adoption, server: float, *, usual: bool) -> None:
-        """Its verdict is there. `usual`: there was no prompt to run, and nothing to send again."""
+        """The verdict is there. `server`: the verifier's seconds. `usual`: no prompt to read, nothing sent again."""
         self._drafting.halt()
         self._returned = time.monotonic()
         if usual:
             adoption.returned(self._returned - self._sent, server, ahead=self._drafts)
 
     def followed(self, adoption: Adoption, new: int, *, ended: bool) -> None:
-        """The drafting has the `new` tokens that the verdict brought; `ended`: nothing comes after them."""
+        """The drafter follows the verdict's `new` tokens. `ended`: the answer is complete with them."""
         offered, self._offered = self._offered, None
         if ended:
             return

@@ -1,6 +1,6 @@
 """Texts where the second stage looks for what may come next: the newest stored answers, and the drafter's datastore.
 
-Read in the background: the answers again at each reply, because the last one has added one, the datastore once.
+Both are read in the background: the datastore once, the answers again at each reply, because the last reply added one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from drafter.second_stage import Experience
 from storage import StorageError, Store
 
 STORED_TOKENS = 32_768
-"""Of all answers together; the oldest is read to its end. The index of so many takes 4 MB (tracemalloc) and 10 ms to
-build."""
+"""Tokens of stored answers that are read, and the oldest answer to its end. Their index takes 4 MB (tracemalloc) and
+10 ms to build."""
 
 
 class Retrieval:
-    """What all conversations of one program share."""
+    """The texts of the second stage, which all conversations of one program share."""
 
     def __init__(self, drafter: Drafter, store: Store) -> None:
         self.indices: tuple[NGramIndex, ...] = ()
-        """The answers read last, then the datastore; none at first. Complete, and never changed any more."""
+        """Indices of the answers and of the datastore; none at first. An index that is here never changes."""
         self.experience = Experience()
-        """What guessing has taught, in all conversations."""
+        """How often guesses have come true, in all conversations."""
         self._drafter = drafter
         self._store = store
         self._reading: asyncio.Task[None] | None = None
@@ -43,7 +43,7 @@ class Retrieval:
             await asyncio.wait([self._reading])
 
     async def _read(self) -> None:
-        # Guesses are worth no sentence to the person; the old indices stay.
+        # The person need not hear that guesses could not be read; the old indices stay.
         with contextlib.suppress(StorageError, DrafterError):
             answers = await asyncio.to_thread(self._answers)
             self.indices = (answers, *self.indices[1:])

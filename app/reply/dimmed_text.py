@@ -1,25 +1,25 @@
 """How much of the text that was shown dimmed was taken back: one definition for the panel and for the benchmarks.
 
-Drafted text is dimmed until a verdict decides. It is *confirmed* where the verified text says the same characters in
-the same place, and *withdrawn* where they leave the screen. What nobody decides, as in an answer that was written
-offline, is neither. Characters are counted, because a reader sees those, and because the events of every mode tell
-them; drafted tokens that are never shown, in the other branches of a tree, do not count.
+Drafted text is dimmed until a verdict decides. A dimmed character is *confirmed* if the verified text has the same
+character in the same place, and *withdrawn* if it leaves the screen. Text that nobody decides about, as in an answer
+that was written offline, is neither. Characters are counted, because a reader sees those and the events of every mode
+tell them. Drafted tokens that are never shown, in the other branches of a tree, do not count.
 
-The events of one answer decide it: `Retracted` alone does not say what goes, since the text that follows it may begin
+It takes all events of an answer to decide. `Retracted` alone does not say what goes: the text that follows may begin
 with the same words, and then they never left the screen.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+from os.path import commonprefix
 
 from app.events import Done, Drafted, Event, Failed, Retracted, Started, Verified
 
 
 @dataclass
 class DimmedText:
-    """Counts characters over the events of one answer, or of several in turn.
+    """Counts dimmed characters over the events of one answer, or of several answers in turn.
 
     >>> dimmed = DimmedText()
     >>> for event in (Drafted("ls -la", 3), Retracted(3), Verified("ls -l", 3, 2)): dimmed.apply(event)
@@ -32,17 +32,18 @@ class DimmedText:
     withdrawn: int = 0
     _dimmed: str = ""
     _retracted: str = ""
-    """Taken back by the last event; the next one says whether it was only replaced by the same text."""
+    """Text that the last event took back. The next event says whether the same text replaces it."""
 
     @property
     def share(self) -> float | None:
-        """Of the decided characters, those that were withdrawn; None before any is decided."""
+        """Withdrawn characters as a share of the decided ones; None before any is decided."""
         decided = self.confirmed + self.withdrawn
         return self.withdrawn / decided if decided else None
 
     def apply(self, event: Event) -> None:
+        """Take the next event."""
         if isinstance(event, Drafted):
-            stays = _same(self._retracted, event.text)
+            stays = len(commonprefix((self._retracted, event.text)))
             self.withdrawn += len(self._retracted) - stays
             self.shown += len(event.text) - stays
             self._dimmed, self._retracted = self._dimmed + event.text, ""
@@ -59,7 +60,7 @@ class DimmedText:
 
     def _confirm(self, text: str) -> None:
         before = self._retracted or self._dimmed
-        same = _same(before, text)
+        same = len(commonprefix((before, text)))
         self.confirmed += same
         rest = before[same:]
         if same < len(text):
@@ -69,8 +70,3 @@ class DimmedText:
             self._retracted = rest
         else:
             self._dimmed = rest
-
-
-def _same(one: str, other: str) -> int:
-    """Characters that both begin with."""
-    return len(os.path.commonprefix((one, other)))

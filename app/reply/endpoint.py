@@ -8,6 +8,7 @@ text without tokens: nobody has verified any, and no limit is counted in them.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from os.path import commonprefix
 
 from app.events import ModeChanged, Reasoned, RoundEnded
 from app.exits import GO_ON
@@ -217,15 +218,11 @@ class Continuation:
         if not self._heard.startswith(self._again) and not self.sent:
             raise Diverged
         # If the server goes on with a text that it was sent, only white space was to come again.
-        new, self._again = self._heard[_common(self._heard, self._again) :], ""
+        same = len(commonprefix((self._heard, self._again)))
+        new, self._again = self._heard[same:], ""
         return new
 
     def finish(self) -> None:
         """The server has ended its answer. Raises `Diverged`."""
         if self._again and not self.sent:
             raise Diverged
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    return next((at for at, (left, right) in enumerate(zip(one, other)) if left != right), min(len(one), len(other)))

@@ -1,24 +1,26 @@
-"""An answer that was drafted alone, and what the target says to it: how much of it stays."""
+"""How much of an answer that was drafted offline the target keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from os.path import commonprefix
 
 from app.events import Judged
 from app.sanitise import sanitise
 from storage import Message
 
 SENTENCE_ENDS = (".", "!", "?", ":", "\n", "。", "！", "？")
+"""What a sentence, or a line of code, ends with."""
 
 
 def unverified(answer: Message) -> bool:
-    """Whether the target has anything to say to it: it did not verify all of it, or it was cut off."""
+    """Whether the target can still verify or complete an answer."""
     return answer.role == "assistant" and (not all(answer.provenance) or answer.status != "done")
 
 
 def nothing_to_verify(answer: Message) -> str:
-    """Why an answer is not verified, in a sentence for whoever wants it verified."""
+    """One sentence that tells the person why there is nothing to verify in an answer."""
     if answer.tokens:
         return "Every token of that answer is verified already."
     if answer.stats.get("streamed") is not None:
@@ -27,12 +29,12 @@ def nothing_to_verify(answer: Message) -> str:
 
 
 def verified_length(answer: Message) -> int:
-    """Its tokens before the first that nobody verified."""
+    """How many tokens of an answer come before the first that nobody verified."""
     return sum(takewhile(bool, answer.provenance))
 
 
 def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
-    """What the target's own `tokens` and their text keep of a drafted answer; None where nothing was drafted."""
+    """What the target's own `tokens`, and their `text`, keep of a drafted answer; None: nothing was drafted."""
     start = verified_length(answer)
     if start == len(answer.tokens):
         return None
@@ -41,7 +43,7 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
-    """The same, as it was stored with the verified answer; None where it was cut off before it was known."""
+    """The judgement that was stored with a verified answer; None: it was cut off before the judgement was known."""
     kept, of = verified.stats.get("kept"), verified.stats.get("of")
     if not isinstance(kept, int) or not isinstance(of, int):
         return None
@@ -49,20 +51,20 @@ def stored_judgement(verified: Message, answer: Message) -> Judged | None:
 
 
 def dropped(drafted: str, verified: str) -> str:
-    """The end of a drafted text from the word on where it differs from the verified one."""
+    """The end of a drafted text, from the first word where it differs from the verified one."""
     return sanitise(drafted[_parting(drafted, verified) :])
 
 
 def midway(drafted: str, verified: str) -> bool:
-    """Whether that end begins within a sentence, or a line of code."""
+    """Whether `dropped` begins within a sentence, or within a line of code."""
     parting = _parting(drafted, verified)
     before = drafted[:parting].rstrip(" \t")
     return bool(before) and parting < len(drafted) and not before.endswith(SENTENCE_ENDS)
 
 
 def _parting(drafted: str, verified: str) -> int:
-    """Where the word begins in which two texts part; the first one's length where it is the beginning of the other."""
-    same = sum(takewhile(bool, (a == b for a, b in zip(drafted, verified))))
+    """Where the word begins in which two texts differ; the length of `drafted` if `verified` begins with it."""
+    same = len(commonprefix((drafted, verified)))
     if same < len(drafted):
         while same and not drafted[same - 1].isspace():
             same -= 1

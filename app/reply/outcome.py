@@ -63,12 +63,9 @@ def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError
     else:
         last, never, waits = Failed(str(error), "internal"), isinstance(error, DrafterError), False
     if waits:
-        begun = reply is not None and bool(reply.answer.text)
-        what = (
-            "What there is of the answer stays, and the rest is asked for"
-            if begun
-            else "The question waits and is sent"
-        )
+        what = "The question waits and is sent"
+        if reply is not None and reply.answer.text:
+            what = "What there is of the answer stays, and the rest is asked for"
         last = replace(last, message=f"{last.message} {what} when the server is back.", queued=True)
     settles = request.settles(done=False, verified=False, never=never)
     return ReplyOutcome("failed", last, settles=settles, waits=waits)
@@ -97,15 +94,8 @@ async def save(
                 if not answer.text and store.queue.defer(message_id) is not None:
                     return None
                 store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
-            store.messages.finish(
-                message_id,
-                answer.tokens,
-                answer.provenance,
-                answer.text,
-                outcome.status,
-                stats,
-                settles=outcome.settles,
-            )
+            written = answer.tokens, answer.provenance, answer.text
+            store.messages.finish(message_id, *written, outcome.status, stats, settles=outcome.settles)
             return None
         except StorageError as error:
             tries -= 1

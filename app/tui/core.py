@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.remotes.source import Source
 
 
-class Outbox(Protocol):
+class CoreOutbox(Protocol):
     """What waits for the target. All but `due` and `send` raise `StorageError`."""
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
@@ -43,7 +43,7 @@ class Core(Protocol):
         """Conversations and messages; `reply` writes them, the screen reads them and creates conversations."""
 
     @property
-    def outbox(self) -> Outbox:
+    def outbox(self) -> CoreOutbox:
         """What waits for the target."""
 
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:

@@ -1,4 +1,4 @@
-"""What tests of the assistant share: opening one on real parts, and reading a reply to its end."""
+"""Opens an assistant on real parts for a test, and reads replies to their end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.patience import PATIENCE_SECONDS
 
 @dataclass
 class Heard:
-    """One reply, replayed."""
+    """The events of one reply, and what they add up to."""
 
     reply: ReplyText = field(default_factory=ReplyText)
     events: list[Event] = field(default_factory=list)
@@ -62,10 +62,10 @@ async def assistant(
     seen: LastSeen | None = None,
     clock: Clock = CLOCK,
 ) -> AsyncIterator[Assistant]:
-    """On its own database connection; connected to `url` where one is given and anything answers there.
+    """An assistant with its own database connection, connected to `url` if one is given.
 
-    `modes`: what `auto` may choose from. Which one is faster here is a matter of milliseconds. `patient` False: a
-    silent verifier is given up after what rounds have taken so far, which on a busy machine may be too soon.
+    `modes`: what `auto` may choose from; which one is faster here is a matter of milliseconds. `patient` False: a
+    silent verifier is given up after what rounds have taken so far, which may be too soon on a busy machine.
     """
     with Store.open(database) as store:
         source = None if url is None else AddressSource(url, clock=clock)
@@ -79,19 +79,21 @@ async def assistant(
 
 
 async def until_mode(opened: Assistant, mode: str) -> None:
+    """Wait until the assistant is in this mode."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while opened.status().mode != mode:
             await asyncio.sleep(0.02)
 
 
 async def until_connected(opened: Assistant) -> None:
+    """Wait until a verifier, or another server, is there."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while opened.status().mode in ("warming", "offline"):
             await asyncio.sleep(0.02)
 
 
 async def ask(opened: Assistant, question: str, conversation: str | None = None) -> Heard:
-    """One whole reply."""
+    """Ask a question and hear the whole reply. `conversation` None: in a new one."""
     heard = Heard()
     conversation = conversation or opened.store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, question)) as events:

@@ -1,4 +1,4 @@
-"""An answer that ends at a limit says so on stderr, with how to go on, whoever has written it."""
+"""`ask` says on stderr that an answer ended at a limit, and how to go on, whoever wrote it."""
 
 from __future__ import annotations
 

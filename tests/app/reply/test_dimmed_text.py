@@ -1,4 +1,4 @@
-"""What counts as withdrawn of the text that was shown dimmed."""
+"""Which characters of dimmed text count as withdrawn."""
 
 from __future__ import annotations
 

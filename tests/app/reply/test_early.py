@@ -1,4 +1,4 @@
-"""While the verifier starts, the chat shows what the drafter is sure of; the verifier judges it when it is there."""
+"""The drafter writes what it is sure of while the verifier starts, and the verifier judges it in the first round."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> Store:
 
 
 async def asked(source: Starts, opened: Assistant, store: Store, *, early: bool) -> tuple[Heard, str]:
-    """One answer, and what of it was there before the verifier was; the verifier is there after that."""
+    """One answer, and the text that was there before the verifier was."""
     heard, shown = Heard(), ""
     conversation = store.conversations.create("test").id
     async with aclosing(opened.reply(conversation, QUESTION)) as events:

@@ -217,7 +217,7 @@ FULL = "".join(SAID)
 
 
 async def go_on(opened: Assistant) -> Heard:
-    """The last answer, gone on with because the person asked for that."""
+    """The last answer, continued because the person asked for that."""
     heard = Heard()
     message = opened.store.branches.thread(opened.store.conversations.all()[0].id)[-1]
     async with aclosing(opened.resume(message.id)) as events:

@@ -44,7 +44,7 @@ def words(generation: Generation) -> list[int]:
 
 
 def test_what_comes_after_the_end_is_not_part_of_the_answer(generation: Generation, words: list[int]) -> None:
-    """Also where a verifier sends it: it may be one that knows other tokens that end an answer."""
+    """A verifier may send it, if other tokens end an answer there."""
     generation.verify([*words[:2], END, *words[2:4]], from_draft=4)
     assert generation.answer.tokens == [*words[:2], END] and generation.answer.verified == 3
     assert generation.reason == "end"

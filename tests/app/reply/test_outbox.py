@@ -1,4 +1,4 @@
-"""What was asked without a line is answered by the target when there is one, once, in order."""
+"""Questions that were asked without a line are answered by the target when it is back: each once, and in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def until(predicate: Callable[[], bool]) -> None:
 
 
 def shown(store: Store, conversation: str) -> list[tuple[str, str, bool]]:
-    """Role, status and whether all of it is verified, of each message in sight."""
+    """Role, status and whether all of it is verified, for each message that is shown."""
     thread = store.branches.thread(conversation)
     return [(message.role, message.status, message.tokens != () and all(message.provenance)) for message in thread]
 

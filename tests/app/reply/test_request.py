@@ -1,4 +1,4 @@
-"""Answers given again, questions in other words, and answers that go on: with a real verifier, and alone."""
+"""Edit, regenerate and continue, with a real verifier and offline."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def stored(
     status: FinalStatus = "stopped",
     stats: Mapping[str, float | int | str | None] | None = None,
 ) -> Message:
-    """An answer to the question, the first tokens of which, or all, are verified."""
+    """A stored answer to the question. `verified`: how many of its first tokens are verified; None: all."""
     pending = opened.store.messages.ask(opened.store.conversations.create("stored").id, QUESTION, parent_id=None)
     provenance = [verified is None or at < verified for at in range(len(tokens))]
     opened.store.messages.finish(

@@ -1,4 +1,4 @@
-"""What waits for a server that greets and fails each time is sent ever more seldom, and is never lost."""
+"""A question for a server that greets and then fails is sent ever more seldom, and is never lost."""
 
 from __future__ import annotations
 

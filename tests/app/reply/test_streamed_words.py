@@ -1,4 +1,4 @@
-"""Nothing says `verified` or `tau` of a server that verifies nothing: on the screen, in `ask`, history and exports."""
+"""The screen, `ask`, history and exports never say `verified` or `tau` of a server that verifies nothing."""
 
 from __future__ import annotations
 

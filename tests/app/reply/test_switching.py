@@ -1,4 +1,4 @@
-"""Another remote while the program runs: what is on its way is finished, what comes next is asked there."""
+"""The remote is switched while the program runs: a running answer is finished, the next question goes there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that was drafted alone, verified when the line is back: what the target keeps, and what it puts instead."""
+"""An answer that was drafted offline is verified when the line is back: what the target keeps and what it replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may write alone: the drafter only in place of the model that it was made for, unless a person says otherwise."""
+"""The drafter writes alone only in place of the model that it was made for, unless the person says otherwise."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_the_drafter_answers_in_anybodys_place_where_the_person_says_so(dr
 async def test_what_was_seen_at_an_address_is_remembered(
     drafter: Drafter, database: Path, file: Path, known: str
 ) -> None:
-    """Whose model was there the last time decides, also for the next run of the program."""
+    """The model that was there the last time decides, also in the next run of the program."""
     if known != "nothing":
         digest = drafter.memory_digest if known == "drafter's" else bytes(16)
         LastSeen(file).note(NOBODY, digest)

@@ -1,0 +1,99 @@
+"""What the times of rounds teach: only rounds that are like others tell of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.events import RoundReport
+from app.remotes.connection import Connection
+from app.remotes.source import AddressSource
+from app.reply.round_meter import LONGEST_READ, RoundMeter
+from remote import RoundReply
+from remote.clock import Clock
+from remote.protocol import DIGEST_BYTES, Verdict
+from remote.wire import Traffic
+
+DRAFT, WAIT, SERVER, RTT = 0.01, 0.3, 0.05, 0.08
+"""Seconds of a round: its draft, the wait for memory after it, the verifier's own time, and the line."""
+
+
+class StillClock(Clock):
+    """Stands still until a test lets time pass."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+def connection(clock: StillClock) -> Connection:
+    """Before it connects: nothing is known of verifier and line."""
+    return Connection(AddressSource("http://127.0.0.1:9"), tokenizer=b"", vocabulary=320, clock=clock)
+
+
+def play(
+    meter: RoundMeter, clock: StillClock, *, unread: int = 0, exchanges: int = 1, drafted_here: bool = True
+) -> None:
+    """One round that brings 3 tokens."""
+    verdict = Verdict(1, (0, 1), 7, 9, bytes(DIGEST_BYTES), False, SERVER)
+    reply = RoundReply(verdict, None, RTT, Traffic(), exchanges)  # type: ignore[arg-type]
+    meter.begin(adopts=False)
+    clock.at += DRAFT
+    meter.drafted()
+    clock.at += WAIT
+    meter.sent(unread)
+    clock.at += RTT + SERVER
+    meter.returned(reply, nodes=20)
+    meter.ended(RoundReport(2, 20, 3.0, 3, None, DRAFT, SERVER, RTT), drafted_here=drafted_here)
+
+
+def test_rounds_that_are_like_others_teach_what_a_round_takes(connection: Connection, clock: StillClock) -> None:
+    meter = RoundMeter(connection, clock, opening=True)
+    play(meter, clock)
+    assert not connection.modes._rounds["edge"].count, "a verifier's first forward takes longer than others"
+    for _ in range(20):
+        play(meter, clock)
+    assert meter.after_usual and meter.draft_seconds == pytest.approx(DRAFT)
+    rounds = connection.modes._rounds["edge"]
+    assert rounds.seconds / rounds.count == pytest.approx(DRAFT + WAIT + SERVER), "all but the line"
+    assert connection.costs._wait == pytest.approx(WAIT + RTT, rel=0.01), "all but the verifier"
+    assert connection.server_seconds == pytest.approx(SERVER)
+
+
+@pytest.mark.parametrize(
+    ("odd", "counts", "judged"),
+    [
+        ({"unread": 5}, True, True),
+        ({"unread": LONGEST_READ + 1}, True, False),
+        ({"exchanges": 2}, False, False),
+        ({"drafted_here": False}, False, True),
+    ],
+)
+def test_a_round_that_is_not_like_others(
+    connection: Connection, clock: StillClock, odd: dict[str, int], counts: bool, judged: bool
+) -> None:
+    """A prompt to read, something to send again, or an answer that was written offline."""
+    meter = RoundMeter(connection, clock, opening=False)
+    play(meter, clock)
+    nodes = connection.costs._sums[0]
+    play(meter, clock, **odd)  # type: ignore[arg-type]
+    assert bool(connection.modes._rounds["edge"].count) == counts
+    assert (connection.costs._sums[0] != nodes) == judged
+    assert meter.after_usual == ("drafted_here" in odd)
+
+
+def test_after_a_round_that_does_not_count_the_wait_for_its_memory_does_not_either(
+    connection: Connection, clock: StillClock
+) -> None:
+    meter = RoundMeter(connection, clock, opening=True)
+    play(meter, clock, unread=40)
+    play(meter, clock)
+    meter.begin(adopts=False)
+    assert connection.costs._wait == pytest.approx(RTT)
