@@ -78,7 +78,7 @@ def timed(figures: dict[str, float], name: str, work: Callable[[], Any]) -> None
 
 
 def conversation(number: int, text: ChatText) -> WholeConversation:
-    """The same for the same number."""
+    """A conversation that depends on its number only."""
     draw = random.Random(number)
     identifier = f"{number:016x}"
     messages: list[Message] = []

@@ -60,7 +60,7 @@ class LinkProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     outages: tuple[tuple[float, float], ...] = ()
     """(start, length) in seconds since the emulator's start."""
     source: str = ""
-    """Where the numbers come from."""
+    """Source of the numbers."""
 
     def __post_init__(self) -> None:
         if min(self.rtt_ms, self.jitter_ms) < 0 or min(self.up_mbps, self.down_mbps) <= 0 or not 0 <= self.loss < 1:

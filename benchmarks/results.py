@@ -74,7 +74,7 @@ class StepTimes:
 
     rows: int
     milliseconds: dict[str, float]
-    """By the way to run it: first the schemes, then the float model."""
+    """Times by the way to run the step: first the schemes, then the float model."""
     floor: float | None
     """The least that memory bandwidth allows the first of them, in milliseconds."""
 

@@ -31,7 +31,7 @@ class Match(NamedTuple):
     length: int
     """Tokens that it shares with the end of the text, at most `LONGEST`."""
     position: int
-    """Where the continuation begins in the tokens of the index."""
+    """Place in the tokens of the index at which the continuation begins."""
     source: NGramIndex
 
     def following(self, at: int) -> int:

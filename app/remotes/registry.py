@@ -59,7 +59,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     first_words_timeout: Seconds | None = None
     """Longest wait for the first words of an OpenAI-compatible server, in seconds; None: the settings decide."""
     token: TokenPlace = "environment"
-    """Where its token is kept."""
+    """Place of its token."""
     token_variable: Variable | None = None
     """Environment variable that holds the token, if `token` is `environment`; None: there is no token."""
 
@@ -174,7 +174,7 @@ class Remotes:
         return self.tokens.find(name, remote.url, remote.token)
 
     def token_place(self, remote: Remote, environment: Mapping[str, str] = os.environ) -> str:
-        """Where a remote's token is kept, in words."""
+        """The place of a remote's token, in words."""
         if remote.token == "keyring":
             return "keyring"
         if remote.token == "file":

@@ -18,7 +18,7 @@ class SourceFailed(Exception):
 
 
 class Source(Protocol):
-    """Where a server is: a verifier, or an OpenAI-compatible server."""
+    """How to reach a server: a verifier, or an OpenAI-compatible server."""
 
     @property
     def address(self) -> str | None:
@@ -103,7 +103,7 @@ class RemoteSource:
         self.chat: CompletionsClient | None = None
         """Set by `client`, unless only a verifier can be at the address."""
         self.token_place: str | None = None
-        """Where its token was found, in words; set by `client`, None where there is no token."""
+        """The place where its token was found, in words. Set by `client`; None if there is no token."""
         self._client: VerifierClient | None = None
         self._trouble = ""
 

@@ -67,7 +67,7 @@ class GenerationInput:
     prompt: Sequence[int]
     """Tokens of the conversation, up to where the answer begins."""
     messages: Sequence[tuple[str, str]]
-    """The same conversation as (role, text), for a server that reads no tokens of ours."""
+    """That conversation as (role, text), for a server that reads no tokens of ours."""
     text: ChatText
     settings: Settings
     sampling: Sampling

@@ -63,7 +63,7 @@ def midway(drafted: str, verified: str) -> bool:
 
 
 def _parting(drafted: str, verified: str) -> int:
-    """Where the word begins in which two texts differ; the length of `drafted` if `verified` begins with it."""
+    """Start of the word in which two texts differ; the length of `drafted` if `verified` begins with it."""
     same = len(commonprefix((drafted, verified)))
     if same < len(drafted):
         while same and not drafted[same - 1].isspace():

@@ -29,7 +29,7 @@ class Answerer(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where the queue is."""
+        """The store that has the queue."""
 
     @property
     def replying(self) -> bool:

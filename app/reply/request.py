@@ -163,7 +163,7 @@ def _is_greedy(version: Message, *, target: bool) -> bool:
 
 
 def _sampling(settings: Settings, version: int = 0) -> Sampling:
-    """As the settings say. `version`: how many answers to the question are there already."""
+    """The sampling of the settings. `version`: how many answers to the question are there already."""
     return Sampling(
         temperature=settings.temperature,
         top_k=settings.top_k,
@@ -173,7 +173,7 @@ def _sampling(settings: Settings, version: int = 0) -> Sampling:
 
 
 def _as_begun(settings: Settings, stats: StoredStats) -> Sampling:
-    """As the answer's statistics tell, or as the settings say: old and imported answers may tell anything."""
+    """The sampling in an answer's statistics, else of the settings: old and imported answers may tell anything."""
     known = {name: stats[name] for name in Sampling.__struct_fields__ if name in stats}
     if "temperature" in known:
         with contextlib.suppress(msgspec.ValidationError):

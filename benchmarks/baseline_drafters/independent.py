@@ -52,7 +52,7 @@ class Independent(Baseline):
         return x, rows
 
     def as_llama(self, target: PreTrainedModel) -> LlamaForCausalLM:
-        """The same model in transformers' form, for `generate(assistant_model=...)` of this target."""
+        """This model in transformers' form, for `generate(assistant_model=...)` of this target."""
         config = self.config
         shape = LlamaConfig(
             vocab_size=config.vocabulary,

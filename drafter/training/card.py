@@ -24,7 +24,7 @@ class Evaluation:
     ci95: tuple[float, float]
     by_depth: tuple[float, ...]
     float_tau: float
-    """The same questions with the graph before it was quantised."""
+    """Result on the same questions of the graph before it was quantised."""
     float_ci95: tuple[float, float]
     prompts: int
     command: str

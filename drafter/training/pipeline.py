@@ -82,7 +82,7 @@ class Plan:
     init: Path | None = None
     """Folder of an older drafter whose weights are the start."""
     recording: Path | None = None
-    """Where the target's features of the answers are kept for other drafters; None: nowhere."""
+    """File that keeps the target's features of the answers for other drafters; None: none does."""
     recorded: tuple[int, ...] = ()
     """Hidden states that are recorded besides the last one."""
 

@@ -1,4 +1,4 @@
-"""Where training runs: on one device, or on several by as many processes (`accelerate launch` or `torchrun`).
+"""The processes of a training run: one, or one for each of several devices (`accelerate launch` or `torchrun`).
 
 All processes run the same program and share a file system. The main process alone writes logs, checkpoints and the
 drafter. Everything else is accelerate's.

@@ -109,7 +109,7 @@ class Progress(Struct, frozen=True):
     """A frame of a stream: the result of one of the verifier's own rounds."""
 
     tokens: bytes
-    """int32 token ids, at least one"""
+    """int32 token ids, at least one."""
     drafted: Count
     """How many of the tokens it had guessed."""
     length: Count

@@ -1,4 +1,4 @@
-"""Where no screen is possible, the chat says so, names `outrider ask`, and starts nothing."""
+"""Terminals that can show no screen: the chat says so, names `outrider ask`, and starts nothing."""
 
 from __future__ import annotations
 
