@@ -92,7 +92,7 @@ async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> Non
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.questions == ["q"])
         await pilot.press("f5")
-        await wait_until(pilot, lambda: app.chat.conversation is None and app.questions == [])
+        await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
 
 
 def rows(app: OutriderApp) -> list[str]:
@@ -187,7 +187,7 @@ async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: St
         assert app.theme == DARK.name
         await app.chat.open_conversation(conversation)
         await app.choose(pilot, "new conversation")
-        await wait_until(pilot, lambda: app.chat.conversation is None)
+        await wait_until(pilot, lambda: app.chat.conversation.id is None)
         await app.choose(pilot, "theme: nord")
         await wait_until(pilot, lambda: app.theme == "nord")
     again = Window(ScriptedCore(store))

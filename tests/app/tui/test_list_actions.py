@@ -146,12 +146,12 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
             await highlight(app, pilot, title)
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
-        assert store.conversations() == [] and app.chat.conversation is None
+        assert store.conversations() == [] and app.chat.conversation.id is None
         assert any("The key u in the list brings it back" in toast.message for toast in app._notifications)
         await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation == second)
+        await wait_until(pilot, lambda: app.chat.conversation.id == second)
         await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation == first and app.questions == ["first"])
+        await wait_until(pilot, lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations()} == {first, second}
         await pilot.press("u")
         await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
@@ -192,7 +192,8 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await pilot.press(*["backspace"] * 4)
         await wait_until(pilot, lambda: len(app.titles) == 2)
         await pilot.press("down", "up", "enter")
-        await wait_until(pilot, lambda: app.chat.conversation == long and app.prompt.has_focus)
+        await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
+        await wait_until(pilot, lambda: turns[3][0] in app.questions)
         question = next(one for one in app.screen.query(Question) if str(one.content) == turns[3][0])
         top = app.screen.query_one(Transcript).region.y
         await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
@@ -206,7 +207,7 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
         await wait_until(pilot, lambda: len(app.titles) == 2)
         for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
             app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: app.chat.conversation == conversation and app.prompt.has_focus)
+        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and app.prompt.has_focus)
         await pilot.press("ctrl+f", *"s")
         box = app.screen.query_one(Search)
         for key in ("enter", "x"):  # What is typed after it is another search.
@@ -276,7 +277,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         conversations = conversations_of(app)
         await wait_until(pilot, lambda: len(app.titles) == 1 + PAGE)
         await pilot.click(ConversationList, offset=(5, 4))
-        await wait_until(pilot, lambda: app.chat.conversation == f"c{3 * PAGE - 2}")
+        await wait_until(pilot, lambda: app.chat.conversation.id == f"c{3 * PAGE - 2}")
         conversations.scroll_end(animate=False)
         await wait_until(pilot, lambda: len(app.titles) == 1 + 2 * PAGE)
         conversations.focus()
@@ -284,7 +285,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         await wait_until(pilot, lambda: len(app.titles) == 1 + 3 * PAGE)
         assert conversations.chosen and conversations.chosen.id == "c0"
         store.rename("c0", "still the last one")
-        app.chat.list_conversations()
+        app.chat.query_one(Sidebar).refresh_list()
         await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
         assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"
 
@@ -294,7 +295,7 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.choose(pilot, "needle", "open: unrelated")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation == conversation)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
 @pytest.mark.parametrize(

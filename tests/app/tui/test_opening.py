@@ -35,7 +35,7 @@ async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_who
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.drawing)
-        asked = app.chat.conversation
+        asked = app.chat.conversation.id
         await app.chat.open_conversation(other)
         await wait_until(pilot, lambda: app.answers == ["a"])
         store.read.clear()
@@ -43,7 +43,7 @@ async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_who
         opening = asyncio.create_task(app.chat.open_conversation(asked))
         await wait_until(pilot, store.read.is_set)
         hold.set()
-        await wait_until(pilot, lambda: app.chat.live is None)
+        await wait_until(pilot, lambda: app.chat.conversation.live is None)
         store.goes_on.set()
         await opening
         await wait_until(pilot, lambda: app.answers == ["half and the rest"])
