@@ -1,4 +1,4 @@
-"""How long ago something was, in the words that a list of conversations is parted by."""
+"""The age of a conversation, in the words that divide the list of conversations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PINNED = "Pinned"
 
 
 def age(written: str, now: datetime) -> str:
-    """`written`: UTC, ISO 8601. `now`: with the time zone by which days begin."""
+    """Today, Yesterday, This week or Older. `written`: UTC, ISO 8601. `now`: its time zone says when days begin."""
     try:
         then = datetime.fromisoformat(written).astimezone(now.tzinfo)
     except ValueError:  # An import may hold anything.
@@ -25,5 +25,5 @@ def age(written: str, now: datetime) -> str:
 
 
 def group(conversation: Conversation, now: datetime) -> str:
-    """The part of the list that it belongs to."""
+    """The part of the list that a conversation belongs to."""
     return PINNED if conversation.pinned else age(conversation.updated, now)

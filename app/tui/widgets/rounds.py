@@ -1,4 +1,4 @@
-"""The last rounds as figures: what was drafted, what that was expected to bring and to cost, and what it did."""
+"""The last rounds as figures: what was drafted, the expected gain and cost, and the real ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets import Static
 from app.events import Paced
 
 SHOWN = 6
-"""Rounds."""
+"""Rounds that are shown."""
 QUIET = "$foreground 60%"
 COLUMNS = (
     ("levels", 6),
@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 class Rounds(Static):
-    """Hidden until it is asked for; it listens all the same."""
+    """Hidden until the person asks for it; it collects the rounds all the time."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -37,15 +37,16 @@ class Rounds(Static):
         self.display = False
 
     def add(self, paced: Paced) -> None:
-        """A round is over; `draw` shows it."""
+        """Add a round that is over; `draw` shows it."""
         self._rounds.append(paced)
 
     def toggle(self) -> None:
-        """Show it, or put it away."""
+        """Show the rounds, or hide them."""
         self.display = not self.display
         self.draw()
 
     def draw(self) -> None:
+        """Draw the rounds, if they are shown."""
         if not self.display:
             return
         head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)
@@ -54,7 +55,7 @@ class Rounds(Static):
 
 
 def cells(paced: Paced) -> tuple[str, ...]:
-    """One round, a text for each column; what is not known is a dash."""
+    """One round as a text for each column; a dash stands for an unknown figure."""
     cost = paced.cost
     return (
         str(paced.levels) if paced.levels else "–",
