@@ -43,14 +43,14 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.remotes import Confirm, RemotesScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
-    from app.tui.widgets.sidebar import Rename, Search
+    from app.tui.widgets.sidebar import SearchBox, TitleBox
 
     return (
         Room("Prompt", Prompt, False),
         Room("Messages", MessageActions, False),
         Room("List of conversations", ConversationList, False),
-        Room("Search", Search, False),
-        Room("New name", Rename, False),
+        Room("Search", SearchBox, False),
+        Room("New name", TitleBox, False),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),

@@ -15,7 +15,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass
-class Acceptance:
+class DepthAcceptance:
     """How often drafts that reached a depth were right as far as that depth."""
 
     offered: list[int] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Totals:
     seconds: float = 0.0
     bytes_up: int = 0
     bytes_down: int = 0
-    acceptance: Acceptance = field(default_factory=Acceptance)
+    acceptance: DepthAcceptance = field(default_factory=DepthAcceptance)
     dimmed: DimmedText = field(default_factory=DimmedText)
 
     def add(self, stats: Stats, before: Stats) -> None:

@@ -37,7 +37,7 @@ class ReplyRunning(Exception):
     """The action has to wait for the end of the running reply."""
 
 
-class Target(NamedTuple):
+class ActionTarget(NamedTuple):
     """The message that an action is about."""
 
     at: int
@@ -140,19 +140,25 @@ class OpenConversation:
 
     def edit(self, at: int, question_id: str, text: str) -> RunningReply:
         """The reply to another wording of the question of `turns[at]`."""
-        return self._version(at, Turn(text), question_id, self.core.edit(question_id, text))
+        assert self.id is not None
+        return RunningReply(self.id, Turn(text), self.core.edit(question_id, text), instead=question_id, at=at)
 
-    def regenerate(self, target: Target) -> RunningReply:
+    def regenerate(self, target: ActionTarget) -> RunningReply:
         """Another answer to the same question."""
         self.check_idle()
         message = target.turn.message or self.message_id(target.turn, "question")
-        return self._version(target.at, _asked_again(target.turn), message, self.core.regenerate(message))
+        return self._asked_again(target, message, self.core.regenerate(message))
 
-    def resume(self, target: Target) -> RunningReply:
+    def resume(self, target: ActionTarget) -> RunningReply:
         """The rest of an answer that was cut off; its turn must have a message."""
         self.check_idle()
-        message = target.turn.message
-        return self._version(target.at, _asked_again(target.turn), message, self.core.resume(message))
+        return self._asked_again(target, target.turn.message, self.core.resume(target.turn.message))
+
+    def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
+        """The reply to the same question, in a new turn."""
+        assert self.id is not None
+        turn = Turn(target.turn.question, target.turn.asked, wordings=target.turn.wordings)
+        return RunningReply(self.id, turn, events, instead=instead, at=target.at)
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""
@@ -160,8 +166,12 @@ class OpenConversation:
         return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
 
     def verify(self, cursor: Cursor) -> RunningReply | None:
-        """The verification of a drafted answer. None: it was queued for it, or taken out of the queue again."""
-        turn = self.verifiable_turn(cursor)
+        """The verification of the drafted answer that has the cursor; without a cursor, of the last drafted one.
+
+        None: the answer was queued for it, or taken out of the queue again.
+        """
+        turns = [cursor[0]] if cursor is not None else reversed(self.turns)
+        turn = next((turn for turn in turns if turn.verifiable), None)
         if turn is None or self.id is None:
             raise NotPossible("No answer here waits to be verified.")
         outbox = self.core.outbox
@@ -175,15 +185,6 @@ class OpenConversation:
             self.check_idle()
             return RunningReply(self.id, Turn(turn.question), self.core.verify(turn.message), turn.message)
         return None
-
-    def verifiable_turn(self, cursor: Cursor) -> Turn | None:
-        """The drafted answer that has the cursor; without a cursor, the last drafted one."""
-        turns = [cursor[0]] if cursor is not None else reversed(self.turns)
-        return next((turn for turn in turns if turn.verifiable), None)
-
-    def _version(self, at: int, turn: Turn, instead: str, events: AsyncIterator[Event]) -> RunningReply:
-        assert self.id is not None
-        return RunningReply(self.id, turn, events, instead=instead, at=at)
 
     def start(self, reply: RunningReply) -> Turn | None:
         """Make it the running reply, and put its turn in its place if its conversation is open.
@@ -254,13 +255,13 @@ class OpenConversation:
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 
-    def target(self, cursor: Cursor) -> Target:
+    def target(self, cursor: Cursor) -> ActionTarget:
         """The message that has the cursor; without a cursor, the last answer."""
         turn, part = cursor or (self.turns[-1] if self.turns else None, "answer")
         at = next((at for at, one in enumerate(self.turns) if one is turn), None)
         if turn is None or at is None or self.id is None:
             raise NotPossible("There is no message yet.")
-        return Target(at, turn, part)
+        return ActionTarget(at, turn, part)
 
     def message_id(self, turn: Turn, part: Part) -> str:
         """The id of a question or an answer; empty if it is not stored yet."""
@@ -270,13 +271,13 @@ class OpenConversation:
             turn.asked = self.core.store.message(turn.message).parent_id or ""
         return turn.asked
 
-    def question_id(self, target: Target) -> str:
+    def question_id(self, target: ActionTarget) -> str:
         """The id of the question, which can be edited once it is stored."""
         if not (question := self.message_id(target.turn, "question")):
             raise NotPossible("That question is not stored yet.")
         return question
 
-    def show_version(self, target: Target, step: int) -> Part:
+    def show_version(self, target: ActionTarget, step: int) -> Part:
         """Show the version before or after this one, with what followed it; which part of the turn has changed."""
         self.check_idle()
         # An answer with one version: only the question can be meant.
@@ -285,9 +286,7 @@ class OpenConversation:
         versions = self.core.store.siblings(message) if message else []
         place = next((place for place, one in enumerate(versions) if one.id == message), -1) + step
         if not 0 <= place < len(versions):
-            raise NotPossible(
-                "There is no other version there." if len(versions) > 1 else "There is only this version."
-            )
+            raise NotPossible("There is no other version there." if versions[1:] else "There is only this version.")
         self.core.store.show(versions[place].id)
         return part
 
@@ -302,7 +301,7 @@ class OpenConversation:
             if not turn.running:
                 turn.place(versions)
 
-    def delete(self, target: Target) -> bool:
+    def delete(self, target: ActionTarget) -> bool:
         """Delete a message and what follows it; False if it is not stored."""
         self.check_idle()
         if message := self.message_id(target.turn, target.part):
@@ -318,7 +317,7 @@ class OpenConversation:
         self.core.store.restore_message(self._deleted[-1])
         self._deleted.pop()
 
-    def fork(self, target: Target) -> str | None:
+    def fork(self, target: ActionTarget) -> str | None:
         """Copy the conversation up to this message; the copy's id, or None if the message is not stored."""
         if self.id is None or not (message := self.message_id(target.turn, target.part)):
             return None
@@ -362,8 +361,3 @@ class OpenConversation:
         if context is not None and self.live is not None and self.live.conversation == self.id:
             context = context._replace(used=context.used + self.live.written)
         return context
-
-
-def _asked_again(turn: Turn) -> Turn:
-    """A new turn for the same question."""
-    return Turn(turn.question, turn.asked, wordings=turn.wordings)

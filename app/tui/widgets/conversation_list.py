@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from textual import on
 from textual.binding import Binding
@@ -14,9 +14,9 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from app.sanitise import sanitise
-from app.tui.ages import group
 from storage import Conversation, Found
 
+PINNED = "Pinned"
 NEW = "new"
 PAGE = 200
 """Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
@@ -26,6 +26,26 @@ QUIET = "$foreground 60%"
 def one_line(text: str) -> str:
     """A title or a snippet as one line that is safe to draw."""
     return " ".join(sanitise(text).split())
+
+
+def age(written: str, now: datetime) -> str:
+    """Today, Yesterday, This week or Older. `written`: UTC, ISO 8601. `now`: its time zone says when days begin."""
+    try:
+        then = datetime.fromisoformat(written).astimezone(now.tzinfo)
+    except ValueError:  # An import may hold anything.
+        return "Older"
+    days = (now.date() - then.date()).days
+    if days <= 0:
+        return "Today"
+    if days == 1:
+        return "Yesterday"
+    monday = now.date() - timedelta(days=now.weekday())
+    return "This week" if then.date() >= monday else "Older"
+
+
+def group(conversation: Conversation, now: datetime) -> str:
+    """The part of the list that a conversation belongs to."""
+    return PINNED if conversation.pinned else age(conversation.updated, now)
 
 
 class ConversationList(OptionList):

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.events import ModeChanged
 from app.sanitise import sanitise
-from app.tui.metrics import Acceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
+from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
 from app.tui.open_conversation import UNREACHABLE
 
 WIDTH = 40
@@ -142,7 +142,7 @@ def _line(figures: SessionMetrics, down_since: str | None) -> list[Content]:
     return shown
 
 
-def _depths(answer: Acceptance, session: Acceptance) -> list[Content]:
+def _depths(answer: DepthAcceptance, session: DepthAcceptance) -> list[Content]:
     ours, theirs = answer.shares[:DEPTHS], session.shares[:DEPTHS]
     if not theirs:
         return [Content.styled("no draft yet", QUIET)]

@@ -26,7 +26,7 @@ UNDO_SECONDS = 15.0
 """Seconds for which the toast about a deletion stays."""
 
 
-class Search(Input):
+class SearchBox(Input):
     """Words that the conversations are searched for. The arrow keys move through what is found."""
 
     BINDINGS = [
@@ -70,7 +70,7 @@ class Search(Input):
         self.post_message(self.Cleared())
 
 
-class Rename(Input):
+class TitleBox(Input):
     """The title of a conversation, edited where it stands in the list."""
 
     BINDINGS = [
@@ -144,8 +144,8 @@ class Sidebar(Vertical):
         self._deleted: list[Conversation] = []
         """Conversations that were deleted since the start, the last one last."""
         self.conversations = ConversationList()
-        self._search = Search()
-        self._rename = Rename()
+        self._search = SearchBox()
+        self._rename = TitleBox()
 
     def compose(self) -> ComposeResult:
         yield self._search
@@ -214,7 +214,7 @@ class Sidebar(Vertical):
             self._search.select_all()  # The next letters begin another search.
         self.screen.set_focus(self._search)
 
-    @on(Input.Changed, "Search")
+    @on(Input.Changed, "SearchBox")
     @work(exclusive=True, group="search")
     async def find(self, event: Input.Changed) -> None:
         """Find what is typed, in a thread and not for every letter."""
@@ -228,7 +228,7 @@ class Sidebar(Vertical):
             self.conversations.show_found(await asyncio.to_thread(self._store.find, words, FOUND))
             self._search.found(words)
 
-    @on(Search.Cleared)
+    @on(SearchBox.Cleared)
     def show_all(self) -> None:
         self.screen.set_focus(self.conversations)
 
@@ -262,12 +262,12 @@ class Sidebar(Vertical):
             top = self.conversations.content_region.y - self.content_region.y
             self._rename.styles.offset = (1, top + max(0, line))
 
-    @on(Input.Changed, "Rename")
+    @on(Input.Changed, "TitleBox")
     def ignore(self, event: Input.Changed) -> None:
         event.stop()
 
-    @on(Rename.Renamed)
-    def rename(self, event: Rename.Renamed) -> None:
+    @on(TitleBox.Renamed)
+    def rename(self, event: TitleBox.Renamed) -> None:
         event.stop()
         self.screen.set_focus(self.conversations)
         title = event.title

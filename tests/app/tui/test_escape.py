@@ -7,7 +7,7 @@ import asyncio
 from app.events import Verified
 from app.tui.screens.help import HelpScreen
 from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.sidebar import Rename, Search
+from app.tui.widgets.sidebar import SearchBox, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
@@ -25,7 +25,7 @@ async def test_escape_ends_one_thing_at_a_time(store: Store) -> None:
         await pilot.press("alt+up", "alt+up", "alt+up", "e")
         await wait_until(pilot, lambda: app.prompt.text == "one" and app.prompt.border_title is not None)
         await pilot.press("alt+up", "ctrl+f", *"tit")
-        search, conversations, rename = (app.screen.query_one(kind) for kind in (Search, ConversationList, Rename))
+        search, conversations, rename = (app.screen.query_one(kind) for kind in (SearchBox, ConversationList, TitleBox))
         await wait_until(pilot, lambda: len(app.titles) == 1)
         conversations.focus()
         await pilot.press("r", *"le of another kind")

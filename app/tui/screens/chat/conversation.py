@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from textual import events, on, work
 from textual.containers import Vertical
@@ -165,7 +165,8 @@ class ConversationView(Vertical):
                 self._conversation.begin(prompt)
             except StorageError as error:
                 complain(self, error)
-                self.prompt.put(prompt)
+                if self.prompt.full_text.strip() != prompt:
+                    self.prompt.put(prompt)
                 return False
             self._show_head()
         return True
@@ -265,21 +266,15 @@ class ConversationView(Vertical):
         if self.text.edit is not None:
             self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
             return
-        new = self._conversation.id is None
-        try:
-            self._conversation.enqueue(event.text)
-        except StorageError as error:
-            complain(self, error)
-            return
-        finally:
-            if new:
-                self._show_head()
-        self.prompt.take_off(event.text)
-        self.prompt.keep_in_reach(event.text)
-        self.text.keep()
-        self.text.forget_new()
-        await self._show_queued()
-        self.messages.transcript.scroll_end(animate=False)
+        if self._begin(event.text):
+            with reporting(self):
+                self._conversation.enqueue(event.text)
+                self.prompt.take_off(event.text)
+                self.prompt.keep_in_reach(event.text)
+                self.text.keep()
+                self.text.forget_new()
+                await self._show_queued()
+                self.messages.transcript.scroll_end(animate=False)
 
     @on(Prompt.Recalled)
     async def take_back(self) -> None:
@@ -291,15 +286,6 @@ class ConversationView(Vertical):
                 self.prompt.put(prompt)
                 self.text.keep()
             await self._show_queued()
-
-    async def leave_queue(self, chosen: str | None, removed: Iterable[str]) -> None:
-        """Go on after the queue's screen. `chosen`: a conversation to open; `removed`: prompts that were taken out."""
-        for text in removed:
-            self.prompt.keep_in_reach(text)
-        if chosen not in (None, self._conversation.id):
-            await self.open(chosen)
-        else:
-            await self.look_again()
 
     @work(group="queue")
     async def _send_queued(self) -> None:
@@ -344,10 +330,7 @@ class ConversationView(Vertical):
     @on(Prompt.Paged)
     def page(self, event: Prompt.Paged) -> None:
         transcript = self.messages.transcript
-        if event.pages < 0:
-            transcript.scroll_page_up()
-        else:
-            transcript.scroll_page_down()
+        (transcript.scroll_page_up if event.pages < 0 else transcript.scroll_page_down)()
 
     @on(Prompt.Left)
     def offer_examples(self) -> None:

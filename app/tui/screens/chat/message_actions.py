@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from app.tui.keymap import hint, key_of
 from app.tui.notices import reporting
-from app.tui.open_conversation import OpenConversation, Target
+from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part
 from app.tui.widgets.queued_prompts import Waiting
@@ -67,14 +67,14 @@ class MessageActions(Vertical):
     class EditAsked(Message):
         """The person wants to ask a question in other words."""
 
-        target: Target
+        target: ActionTarget
         question_id: str
 
     @dataclass
     class ForkAsked(Message):
         """The person wants a new conversation that begins with all messages up to this one."""
 
-        target: Target
+        target: ActionTarget
 
     class VerifyAsked(Message):
         """The person wants a drafted answer verified."""
@@ -172,7 +172,7 @@ class MessageActions(Vertical):
             self.screen.set_focus(self.transcript, scroll_visible=False)
             await self.transcript.move_cursor(step)
 
-    def _target(self) -> Target:
+    def _target(self) -> ActionTarget:
         return self._conversation.target(self.cursor)
 
     # ---- copying -----------------------------------------------------------------------------------------------------

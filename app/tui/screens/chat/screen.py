@@ -183,7 +183,12 @@ class ChatScreen(Screen[None]):
 
         screen = QueueScreen(self._core)
         chosen = await self.app.push_screen_wait(screen)
-        await self._view.leave_queue(chosen, screen.removed)
+        for text in screen.removed:
+            self._view.prompt.keep_in_reach(text)
+        if chosen not in (None, self.conversation.id):
+            await self._view.open(chosen)
+        else:
+            await self._view.look_again()
 
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
