@@ -123,7 +123,8 @@ async def test_figures_of_an_answer_have_no_round_trip_while_nobody_is_there(dra
         mode = event.mode if isinstance(event, ModeChanged) else mode
         if isinstance(event, RoundEnded):
             trips.setdefault(mode, set()).add(event.stats.rtt_ms is not None)
-    assert trips["edge"] == {True} and False in trips["offline"]
+    online = [seen for mode, seen in trips.items() if mode != "offline"]  # By edge or hosted: time decides which.
+    assert online and all(seen == {True} for seen in online) and False in trips["offline"]
 
 
 async def test_a_stream_that_sends_only_memory_ends_the_wait_for_text(drafter: Drafter, tmp_path: Path) -> None:
