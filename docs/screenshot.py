@@ -91,7 +91,7 @@ async def ask(pilot: Any, screen: Any, question: str) -> None:
     before = len(turns)
     screen.query_one(Prompt).write(question)
     await pilot.press("enter")
-    while len(turns) == before or turns[-1].running or screen.live is not None:
+    while len(turns) == before or turns[-1].running or screen.conversation.live is not None:
         await pilot.pause(0.05)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,12 @@ from textual.screen import Screen
 from app.config import Settings
 from app.sanitise import sanitise
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
-from app.tui.clipboard import Copying
+from app.tui.clipboard import copy
 from app.tui.core import Core
 from app.tui.saved_state import SavedState
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
-from app.tui.textual_private import drop_notification, shown_notifications
+from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
 from app.tui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
     from app.remotes.switcher import RemoteSwitcher
 
+EXCERPT = 200
+"""Characters of a copied text that its toast shows."""
 
-# The palette's own modules are read when it is opened for the first time.
+
+# The palette is imported when it is opened for the first time.
 
 
 def _actions() -> type[Provider]:
@@ -48,11 +52,11 @@ def _conversations() -> type[Provider]:
     return ConversationCommands
 
 
-class OutriderApp(Copying):
-    """Opens at once; whatever is not ready yet shows in the badge of the status bar.
+class OutriderApp(App[None]):
+    """Opens at once. What is not ready yet shows in the badge of the status bar.
 
-    `switcher`: manages the remotes; None: there are none. Raises `ConfigError` for what the settings get wrong of its
-    keys.
+    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. Raises `ConfigError` for a
+    mistake in the keys of the settings.
     """
 
     TITLE = "Outrider"
@@ -69,37 +73,65 @@ class OutriderApp(Copying):
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self._file = core.store.path.with_name("screen.json")
-        self.remembered = SavedState.load(self._file)
-        known = self.remembered.theme in self.available_themes
-        self.theme = self.remembered.theme if known else DARK.name
+        self._saved = SavedState.load(self._file)
+        known = self._saved.theme in self.available_themes
+        self.theme = self._saved.theme if known else DARK.name
 
     def on_mount(self) -> None:
-        self.theme_changed_signal.subscribe(self, lambda theme: self.remember(theme=theme.name))
-        self.push_screen(ChatScreen(self.core, self.settings, panel=self.remembered.panel))
+        self.theme_changed_signal.subscribe(self, lambda theme: self._save(theme=theme.name))
+        self.push_screen(ChatScreen(self.core, self.settings, panel=self._saved.panel))
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 
-    @on(ChatScreen.PanelShown)
-    def remember_panel(self, event: ChatScreen.PanelShown) -> None:
-        self.remember(panel=event.shown)
+    # ---- saved state -------------------------------------------------------------------------------------------------
 
-    def remember(self, **changes: str | bool) -> None:
-        """Keeps how the screen looks for the next start."""
+    @on(ChatScreen.PanelShown)
+    def save_panel(self, event: ChatScreen.PanelShown) -> None:
+        self._save(panel=event.shown)
+
+    def _save(self, **changes: str | bool) -> None:
+        """Keep how the screen looks for the next start."""
         for name, value in changes.items():
-            setattr(self.remembered, name, value)
+            setattr(self._saved, name, value)
         try:
-            self.remembered.save(self._file)
-        except OSError as error:  # The database lies in the same folder, and complains of what matters.
+            self._saved.save(self._file)
+        except OSError as error:  # The database is in the same folder: it reports what matters.
             self.log.warning(error)
 
+    # ---- toasts and copies -------------------------------------------------------------------------------------------
+
     def on_notify(self, event: Notify) -> None:
-        """Replace an identical toast: a key that is held down would cover the answer."""
-        for shown in shown_notifications(self):
-            if shown.message == event.notification.message:
-                drop_notification(self, shown)
+        """Replace an identical toast: a key that is held down would cover the answer with them."""
+        for toast in [one for one in shown_notifications(self) if one.message == event.notification.message]:
+            drop_notification(self, toast)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """Begin to copy a text. Pasting inside the application uses this text from now on."""
+        keep_as_clipboard(self, text)
+        self.run_worker(self._copy(text), group="clipboard")
+
+    async def _copy(self, text: str) -> None:
+        try:
+            copied = await copy(text, {} if self.is_headless else os.environ)
+        except OSError as error:
+            self.notify(f"It could not be copied, nor saved: {error}.", severity="error", markup=False)
+            return
+        if copied.file is not None:
+            self.notify(
+                f"{len(text):,} characters are more than the terminal takes; they are in {copied.file}.",
+                title="Saved",
+                timeout=15,
+                markup=False,
+            )
+            return
+        if copied.sequence:
+            write_to_terminal(self, copied.sequence)
+        self.notify(text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …", title="Copied", markup=False)
+
+    # ---- commands ----------------------------------------------------------------------------------------------------
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What Textual itself offers and no action of ours does."""
+        """Textual's own commands that no action here covers."""
         yield SystemCommand("Theme", "Choose one of all themes", self.action_change_theme)
         yield SystemCommand(
             "Screenshot", "Save this screen as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)

@@ -33,6 +33,7 @@ SOURCE = "[keys] in the settings"
 
 def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
+    from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
@@ -42,15 +43,14 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.remotes import Confirm, RemotesScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
-    from app.tui.widgets.sidebar import Rename, Search
-    from app.tui.widgets.transcript import Transcript
+    from app.tui.widgets.sidebar import SearchBox, TitleBox
 
     return (
         Room("Prompt", Prompt, False),
-        Room("Messages", Transcript, False),
+        Room("Messages", MessageActions, False),
         Room("List of conversations", ConversationList, False),
-        Room("Search", Search, False),
-        Room("New name", Rename, False),
+        Room("Search", SearchBox, False),
+        Room("New name", TitleBox, False),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),

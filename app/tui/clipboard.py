@@ -1,7 +1,7 @@
-"""Copying: to the desktop's clipboard where there is one, else through the terminal, else to a file. Never lost.
+"""Copy a text to the desktop's clipboard if there is one, else through the terminal, else to a file.
 
-A program of the desktop (`pbcopy`, `wl-copy`, `xclip`, `xsel`, `clip.exe`) is sure to work; the terminal's own way
-(OSC 52) is not, and has a limit, but reaches the person's clipboard over SSH. Terminals cut or drop what is longer.
+A program of the desktop (`pbcopy`, `wl-copy`, `xclip`, `xsel`, `clip.exe`) is reliable. The terminal's own way (OSC 52)
+is not, and terminals cut or drop long texts, but it reaches the person's clipboard over SSH.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textual.app import App
-
-from app.tui.textual_private import keep_as_clipboard, write_to_terminal
-
 LONGEST_OSC = 74_994
 """Bytes of text that xterm and tmux take at once: 100,000 with base64 and its frame around it."""
 TIMEOUT_SECONDS = 2.0
-EXCERPT = 200
-"""Characters of what was copied that are shown."""
 
 
 class Copied(NamedTuple):
-    """What came of it."""
+    """How a text was copied."""
 
     way: str
-    """The program, `terminal` or `file`."""
+    """Name of the program, `terminal` or `file`."""
     sequence: str = ""
-    """What is to be written to the terminal, where that is the way."""
+    """What the caller has to write to the terminal."""
     file: Path | None = None
 
 
 def programs(environment: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
-    """Commands that set the clipboard of the desktop that this runs on, best first; none over SSH."""
+    """Commands that set the clipboard of this desktop, the best first; none over SSH."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         return []
     if platform == "darwin":
@@ -56,7 +50,7 @@ def programs(environment: Mapping[str, str], platform: str = sys.platform) -> li
 
 
 def osc52(text: str, environment: Mapping[str, str]) -> str | None:
-    """The sequence that has the terminal copy a text; None where it is too long for that."""
+    """The control sequence that makes the terminal copy a text; None if the text is too long for it."""
     data = text.encode()
     if len(data) > LONGEST_OSC:
         return None
@@ -67,7 +61,7 @@ def osc52(text: str, environment: Mapping[str, str]) -> str | None:
 
 
 async def copy(text: str, environment: Mapping[str, str] = os.environ) -> Copied:
-    """Copies a text by the best way there is. Raises `OSError` where even no file can be written."""
+    """Copy a text in the best way there is. Raises `OSError` if not even a file can be written."""
     for command in programs(environment):
         if await _run(command, text, environment):
             return Copied(command[0])
@@ -79,7 +73,7 @@ async def _run(command: Sequence[str], text: str, environment: Mapping[str, str]
     path = shutil.which(command[0], path=environment.get("PATH", os.defpath))
     if path is None:
         return False
-    # `clip.exe` takes text of another code page for UTF-8, unless it begins with this mark.
+    # `clip.exe` reads other code pages as UTF-8, unless the text begins with a byte order mark.
     data = text.encode("utf-16") if command[0] == "clip.exe" else text.encode()
     quiet = asyncio.subprocess.DEVNULL
     try:
@@ -89,7 +83,7 @@ async def _run(command: Sequence[str], text: str, environment: Mapping[str, str]
     except OSError:
         return False
     try:
-        # Not `communicate`: these programs leave a process behind that holds the clipboard.
+        # Not `communicate`: these programs leave a process that holds the clipboard, and it would be waited for.
         assert process.stdin is not None
         process.stdin.write(data)
         async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -105,7 +99,7 @@ async def _run(command: Sequence[str], text: str, environment: Mapping[str, str]
 
 async def _save(text: str) -> Path:
     def write() -> Path:
-        # For this account's eyes only, as the conversations are.
+        # Private to this account, as the conversations are.
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", prefix="outrider-copied-", suffix=".md", delete=False
         ) as file:
@@ -113,30 +107,3 @@ async def _save(text: str) -> Path:
         return Path(file.name)
 
     return await asyncio.to_thread(write)
-
-
-class Copying(App[None]):
-    """An application that says what became of a copy."""
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Begins to copy; what the application itself pastes is the text from now on."""
-        keep_as_clipboard(self, text)
-        self.run_worker(self._copy(text), group="clipboard")
-
-    async def _copy(self, text: str) -> None:
-        try:
-            copied = await copy(text, {} if self.is_headless else os.environ)
-        except OSError as error:
-            self.notify(f"It could not be copied, nor saved: {error}.", severity="error", markup=False)
-            return
-        if copied.file is not None:
-            self.notify(
-                f"{len(text):,} characters are more than the terminal takes; they are in {copied.file}.",
-                title="Saved",
-                timeout=15,
-                markup=False,
-            )
-            return
-        if copied.sequence:
-            write_to_terminal(self, copied.sequence)
-        self.notify(text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …", title="Copied", markup=False)

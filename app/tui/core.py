@@ -1,4 +1,4 @@
-"""What the screen needs of the rest of Outrider, and nothing more: any object of this shape can sit behind it."""
+"""What the screen needs of the rest of Outrider. Any object of this shape can be behind it."""
 
 from __future__ import annotations
 
@@ -14,71 +14,73 @@ if TYPE_CHECKING:
 
 
 class CoreOutbox(Protocol):
-    """What waits for the target. All but `due` and `send` raise `StorageError`."""
+    """The queue of what waits for the verifier. All methods but `due` and `send` raise `StorageError`."""
 
     def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keeps a prompt until the verifier is there."""
+        """Queue a prompt until the verifier is there."""
 
     def enqueue_verification(self, message_id: str) -> Queued:
-        """Has an answer verified when the verifier is there."""
+        """Queue an answer to be verified when the verifier is there."""
 
     def queued(self) -> list[Queued]:
-        """What waits, in its order; not what is being sent."""
+        """What waits, in the order of sending; without what is being sent."""
 
     def unqueue(self, queued_id: str) -> Queued:
-        """Takes it out, and the conversation along that was begun for it."""
+        """Take an entry out of the queue, and delete the conversation if it was begun for this entry."""
 
     def due(self) -> AsyncIterator[Queued]:
-        """What is to be sent now, one after another; waits while there is nothing."""
+        """Each entry that is to be sent now, one after another; waits while there is none."""
 
     def send(self, queued: Queued) -> AsyncIterator[Event]:
-        """The events of its answer or verification; none where another program was faster."""
+        """The events of the entry's reply; none if another program has sent it already."""
 
 
 class Core(Protocol):
-    """The assistant as the screen sees it: `app.reply.assistant.Assistant`, or a scripted stream in a test."""
+    """The assistant as the screen sees it: `app.reply.assistant.Assistant`, or a script in a test."""
 
     @property
     def store(self) -> Store:
-        """Conversations and messages; `reply` writes them, the screen reads them and creates conversations."""
+        """The store of conversations and messages. Replies write it; the screen reads and organises it."""
 
     @property
     def outbox(self) -> CoreOutbox:
-        """What waits for the target."""
+        """The queue of what waits for the verifier."""
 
     def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        """Stores the question, answers it, stores the answer. The text in the events is already sanitised."""
+        """Store a question, answer it, store the answer. The text in the events is sanitised."""
 
     def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
-        """Asks a question in other words, beside it, and answers that; the new branch is shown from then on."""
+        """Ask a question in other words, beside the old one. The new branch is the shown one from then on."""
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
-        """Gives an answer again, or one to a question: beside what is there, and shown instead."""
+        """Answer again, beside what is there. `message_id`: an answer or a question. The new answer is shown."""
 
     def resume(self, message_id: str) -> AsyncIterator[Event]:
-        """Goes on with an answer that was cut off. What comes begins with it and is stored beside it; it is shown
-        instead. `Judged`, before `Done`, tells what the target kept where part of it was drafted."""
+        """Continue an answer that was cut off. The whole answer is stored beside the old one, and shown instead.
+
+        `Judged`, before `Done`, tells what the target kept if part of the old answer was drafted.
+        """
 
     def verify(self, message_id: str) -> AsyncIterator[Event]:
-        """Has a stored answer verified; what comes of it is stored beside it."""
+        """Verify a stored answer. The verified answer is stored beside it."""
 
     def context(self, conversation_id: str) -> Context | None:
-        """How much of what can be read the shown branch takes, without an answer that is being written.
+        """How much of the context the shown branch takes, without a running reply; None while nothing can count it.
 
-        None while nothing can count it. Any thread may ask. Raises `StorageError`.
+        Any thread may call it. Raises `StorageError`.
         """
 
     def use(self, source: Source | None) -> None:
-        """Ask another remote from now on; None: none at all. What is on its way is finished where it began."""
+        """Use another remote from now on; None: no remote. A running reply ends with the remote it began with."""
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
-        """Which characters of an answer nobody verified, as it is shown; none where that cannot be told."""
+        """Ranges of characters of an answer that nobody verified; none if that is unknown."""
 
     def stop(self) -> None:
-        """Ends the running reply, which then yields `Done(stopped=True)`; nothing happens where none runs."""
+        """End the running reply, which then yields `Done(stopped=True)`. Does nothing if none runs."""
 
     def status(self) -> ModeChanged:
-        """The mode now and why. Never waits: the window opens before the verifier is up."""
+        """The mode now, and why. Never waits: the window opens before the verifier is up."""
 
     def changes(self) -> AsyncIterator[ModeChanged]:
-        """Each later change of the mode that no reply reports."""
+        """Each later change of the mode that is not an event of a reply."""

@@ -1,4 +1,4 @@
-"""The prompt in an editor of the person's own, while the screen makes room for it."""
+"""Edit the prompt in the person's own editor, which gets the terminal meanwhile."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from textual.app import App, SuspendNotSupported
 from app.sanitise import sanitise
 
 USUAL = ("sensible-editor", "nano", "vi", "notepad")
-"""What is tried where neither $VISUAL nor $EDITOR is set."""
+"""Editors to try if neither $VISUAL nor $EDITOR is set."""
 
 
 class EditorFailed(Exception):
-    """The editor gave no text back; the message says why, and where the text is."""
+    """The editor gave no text back. The message says why, and where the text is."""
 
 
 def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The editor with its arguments. Raises `EditorFailed` where there is none."""
+    """The editor with its arguments. Raises `EditorFailed` if there is none."""
     for name in ("VISUAL", "EDITOR"):
         if chosen := environment.get(name, "").strip():
             try:
@@ -38,9 +38,9 @@ def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 async def edit(app: App[None], text: str) -> str:
-    """The text as the editor left it. Answers that run go on meanwhile, but nothing is drawn.
+    """The text as the editor left it. A running reply goes on meanwhile, but nothing is drawn.
 
-    Raises `EditorFailed`; then the file with whatever was written in the editor is kept, and the message names it.
+    Raises `EditorFailed`. If something was written in the editor, its file is kept and the message names it.
     """
     command = editor_command()
     handle, name = tempfile.mkstemp(prefix="outrider-prompt-", suffix=".md")
@@ -63,11 +63,11 @@ async def edit(app: App[None], text: str) -> str:
 
 
 async def _run(app: App[None], command: list[str]) -> str:
-    """What went wrong, or nothing."""
-    # The terminal belongs to the editor, and so does Ctrl+C: a handler, because a child inherits what is ignored.
+    """Run the editor; returns what went wrong, or an empty text."""
+    # Ctrl+C belongs to the editor now. A handler, because a child process would inherit an ignored signal.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
-        with app.batch_update(), app.suspend():  # A batch: drawing would wait for a writer that has ended.
+        with app.batch_update(), app.suspend():  # A batch, because drawing would wait for a writer that has ended.
             try:
                 process = await asyncio.create_subprocess_exec(*command)
                 code = await process.wait()

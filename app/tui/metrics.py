@@ -1,4 +1,4 @@
-"""What the panel counts: of the answer that runs or ran last, and of all answers since the start."""
+"""The figures of drafting and verifying: of the last answer, and of all answers since the start."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from app.events import Done, Event, RoundEnded, RoundReport, Started, Stats
 from app.reply.dimmed_text import DimmedText
 
 SHOWN_ROUND_TRIPS = 60
+"""Round trips that are kept, the last ones."""
 BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass
-class Acceptance:
-    """How often a draft that reached a depth was right as far as there."""
+class DepthAcceptance:
+    """How often drafts that reached a depth were right as far as that depth."""
 
     offered: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
@@ -35,28 +36,28 @@ class Acceptance:
 
     @property
     def shares(self) -> list[float]:
-        """By depth, the first level first."""
+        """The share that was right, by depth; the first level is first."""
         return [accepted / offered for accepted, offered in zip(self.accepted, self.offered)]
 
 
 @dataclass
 class Totals:
-    """Sums over answers, with what follows from them."""
+    """Sums over answers, and the figures that follow from them."""
 
     answers: int = 0
     rounds: int = 0
     verified: int = 0
     drafted: int = 0
     streamed: int = 0
-    """Tokens of servers that verify nothing."""
+    """Tokens from servers that verify nothing."""
     seconds: float = 0.0
     bytes_up: int = 0
     bytes_down: int = 0
-    acceptance: Acceptance = field(default_factory=Acceptance)
+    acceptance: DepthAcceptance = field(default_factory=DepthAcceptance)
     dimmed: DimmedText = field(default_factory=DimmedText)
 
     def add(self, stats: Stats, before: Stats) -> None:
-        """What an answer's own totals have grown by since `before`."""
+        """Add the growth of an answer's own totals since `before`."""
         self.rounds += stats.rounds - before.rounds
         self.verified += stats.verified - before.verified
         self.drafted += stats.drafted - before.drafted
@@ -75,12 +76,12 @@ class Totals:
 
     @property
     def passes_saved(self) -> int | None:
-        """Passes of the target that plain streaming would have taken on top: it takes one for each token."""
+        """Passes of the target that plain streaming would have needed in addition: it needs one for each token."""
         return self.verified - self.rounds if self.rounds else None
 
 
 class SessionMetrics:
-    """Listens to the events of every answer."""
+    """Counts the events of every reply."""
 
     def __init__(self) -> None:
         self.answer = Totals()
@@ -88,7 +89,7 @@ class SessionMetrics:
         self.round_trips: deque[float] = deque(maxlen=SHOWN_ROUND_TRIPS)
         """Seconds, the newest last."""
         self.stats = Stats()
-        """As they were last told."""
+        """The last figures that the running reply reported."""
 
     def apply(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -112,7 +113,7 @@ class SessionMetrics:
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last `width` values as bars between their least and their greatest."""
+    """The last `width` values as bars, scaled between the least and the greatest."""
     values = list(values)[-width:]
     if not values:
         return ""
@@ -121,13 +122,13 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of at most `width` columns, to an eighth of one."""
+    """A bar of at most `width` columns, exact to an eighth of a column."""
     eighths = round(share * width * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def bytes_text(count: float) -> str:
-    """Three digits and a unit."""
+    """A number of bytes with up to three digits and a unit."""
     for unit in ("B", "kB", "MB"):
         if abs(count) < 999.5:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 9.95 else f"{count:.1f} {unit}"

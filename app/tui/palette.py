@@ -1,4 +1,4 @@
-"""What the command palette offers: every action that has a key, the themes, and conversations by what was said."""
+"""The commands of the palette: every action that has a key, the themes, and the conversations by their text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.dom import DOMNode
 
 from app.tui.bindings import rooms
-from app.tui.screens.chat.conversation import OpenConversation
+from app.tui.screens.chat.screen import ChatScreen
 from app.tui.textual_private import bindings_of, keymap_of
 from app.tui.widgets.conversation_list import one_line
 from storage import StorageError
@@ -31,35 +32,52 @@ MOVES = (
     "search.open",
     "search.up",
 )
-"""Of no use from a list of commands."""
+"""Actions that make no sense in a list of commands."""
+FIRST = (
+    "chat.export",
+    "chat.list",
+    "chat.search",
+    "chat.verify",
+    "chat.stop",
+    "chat.queue",
+    "message.previous",
+    "message.next",
+)
+"""Actions that come before the others of their part, because people look for them in the palette."""
 FOUND = 20
-"""Conversations that a search in the palette shows at most."""
+"""Conversations that a search in the palette finds at most."""
 
 
 def holds(title: str, query: str) -> bool:
-    """Each word of the query occurs in the title."""
+    """Whether every word of the query is in the title."""
     return all(word in title.lower() for word in query.lower().split())
 
 
+def _rank(binding: Binding) -> int:
+    return FIRST.index(binding.id) if binding.id in FIRST else len(FIRST)
+
+
 class Command(NamedTuple):
+    """A line of the palette."""
+
     title: str
     help: str
     run: Callable[[], Awaitable[object]]
 
 
 class ActionCommands(Provider):
-    """Everything that has a key, with that key; in the part of the screen that it acts in."""
+    """Every action that has a key, with its key. It runs on the part of the screen that it belongs to."""
 
     def commands(self) -> Iterator[Command]:
         seen: set[str] = set(MOVES)
-        # What concerns all of the screen comes first: the list is long, and that is what is looked for.
+        # Actions of the whole screen come first: the list is long, and people look for these.
         for room in sorted(rooms(), key=lambda room: not room.outer):
             node = self._node(room.node)
             if node is None:
                 continue
             bindings = bindings_of(node)
             bindings.apply_keymap(keymap_of(self.app))
-            for _, binding in bindings:
+            for _, binding in sorted(bindings, key=lambda entry: _rank(entry[1])):
                 if binding.id and binding.id not in seen:
                     seen.add(binding.id)
                     run = partial(self.app.run_action, binding.action, node)
@@ -79,13 +97,13 @@ class ActionCommands(Provider):
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in self.commands():
-            # Letters here and there match any sentence, and would stand before the conversations that are meant.
+            # A fuzzy match alone would find most sentences, and put them before the conversations that are meant.
             if holds(command.title, query) and (score := matcher.match(command.title)) > 0:
                 yield Hit(score, matcher.highlight(command.title), command.run, help=command.help)
 
 
 class ThemeCommands(Provider):
-    """Each theme by its name."""
+    """The themes by name."""
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -96,16 +114,16 @@ class ThemeCommands(Provider):
 
 
 class ConversationCommands(Provider):
-    """Conversations whose title or messages hold the words."""
+    """Conversations with the words in their title or messages."""
 
     async def search(self, query: str) -> Hits:
         screen = self.screen
-        if not isinstance(screen, OpenConversation):
+        if not isinstance(screen, ChatScreen):
             return
         try:
-            found = await asyncio.to_thread(screen.core.store.search.conversations, query, FOUND)
+            found = await asyncio.to_thread(screen.conversation.core.store.search.conversations, query, FOUND)
         except StorageError:
-            return  # The list of conversations says what is wrong.
+            return  # The list of conversations reports it.
         for at, one in enumerate(found):
             title = f"Open: {one_line(one.conversation.title) or 'Untitled'}"
             snippet = one_line(one.snippet)

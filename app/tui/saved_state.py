@@ -1,6 +1,6 @@
-"""What the screen keeps from one start to the next: the theme, and whether the panel was open.
+"""What the screen keeps from one start to the next: the theme, and whether the panel is open.
 
-A file beside the database, for the program alone; what a person writes is the settings file, which is never touched.
+It is a file beside the database that only the program writes. People write the settings file, which is never changed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from app.files import write_private
 
 
 class SavedState(msgspec.Struct, kw_only=True):
-    """Each field as it was left; the defaults are those of a first start."""
+    """The screen as it was left. The defaults are those of a first start."""
 
     theme: str = ""
     panel: bool = False
 
     @classmethod
     def load(cls, path: Path) -> SavedState:
-        """What cannot be read, or is not ours, counts as a first start."""
+        """Read the file. A file that is missing or damaged counts as a first start."""
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):

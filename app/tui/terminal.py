@@ -1,4 +1,4 @@
-"""The application in a terminal of its own: it paints first, and has the rest begin after that."""
+"""The application in a real terminal: it paints first, and starts the rest after that."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 COLLECTIONS = 5
-"""Of the middle generation, after which there is enough to do for one of everything."""
+"""Collections of the middle generation after which a full one is worth its time."""
 QUIET_SECONDS = 1.0
-"""Without a key and without an answer that comes, after which nobody would see one."""
+"""Seconds without a key and without a running reply, after which nobody notices a full collection."""
 
 
 def collect_less() -> None:
-    """Keeps garbage collections from stalling the screen for 100 ms.
+    """Keep garbage collections from stalling the screen for 100 ms.
 
-    What is there now stays, so they need not walk through it. They come often, with little to do each (2 ms, and 10 ms
-    for the middle generation), and one of everything comes by itself only after many minutes without a quiet second.
+    Objects that exist now stay, so collections skip them. Small collections come often (2 ms each, 10 ms for the middle
+    generation). A full one comes by itself only after many minutes without a quiet second.
     """
     gc.freeze()
     gc.set_threshold(1_000, 10, 500)
 
 
 class TerminalApp(OutriderApp):
-    """`conversation`: id of the one to open. `on_painted` is called once, when the first frame is on the screen."""
+    """`conversation`: id of the one to open. `on_painted` is called once, after the first frame."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class TerminalApp(OutriderApp):
         self._touched = 0.0
 
     def get_driver_class(self) -> type[Driver]:
-        from app.tui.bracketed_paste import with_whole_pastes  # Reads what only a terminal needs.
+        from app.tui.bracketed_paste import with_whole_pastes  # Only a real terminal needs it.
 
         return with_whole_pastes(super().get_driver_class())
 
@@ -71,9 +71,11 @@ class TerminalApp(OutriderApp):
         await super().on_event(event)
 
     def tidy(self) -> None:
-        """Collects all garbage where there may be much and nothing moves: that takes 40 ms."""
+        """Collect all garbage, if there may be much and nothing moves. It takes 40 ms."""
         quiet = time.monotonic() - self._touched > QUIET_SECONDS
-        answering = any(screen.live is not None for screen in self.screen_stack if isinstance(screen, ChatScreen))
+        answering = any(
+            screen.conversation.live is not None for screen in self.screen_stack if isinstance(screen, ChatScreen)
+        )
         if quiet and not answering and gc.get_count()[2] >= COLLECTIONS:
             gc.collect()
 

@@ -1,4 +1,4 @@
-"""Outrider's two themes. Every rule of the screen speaks in theme variables, so any Textual theme fits too."""
+"""Outrider's two themes. All styles use theme variables, so any Textual theme fits too."""
 
 from textual.theme import Theme
 

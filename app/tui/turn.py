@@ -15,38 +15,39 @@ from storage import Message
 
 CUT = "cut at the length limit"
 Outcome = Literal["running", "done", "stopped", "failed"]
+Part = Literal["question", "answer"]
 
 
 @dataclass(eq=False)
 class Turn:
-    """Grows while its reply runs; widgets watch `revision` and draw when it has changed."""
+    """A question with its answer. It grows while its reply runs; widgets draw it again when `revision` has changed."""
 
     question: str
     asked: str = ""
-    """Id of the question's message, where it is known."""
+    """Id of the question's message, if it is known."""
     reply: ReplyText = field(default_factory=ReplyText)
     message: str = ""
     """Id of the answer's message, once there is one."""
     outcome: Outcome = "running"
     error: str = ""
     queued: bool = False
-    """Nobody could answer: it waits in the queue, or the rest of it does."""
+    """Nobody could answer: the question waits in the queue, or the rest of the answer does."""
     cut: str = ""
-    """What ended the answer before the model did; empty where it is whole."""
+    """What ended the answer before the model did; empty for a whole answer."""
     provenance: tuple[bool, ...] = ()
-    """Per token of the finished answer: True where the target verified it."""
+    """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
-    """What the target kept of the answer that was drafted before: this one stands in its place, or beside it."""
+    """What the target kept of a drafted answer, if this answer is that one or replaces it."""
     awaiting: bool = False
-    """It is queued to be verified."""
+    """The answer is queued to be verified."""
     wordings: tuple[int, int] = (1, 1)
-    """Of the question: the place of this one among its versions, and how many there are."""
+    """Which version of the question this is, from 1, and how many there are."""
     versions: tuple[int, int] = (1, 1)
-    """Of the answer, likewise."""
+    """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
-    """Characters of the finished answer to be shaded, because nobody verified them."""
+    """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
     unfolded: bool = False
-    """What was withdrawn on checking is shown, and not only that something was."""
+    """The withdrawn text is shown, and not only that there is some."""
     revision: int = 0
 
     @property
@@ -59,22 +60,22 @@ class Turn:
 
     @property
     def drafted(self) -> int:
-        """Tokens of the finished answer that nobody verified."""
+        """Number of tokens of the finished answer that nobody verified."""
         return self.provenance.count(False)
 
     @property
     def verifiable(self) -> bool:
-        """The target has not read all of it yet."""
+        """Whether the answer is finished and the target has not read all of it."""
         return bool(self.drafted and self.message) and not self.running and self.judged is None
 
     @property
     def dropped(self) -> str:
-        """What the draft in whose place it stands had said instead, as it was written."""
+        """The text of the replaced draft that the target did not keep."""
         return "" if self.judged is None or self.drafted else self.judged.dropped
 
     @property
     def withdrawn(self) -> str:
-        """The same, as Markdown that stands by itself: an ellipsis says that it begins within a sentence."""
+        """`dropped` as Markdown of its own. An ellipsis shows that it begins within a sentence."""
         if not self.dropped:
             return ""
         said = f"… {self.dropped}" if self.judged is not None and self.judged.midway else self.dropped
@@ -82,7 +83,7 @@ class Turn:
 
     @property
     def note(self) -> str:
-        """What a reader of the finished answer must know about it; empty where there is nothing to say."""
+        """What a reader of the finished answer must know about it; often empty."""
         parts = [] if self.versions[1] == 1 else [f"{self.versions[0]}/{self.versions[1]}"]
         if self.drafted:
             share = "" if self.drafted == len(self.provenance) else f": {self.drafted} of {len(self.provenance)} tokens"
@@ -103,15 +104,16 @@ class Turn:
 
     @property
     def code(self) -> str:
-        """The answer's last code block, or nothing."""
+        """The last code block of the answer; empty if there is none."""
         return (self.codes or [""])[-1]
 
     @property
     def codes(self) -> list[str]:
-        """All its code blocks."""
+        """All code blocks of the answer."""
         return [leaf.content.plain for leaf in leaves(self.text) if leaf.kind == "code"]
 
     def apply(self, event: Event) -> None:
+        """Take in one event of the reply."""
         self.reply.apply(event)
         if isinstance(event, Started):
             self.message = event.message
@@ -122,31 +124,31 @@ class Turn:
             self.cut = event.cut or (CUT if event.reason == "length" else "")
             self.provenance = event.provenance
             if not self.drafted:
-                self.reply.ghost = ""  # Guesses of a round that was never answered are not part of what is stored.
+                self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
             self.outcome, self.error, self.queued = "failed", event.message, event.queued
         self.revision += 1
 
     def judge(self, judged: Judged | None) -> None:
-        """The target has read this answer; its own stands beside it."""
+        """Set what the target kept of this answer."""
         self.judged, self.awaiting = judged, False
         self.revision += 1
 
     def await_verification(self, awaiting: bool) -> None:
-        """It is queued to be verified, or is not any more."""
+        """Set whether the answer is queued to be verified."""
         if awaiting != self.awaiting:
             self.awaiting = awaiting
             self.revision += 1
 
     def place(self, versions: Mapping[str, tuple[int, int]]) -> None:
-        """Which of the versions of question and answer these are, by their ids."""
+        """Set which versions these are. `versions`: the place and the number of versions, by message id."""
         places = versions.get(self.asked, (1, 1)), versions.get(self.message, (1, 1))
         if places != (self.wordings, self.versions):
             self.wordings, self.versions = places
             self.revision += 1
 
     def shade(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Marks what nobody verified; nothing takes the marks off."""
+        """Set the shaded ranges of characters; none takes the shading off."""
         if tuple(ranges) != self.shaded:
             self.shaded = tuple(ranges)
             self.revision += 1
@@ -155,9 +157,9 @@ class Turn:
     def of_thread(
         cls, thread: Iterable[Message], branches: Iterable[Message] = (), awaiting: Container[str] = ()
     ) -> list[Turn]:
-        """Pairs each stored question with its answer. Stored text may come from an import: it is sanitised here.
+        """Pair each stored question with its answer. The text is sanitised here, because it may be imported.
 
-        `branches`: all messages of the conversation, to tell what the target kept of a drafted answer. `awaiting`: ids
+        `branches`: all messages of the conversation, to find what the target kept of a drafted answer. `awaiting`: ids
         of the answers that are queued to be verified.
         """
         messages = {message.id: message for message in branches}
@@ -182,13 +184,17 @@ class Turn:
         return turns
 
 
+Cursor = tuple[Turn, Part] | None
+"""The message that keys act on, if one was chosen."""
+
+
 def _cut(message: Message) -> str:
-    """What ended a stored answer before the model did."""
+    """What ended a stored answer before the model did; empty for a whole answer."""
     cut, reason = message.stats.get("cut"), message.stats.get("reason")
     return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
 
 
 def _begins_in_code(text: str) -> bool:
-    """Whether a part of an answer begins inside a code block: its first fence only closes, and so has no language."""
+    """Whether a part of an answer begins inside a code block: then its first fence closes, and names no language."""
     languages = [found.strip() for found in re.findall(r"^ {0,3}(?:```|~~~)(.*)$", text, re.MULTILINE)]
     return bool(languages) and not languages[0] and (len(languages) % 2 == 1 or any(languages[1::2]))

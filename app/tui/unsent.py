@@ -1,8 +1,7 @@
-"""What was typed and not sent yet, one small file for each conversation, so that a kill takes none of it.
+"""Text that was typed and not sent yet: one small private file per conversation, so that a kill loses none of it.
 
-For this account's eyes only, like what was sent. Files and not the database: a text that changes with each pause in
-typing is nobody else's business, and worth no transaction. A text without a conversation belongs to the window in which
-it is typed; when that one has died, to the next that opens.
+It is not in the database, because it changes with every pause in typing. Text without a conversation belongs to the
+window in which it is typed. If that window dies, the next one that opens takes it over.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from storage.bin import KEPT
 from storage.owner import Owner
 
 NAME = re.compile(r"[0-9a-z_-]{1,64}")
-"""An id that is safe as the name of a file; one that came with an import may hold anything."""
+"""An id that is safe as a file name. An imported id may hold anything."""
 NEW = "new-"
 
 
 class UnsentTexts:
-    """`database`: the file beside which the folder of the texts lies. Every call raises `OSError` where it fails."""
+    """The folder of the texts, which lies beside the file `database`. Every method raises `OSError` if it fails."""
 
     def __init__(self, database: Path) -> None:
         self._folder = database.absolute().with_name("unsent")
         self._owner = Owner(self._folder / "unsent")
         self._known: dict[Path, str] = {}
-        """What this window has last read from a file, or written to it."""
+        """The last text that this window has read from a file or written to it."""
 
     def read(self, conversation_id: str | None) -> str:
-        """The text that waits in this conversation, or in this window; empty where there is none."""
+        """The unsent text of a conversation, or of this window; empty if there is none."""
         path = self._path(conversation_id)
         if conversation_id is None and not path.exists():
             self._inherit(path)
@@ -45,9 +44,9 @@ class UnsentTexts:
         return text
 
     def write(self, conversation_id: str | None, text: str) -> None:
-        """Keeps the text in the place of the one before; an empty one leaves no file.
+        """Replace the unsent text; an empty text removes the file.
 
-        One that is as it was is left alone: another window may have put its own into the same conversation.
+        An unchanged text is not written: another window may have put its own into the same conversation.
         """
         path = self._path(conversation_id)
         if text == self._known.get(path, ""):
@@ -56,10 +55,10 @@ class UnsentTexts:
         self._known[path] = text
 
     def sweep(self, conversations: Callable[[], Iterable[str]]) -> None:
-        """Removes the texts of conversations that are gone for good.
+        """Remove the texts of conversations that are gone for good.
 
-        `conversations` gives the ids of all that are there, in the bin or not. It is called only where a text is old
-        enough for its conversation to have left the bin: a fresh one may be of a conversation younger than that list.
+        `conversations` gives the ids of all conversations, in the bin or not. It is called only if some text is old
+        enough for its conversation to have left the bin: a fresh text may be of a conversation younger than that list.
         """
         oldest = time.time() - KEPT.total_seconds()
         old = {path for path in self._folder.glob("in-*") if path.stat().st_mtime < oldest}
@@ -67,7 +66,7 @@ class UnsentTexts:
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """What was typed without a conversation is for the next window."""
+        """Leave the text without a conversation to the next window."""
         self._owner.release()
 
     def _path(self, conversation_id: str | None) -> Path:
@@ -87,7 +86,7 @@ class UnsentTexts:
         replace_file(path, [text], errors="replace", sync=False)
 
     def _inherit(self, path: Path) -> None:
-        """Takes over the last text of a window that is gone."""
+        """Take over the last text of a window that is gone."""
         if not self._folder.is_dir():
             return
         self._owner.claim()

@@ -1,7 +1,9 @@
-"""Where an export goes and as what: one conversation or all of them."""
+"""The export of one conversation or of all: the question what to write, and the new file, which replaces none."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import NamedTuple
 
 from textual import on
@@ -9,13 +11,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.archive.exporter import Format
+from app.archive.errors import ArchiveError
+from app.archive.exporter import Format, every_conversation, export_conversations, export_folder
+from app.config import Folders, Settings
+from app.sanitise import sanitise
 from app.tui.keymap import hint
+from app.tui.notices import complain
 from app.tui.widgets.conversation_list import one_line
+from storage import Conversation, StorageError, Store
 
 FORMATS: tuple[tuple[Format, str], ...] = (
     ("md", "Markdown, to read and to paste"),
@@ -24,13 +31,15 @@ FORMATS: tuple[tuple[Format, str], ...] = (
 )
 
 
-class Chosen(NamedTuple):
+class ExportChoice(NamedTuple):
+    """What the person wants written."""
+
     format: Format
     everything: bool
 
 
-class ExportScreen(ModalScreen[Chosen | None]):
-    """Asks what to write. `title`: of the conversation; None: there is none, so all of them or nothing."""
+class ExportScreen(ModalScreen[ExportChoice | None]):
+    """Asks what to write. `title`: the open conversation's; None: none is open, so it is all or nothing."""
 
     CSS_PATH = "export.tcss"
     BINDINGS = [Binding("escape", "dismiss", "Close", id="export.close")]
@@ -39,7 +48,7 @@ class ExportScreen(ModalScreen[Chosen | None]):
         super().__init__()
         self._title = title
         self._folder = folder
-        self._choices: list[Chosen] = []
+        self._choices: list[ExportChoice] = []
 
     def compose(self) -> ComposeResult:
         options: list[Option] = []
@@ -48,7 +57,7 @@ class ExportScreen(ModalScreen[Chosen | None]):
                 name = "All conversations" if everything else one_line(self._title or "") or "Untitled"
                 options.append(Option(Content.styled(name, "bold"), disabled=True))
                 for format, words in FORMATS:
-                    self._choices.append(Chosen(format, everything))
+                    self._choices.append(ExportChoice(format, everything))
                     options.append(Option(Content(f"  {words}"), id=str(len(self._choices) - 1)))
         with Vertical() as panel:
             panel.border_title = "Export"
@@ -59,3 +68,26 @@ class ExportScreen(ModalScreen[Chosen | None]):
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._choices[int(event.option.id or 0)])
+
+
+async def export(screen: Screen[None], store: Store, settings: Settings, conversation: Conversation | None) -> None:
+    """Ask for the format, write the file, and say where it is. `conversation`: the one to offer beside all of them."""
+    folder = export_folder(Folders.locate())
+    title = None if conversation is None else conversation.title
+    choice = await screen.app.push_screen_wait(ExportScreen(title, str(folder)))
+    if choice is None:
+        return
+
+    def write() -> Path:
+        ids = every_conversation(store) if choice.everything or conversation is None else [conversation.id]
+        folder.mkdir(parents=True, exist_ok=True)
+        return export_conversations(store, ids, choice.format, folder, settings=settings, branches=choice.everything)
+
+    try:
+        path = await asyncio.to_thread(write)
+    except StorageError as error:
+        complain(screen, error)
+    except (ArchiveError, OSError) as error:
+        complain(screen, error, "Export")
+    else:
+        screen.notify(sanitise(str(path)), title="Exported", timeout=15, markup=False)

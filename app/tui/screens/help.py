@@ -1,4 +1,4 @@
-"""The keys and the words of the screen, over the conversation: first the keys of the part that has the focus."""
+"""The help: the keys, first those of the part that has the focus, and the words on the screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = (
 )
 
 TWO_COLUMNS = 64
-"""Columns of the window from which there are two."""
+"""Columns of the window from which the help has two columns."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -54,7 +54,7 @@ class HelpScreen(ModalScreen[None]):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Where there is no room for two columns, what a key does stands below it."""
+        """In a narrow window, put what a key does below the key."""
         self.set_class(self.app.size.width < TWO_COLUMNS, "-slim")
 
     def _shown(self, key: str) -> str:
@@ -62,7 +62,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def table(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[Widget]:
-    """Two columns under a title."""
+    """Rows of two columns under a title."""
     yield Static(title, classes="title", markup=False)
     for left, right in rows:
         yield Horizontal(Static(left, classes="left", markup=False), Static(right, classes="right", markup=False))

@@ -1,4 +1,4 @@
-"""What the program did, as its log tells it, while it goes on."""
+"""The log of the program, as it grows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from app.log import LogFile
 from app.tui.keymap import hint
 
 LOOK_SECONDS = 0.5
-"""Between two looks for new lines."""
+"""Seconds between two looks for new lines."""
 
 
 class LogScreen(ModalScreen[None]):
-    """Shows the log from its end, and follows it until somebody scrolls up. `path`: another file than our own."""
+    """Shows the end of the log, and follows it unless the person scrolls up. `path`: another file to show."""
 
     CSS_PATH = "log.tcss"
     BINDINGS = [

@@ -1,4 +1,4 @@
-"""Everything that waits for the verifier, in its order: to be looked at, reworded, moved and taken out."""
+"""The queue of what waits for the verifier: look at it, change a prompt, move it, take it out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.keymap import hint
+from app.tui.notices import complain
 from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
@@ -24,7 +25,7 @@ KEYS = (("queue.edit", "change"), ("queue.earlier", "earlier"), ("queue.later", 
 
 
 class Rewording(FoldingTextArea):
-    """The text of one prompt."""
+    """The text of one queued prompt, while it is being changed."""
 
     BINDINGS = [
         Binding("enter", "keep", "Keep the new text", id="queue.keep", priority=True),
@@ -33,7 +34,7 @@ class Rewording(FoldingTextArea):
     ]
 
     class Ended(Message):
-        """The person is done with it."""
+        """The person is done with the text."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -53,7 +54,7 @@ class Rewording(FoldingTextArea):
 
 
 class QueueScreen(ModalScreen[str | None]):
-    """Closes with the id of a conversation to open, or nothing. `removed`: the texts that were taken out meanwhile."""
+    """Closes with the id of a conversation to open, or None. `removed`: texts of prompts that were taken out."""
 
     CSS_PATH = "queue.tcss"
     BINDINGS = [
@@ -84,12 +85,12 @@ class QueueScreen(ModalScreen[str | None]):
         self.query_one(OptionList).focus()
 
     def _show(self, highlighted: str | None) -> None:
-        """Lists what waits now; another window, or the verifier, may have taken some."""
+        """List what waits now: another window or the verifier may have taken some."""
         try:
             self._queued = self._core.outbox.queued()
             titles = {one.id: one_line(one.title) for one in self._core.store.conversations.all()}
         except StorageError as error:
-            self._complain(error)
+            complain(self, error, "Queue")
             return
         options = self.query_one(OptionList)
         before = options.highlighted or 0
@@ -124,7 +125,7 @@ class QueueScreen(ModalScreen[str | None]):
 
     @on(Rewording.Ended)
     def keep(self) -> None:
-        """Stores the new text, or where the old one was sent meanwhile, keeps the new one within reach."""
+        """Store the new text. If the old one was sent meanwhile, the new one can be recalled in the prompt."""
         box = self.query_one(Rewording)
         queued, text = box.queued, box.full_text.strip()
         box.queued, box.display = None, False
@@ -135,7 +136,7 @@ class QueueScreen(ModalScreen[str | None]):
             self._core.store.queue.edit(queued.id, text)
         except StorageError as error:
             self.removed.append(text)
-            self._complain(error)
+            complain(self, error, "Queue")
         self._show(queued.id)
 
     def action_move(self, step: int) -> None:
@@ -146,7 +147,7 @@ class QueueScreen(ModalScreen[str | None]):
         try:
             self._core.store.queue.swap(moved, self._queued[at + step].id)
         except StorageError as error:
-            self._complain(error)
+            complain(self, error, "Queue")
         self._show(moved)
 
     def action_remove(self) -> None:
@@ -156,18 +157,15 @@ class QueueScreen(ModalScreen[str | None]):
         try:
             self._core.outbox.unqueue(queued.id)
         except StorageError as error:
-            self._complain(error)
+            complain(self, error, "Queue")
         else:
             if queued.kind == "ask":
                 self.removed.append(sanitise(queued.text))
         self._show(None)
 
-    def _complain(self, error: StorageError) -> None:
-        self.notify(sanitise(str(error)), title="Queue", severity="error", markup=False)
-
 
 def _option(queued: Queued, titles: dict[str, str]) -> Option:
-    """Its text, and the conversation that it belongs to."""
+    """An entry of the list: the text, and the conversation that it belongs to."""
     what = one_line(queued.text) or "an answer"
     title = titles.get(queued.conversation_id) or "Untitled"
     where = "begins a conversation" if title == what else f"in {title}"

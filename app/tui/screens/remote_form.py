@@ -1,4 +1,4 @@
-"""The form for one remote. What is wrong stands below its field, as soon as the field is left or saving is tried."""
+"""The form for one remote. A mistake is shown below its field when the field is left, and when the form is saved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.tui.keymap import hint
 
 
 class Field(NamedTuple):
-    """A line of the form. `hint` stands in it while it is empty."""
+    """A line of the form. `hint` is shown while the field is empty."""
 
     name: str
     label: str
@@ -49,13 +49,13 @@ KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "Ope
 
 
 class RemoteForm(ModalScreen[str | None]):
-    """Ends with the name of the remote that was kept, or None. `remote`: what is there of `name`; None: a new one."""
+    """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one."""
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
         Binding("ctrl+s", "save", "Save", id="remote.save", priority=True),
         Binding("escape", "cancel", "Cancel", id="remote.cancel"),
-        # Before the field sees them, so that what is typed right after goes into the next one.
+        # With priority: the field must not see them, so that the next letters go into the next field.
         Binding("tab", "app.focus_next", "Next field", id="remote.next", priority=True),
         Binding("shift+tab", "app.focus_previous", "Previous field", id="remote.previous", priority=True),
         Binding("down", "app.focus_next", "Next field", id="remote.down"),
@@ -93,7 +93,7 @@ class RemoteForm(ModalScreen[str | None]):
         yield Static(id=f"{field.name}-problem", classes="problem", markup=False)
 
     def _value(self, field: str) -> str:
-        """What is in a field at first; a token is never shown again."""
+        """The first value of a field. A token is never shown again."""
         if field == "name":
             return self._was or ""
         if self._before is None or field == "token":
@@ -121,7 +121,7 @@ class RemoteForm(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def correct(self, event: Input.Changed) -> None:
-        """A problem that was told goes as soon as it is none any more; a new one is told when the field is left."""
+        """Hide a problem as soon as it is solved. A new one is shown when the field is left."""
         field = event.input.id or ""
         if self.query_one(f"#{field}-problem", Static).display and self._problem(field) is None:
             self._tell(field, None)

@@ -1,4 +1,4 @@
-"""The screen of remotes, over the conversation: which there are, which one answers, what a test of one finds."""
+"""The screen of remotes: which there are, which one answers, and what a test of one finds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
+from app.tui.notices import complain
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.textual_private import bindings_of
 
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
     from app.remotes.check import Finding
 
 BUNDLED = ".bundled"
-"""Its id in the list; no name begins with a dot."""
+"""Id of the bundled verifier in the list; no name of a remote begins with a dot."""
 ADDRESS = ".address"
+"""Id of the remote in use, if it is an address without a name."""
 LOOK_SECONDS = 0.5
-"""Between two looks at how it goes with the one in use."""
+"""Seconds between two looks at the state of the remote in use."""
 QUIET = "$foreground 60%"
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 
 class RemotesScreen(ModalScreen[None]):
-    """Lists the remotes and does to them what the keys below say."""
+    """Lists the remotes. Keys use, add, edit, test and remove them."""
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
@@ -50,7 +52,7 @@ class RemotesScreen(ModalScreen[None]):
         super().__init__()
         self.switcher = switcher
         self._shown = ""
-        """What is said of the one in use."""
+        """The state of the remote in use, as it is on the screen."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -73,7 +75,7 @@ class RemotesScreen(ModalScreen[None]):
         self.action_use()
 
     def action_use(self) -> None:
-        """Asks the highlighted one from now on."""
+        """Use the highlighted remote from now on."""
         name = self._highlighted()
         if name == ADDRESS:
             return
@@ -112,7 +114,7 @@ class RemotesScreen(ModalScreen[None]):
 
     @work(group="test", exclusive=True)
     async def _test(self, name: str) -> None:
-        """Shows each finding as soon as it is there."""
+        """Test a remote, and show each finding as soon as it is there."""
         findings = self.query_one("#findings", VerticalScroll)
         await findings.remove_children()
         waiting = Static(f"testing {name} …", classes="waiting", markup=False)
@@ -147,7 +149,7 @@ class RemotesScreen(ModalScreen[None]):
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
     def _list(self, highlighted: str | None) -> None:
-        """All of them, as they are on the disk now."""
+        """List all remotes, as they are stored now."""
         options = self.query_one(OptionList)
         remotes: Remotes | None = None
         try:
@@ -176,7 +178,7 @@ class RemotesScreen(ModalScreen[None]):
         return self._two_lines(name, about, used)
 
     def _two_lines(self, name: str, about: str, used: bool) -> Content:
-        """`about` may be two itself; the one in use also tells how it goes."""
+        """The name over `about`, which may be two lines itself; the remote in use has a line for its state."""
         state = self._state() if used else ""
         if used:
             self._shown = state
@@ -191,7 +193,7 @@ class RemotesScreen(ModalScreen[None]):
         return sanitise(f"{status.mode}: {status.why}")
 
     def _look(self) -> None:
-        """The one in use has connected, or lost its line."""
+        """List the remotes again if the one in use has connected, or lost its connection."""
         if self._state() != self._shown:
             self._list(self._highlighted())
 
@@ -205,7 +207,7 @@ class RemotesScreen(ModalScreen[None]):
         return BUNDLED if option is None or option.id is None else option.id
 
     def _named(self) -> str | None:
-        """The highlighted one, if it is one of those that can be changed."""
+        """The highlighted remote, if it can be changed; else None, and the person is told why."""
         name = self._highlighted()
         if name in (BUNDLED, ADDRESS):
             unnamed = f"It has no name; {key_of(self, 'remotes.add')} adds one for it."
@@ -221,7 +223,7 @@ class RemotesScreen(ModalScreen[None]):
             return ""
 
     def _complain(self, error: ConfigError) -> None:
-        self.notify(sanitise(str(error)), title="Remotes", severity="error", markup=False, timeout=15)
+        complain(self, error, "Remotes", timeout=15)
 
 
 def _row(found: Finding) -> Horizontal:
@@ -234,7 +236,7 @@ def _row(found: Finding) -> Horizontal:
 
 
 class Confirm(ModalScreen[bool]):
-    """One question that is answered by y or n."""
+    """A question to be answered with yes or no."""
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [

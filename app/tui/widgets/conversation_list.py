@@ -1,10 +1,10 @@
-"""The stored conversations by age, the pinned ones first; or those that a search has found."""
+"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from textual import on
 from textual.binding import Binding
@@ -14,47 +14,69 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option, OptionDoesNotExist
 
 from app.sanitise import sanitise
-from app.tui.ages import group
 from app.tui.textual_private import line_of_option
 from storage import Conversation, FoundConversation
 
+PINNED = "Pinned"
 NEW = "new"
 PAGE = 200
-"""Conversations that are listed at first, and added when the end comes near: 5,000 at once take 120 ms."""
+"""Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
 QUIET = "$foreground 60%"
 
 
 def one_line(text: str) -> str:
-    """A title or a snippet, whatever it holds, as one line that is safe to draw."""
+    """A title or a snippet as one line that is safe to draw."""
     return " ".join(sanitise(text).split())
 
 
+def age(written: str, now: datetime) -> str:
+    """Today, Yesterday, This week or Older. `written`: UTC, ISO 8601. `now`: its time zone says when days begin."""
+    try:
+        then = datetime.fromisoformat(written).astimezone(now.tzinfo)
+    except ValueError:  # An import may hold anything.
+        return "Older"
+    days = (now.date() - then.date()).days
+    if days <= 0:
+        return "Today"
+    if days == 1:
+        return "Yesterday"
+    monday = now.date() - timedelta(days=now.weekday())
+    return "This week" if then.date() >= monday else "Older"
+
+
+def group(conversation: Conversation, now: datetime) -> str:
+    """The part of the list that a conversation belongs to."""
+    return PINNED if conversation.pinned else age(conversation.updated, now)
+
+
 class ConversationList(OptionList):
-    """Enter or a click opens one; the first line starts a new one. What is done to one is for the screen to do."""
+    """The first line starts a new conversation; Enter or a click opens one. Other keys are commands to the sidebar."""
 
     BINDINGS = [
-        Binding("slash", "say('search')", "Search titles and texts", id="list.search"),
-        Binding("r", "say('rename')", "Rename the conversation", id="list.rename"),
-        Binding("p", "say('pin')", "Pin the conversation, or unpin it", id="list.pin"),
-        Binding("d,delete", "say('delete')", "Delete the conversation", id="list.delete"),
-        Binding("u", "say('undo')", "Bring back the conversation that was deleted last", id="list.undo"),
-        Binding("x", "say('export')", "Export the conversation", id="list.export"),
-        Binding("escape", "say('leave')", "Back to the prompt", id="list.leave"),
+        Binding("slash", "command('search')", "Search titles and texts", id="list.search"),
+        Binding("r", "command('rename')", "Rename the conversation", id="list.rename"),
+        Binding("p", "command('pin')", "Pin the conversation, or unpin it", id="list.pin"),
+        Binding("d,delete", "command('delete')", "Delete the conversation", id="list.delete"),
+        Binding("u", "command('undo')", "Bring back the conversation that was deleted last", id="list.undo"),
+        Binding("x", "command('export')", "Export the conversation", id="list.export"),
+        Binding("escape", "command('leave')", "Back to the prompt", id="list.leave"),
     ]
 
     @dataclass
     class Opened(Message):
-        """The person chose a conversation; None: a new one."""
+        """The person chose a conversation. None: a new one."""
 
         conversation_id: str | None
         message_id: str | None = None
-        """What the search found there."""
+        """The message in which the search found the words."""
+        stays: bool = False
+        """The focus stays where it is."""
 
     @dataclass
-    class Said(Message):
+    class Commanded(Message):
         """The person wants something done: search, rename, pin, delete, undo, export or leave."""
 
-        what: str
+        command: str
         conversation: Conversation | None
         """The highlighted one."""
 
@@ -68,7 +90,7 @@ class ConversationList(OptionList):
         self._drawn: object = None
 
     def show(self, conversations: Sequence[Conversation], current: str | None) -> None:
-        """Lists them and marks the one that is open; stays at the highlighted one where that is not the open one."""
+        """List the conversations, and mark the open one. The highlighted one stays so, unless another was opened."""
         moved = current != self._current
         self._rows, self._current = list(conversations), current
         if self._found is None:
@@ -82,7 +104,7 @@ class ConversationList(OptionList):
         self._draw(keep=None)
 
     def reach(self, conversation_id: str) -> None:
-        """Highlights one, whatever was searched for and however far down it is."""
+        """Highlight a conversation, whatever was searched for and however far down it is."""
         self.show_found(None)
         name = f"at-{conversation_id}"
         while not self._has(name) and self._listed < len(self._rows):
@@ -92,7 +114,7 @@ class ConversationList(OptionList):
 
     @property
     def chosen(self) -> Conversation | None:
-        """The highlighted one."""
+        """The highlighted conversation."""
         return next((one for one in self._all() if f"at-{one.id}" == self._highlighted_id), None)
 
     def lists(self, conversation_id: str) -> bool:
@@ -100,7 +122,7 @@ class ConversationList(OptionList):
         return self._has(f"at-{conversation_id}")
 
     def line_of(self, conversation_id: str) -> int | None:
-        """How many lines below the upper end of the view its title is; None where it is not listed, or not laid out."""
+        """Lines from the top of the view to its title; None if it is not listed, or not laid out yet."""
         name = f"at-{conversation_id}"
         if not self._has(name):
             return None
@@ -148,7 +170,7 @@ class ConversationList(OptionList):
                 self.scroll_to(y=at, animate=False)
 
     def _next(self, count: int, now: datetime) -> Iterator[Option]:
-        """The next ones, with a line before each group."""
+        """The next options, with a line before each group."""
         if self._found is not None:
             yield from (self._found_option(found) for found in self._found)
             return
@@ -174,7 +196,7 @@ class ConversationList(OptionList):
         return Option(option.prompt + Content("\n") + snippet, id=option.id)
 
     def _more(self) -> None:
-        """Lists the next ones where the end comes near."""
+        """List the next conversations."""
         if self._found is None and self._listed < len(self._rows):
             self.add_options(self._next(PAGE, datetime.now().astimezone()))
 
@@ -193,8 +215,8 @@ class ConversationList(OptionList):
             self._more()
         super().action_last()
 
-    def action_say(self, what: str) -> None:
-        self.post_message(self.Said(what, self.chosen))
+    def action_command(self, command: str) -> None:
+        self.post_message(self.Commanded(command, self.chosen))
 
     @on(OptionList.OptionSelected)
     def open(self, event: OptionList.OptionSelected) -> None:

@@ -1,4 +1,4 @@
-"""What speculation does, in figures: beside the transcript, or over it where there is no room."""
+"""The figures of drafting and verifying: beside the transcript, or over it in a narrow window."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.events import Event, ModeChanged
+from app.events import ModeChanged
 from app.sanitise import sanitise
-from app.tui.metrics import Acceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
-from app.tui.widgets.status_bar import UNREACHABLE
+from app.tui.metrics import DepthAcceptance, SessionMetrics, Totals, bar, bytes_text, sparkline
+from app.tui.open_conversation import UNREACHABLE
 
 WIDTH = 40
-"""Columns, with padding and scroll bar."""
+"""Columns of the panel, with padding and scroll bar."""
 TEXT = 36
+"""Columns of its text."""
 DEPTHS = 10
+"""Levels of the draft tree that are listed."""
 BAR = 14
+"""Columns of a bar."""
 QUIET = "$foreground 60%"
 HEAD = "bold $text-primary"
 
 
 class Panel(VerticalScroll, can_focus=False):
-    """Listens all the time, and draws while it is shown."""
+    """Draws the metrics of the session while it is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: SessionMetrics) -> None:
         super().__init__()
-        self.figures = SessionMetrics()
+        self._metrics = metrics
         self._mode: ModeChanged | None = None
         self._down_since: str | None = None
-        """The time of day, while no server answers."""
+        """The time of day since when no server answers, if none does."""
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False)
@@ -48,17 +51,13 @@ class Panel(VerticalScroll, can_focus=False):
         self._mode = mode
         self.draw()
 
-    def apply(self, event: Event) -> None:
-        """One of the events of an answer; `draw` shows what they come to."""
-        self.figures.apply(event)
-
     def draw(self) -> None:
         if self.display:
-            self.query_one(Static).update(Content("\n").join(lines(self.figures, self._mode, self._down_since)))
+            self.query_one(Static).update(Content("\n").join(lines(self._metrics, self._mode, self._down_since)))
 
 
 def lines(figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
-    """The panel's text. `down_since`: the time of day since when no server answers."""
+    """The text of the panel. `down_since`: the time of day since when no server answers."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
@@ -88,19 +87,19 @@ ROWS = (
     "received",
 )
 VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken back", "rounds", "passes saved")
-"""Rows that say nothing where a server verifies nothing."""
+"""Rows that mean nothing for a server that verifies nothing."""
 STREAMED = ("streamed",)
 
 
 def _hidden(session: Totals) -> tuple[str, ...]:
-    """The rows that say nothing of this session's answers."""
+    """The rows that mean nothing for the answers of this session."""
     if not session.streamed:
         return STREAMED
     return () if session.rounds or session.drafted else VERIFYING
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:
-    """A column of the table; what is not known is a dash."""
+    """A column of the table; a dash stands for an unknown figure."""
     return (
         _known(totals.tokens_per_second, ".0f"),
         _known(totals.tau, ".2f"),
@@ -124,7 +123,7 @@ def _columns(name: str, one: str, other: str, style: str = "") -> Content:
 
 
 def _line(figures: SessionMetrics, down_since: str | None) -> list[Content]:
-    """The round trips as bars, and what the line carries."""
+    """The round trips as bars, and the speed of the line."""
     trips, stats = figures.round_trips, figures.stats
     if not trips:
         return [Content.styled("none yet", QUIET)]
@@ -143,7 +142,7 @@ def _line(figures: SessionMetrics, down_since: str | None) -> list[Content]:
     return shown
 
 
-def _depths(answer: Acceptance, session: Acceptance) -> list[Content]:
+def _depths(answer: DepthAcceptance, session: DepthAcceptance) -> list[Content]:
     ours, theirs = answer.shares[:DEPTHS], session.shares[:DEPTHS]
     if not theirs:
         return [Content.styled("no draft yet", QUIET)]

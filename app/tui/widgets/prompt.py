@@ -1,4 +1,4 @@
-"""Where the person writes."""
+"""The prompt: where the person types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.tui.keymap import hint
 from app.tui.widgets.folding_text_area import FoldingTextArea
 
 Hint = tuple[tuple[str, str], ...]
-"""Actions by their names, with what they do."""
+"""Ids of actions, each with a word or two for it."""
 KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
 HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
@@ -25,7 +25,7 @@ HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "verify the dr
 
 
 class Prompt(FoldingTextArea):
-    """A few lines that grow with the text. Up in the first line recalls earlier prompts, Down in the last goes back."""
+    """A few lines that grow with the text. Up in the first line recalls earlier prompts; Down in the last goes back."""
 
     BINDINGS = [
         Binding("enter", "submit", "Send", id="prompt.send", priority=True),
@@ -47,40 +47,40 @@ class Prompt(FoldingTextArea):
 
     @dataclass
     class Kept(Message):
-        """The person put a prompt off until the verifier is there."""
+        """The person wants a prompt queued for the verifier."""
 
         text: str
 
     class Recalled(Message):
-        """The person wants the last prompt back that was put off."""
+        """The person wants the last queued prompt back."""
 
     @dataclass
     class Paged(Message):
-        """The person wants to read on without leaving the prompt."""
+        """The person scrolls the messages without leaving the prompt."""
 
         pages: int
 
     class Left(Message):
-        """Up in an empty prompt that has nothing to recall."""
+        """The person pressed Up in an empty prompt that has nothing to recall."""
 
     class HelpWanted(Message):
-        """A question mark in an empty prompt."""
+        """The person typed a question mark in an empty prompt."""
 
     class EditorWanted(Message):
-        """The person wants to write in an editor of their own."""
+        """The person wants to write in their own editor."""
 
     class Cancelled(Message):
-        """Ctrl+C where there is nothing to copy or to clear."""
+        """The person pressed Ctrl+C with nothing to copy or to clear."""
 
     answering: var[bool] = var(False, toggle_class="-answering")
-    """An answer is running: the hint says how to stop it."""
+    """A reply runs: the hint says how to stop it."""
 
     offline: var[bool] = var(False)
-    """Only the drafter would answer: the hint says how to wait for the verifier."""
+    """Only the drafter can answer: the hint says how to queue for the verifier."""
     verifiable: var[bool] = var(False)
-    """There is an answer to verify: the hint says how."""
+    """The last answer can be verified: the hint says how."""
     beside: var[tuple[str, ...]] = var(())
-    """What keys do in the part that has the focus instead: the hint says that."""
+    """The hint of another part, shown while that part has the focus."""
 
     def __init__(self) -> None:
         super().__init__("How do I …?")
@@ -89,9 +89,9 @@ class Prompt(FoldingTextArea):
         """Earlier prompts, oldest first."""
         self._recalled: int | None = None
         self._typed = ""
-        """What was there before the first one was recalled."""
+        """The text before the first prompt was recalled."""
         self._sent: list[str] = []
-        """What was there, marks and all, whenever it was sent or put off, and may still be the beginning."""
+        """The raw text at each moment it was sent or queued, as long as the text still begins with it."""
 
     def on_mount(self) -> None:
         self._hint()
@@ -122,24 +122,24 @@ class Prompt(FoldingTextArea):
         self._say(self.beside or parts)
 
     def _say(self, parts: Sequence[str]) -> None:
-        """As much as there is room for: what the middle one says is known least."""
+        """Show as many hints as there is room for. Of three, the middle one is the least known, so it stays longest."""
         room = self.size.width - 2
         while len(parts) > 1 and 0 < room < cell_len(" · ".join(parts)):
             parts = parts[1:] if len(parts) > 2 else parts[:1]
         self.border_subtitle = " · ".join(parts)
 
     def write(self, text: str) -> None:
-        """Replaces what is there; the cursor goes to the end."""
+        """Replace the text; the cursor goes to the end."""
         self.text = text
         self.move_cursor(self.document.end)
 
     def put(self, text: str) -> None:
-        """The same, but what was there can be recalled."""
+        """Replace the text; the old one can be recalled."""
         self.keep_in_reach(self.full_text)
         self.write(text)
 
     def take_off(self, sent: str) -> None:
-        """What was sent is stored and leaves; what was typed behind it before it was stored stays."""
+        """Remove a text that was sent and is stored now. Text that was typed after it stays."""
         if self.full_text.strip() == sent:
             self.write("")
             self._sent.clear()
@@ -155,18 +155,18 @@ class Prompt(FoldingTextArea):
         self._sent.append(self.text)
 
     def keep_in_reach(self, text: str) -> None:
-        """From now on it is the last of the earlier prompts."""
+        """Add a text to the earlier prompts, as the last one."""
         if text.strip() and self.earlier[-1:] != [text]:
             self.earlier.append(text)
         self._recalled = None
 
     def remember(self, prompts: Iterable[str]) -> None:
-        """Prompts from before this start, oldest first."""
+        """Add prompts from before this start, oldest first."""
         self.earlier[:0] = map(sanitise, prompts)
         self._recalled = None
 
-    # The app runs these three itself, ahead of the letters that wait in this widget's queue when text and Enter come in
-    # one burst, as from `tmux send-keys`. So each takes its turn in the queue.
+    # The application runs these three actions itself. When text and Enter come in one burst, as from `tmux send-keys`,
+    # it would run them before the letters that still wait in this widget's queue. So each goes into that queue.
 
     def action_submit(self) -> None:
         self.call_later(self._submit)
@@ -218,19 +218,19 @@ class Prompt(FoldingTextArea):
 
     @property
     def _unchanged(self) -> bool:
-        """What is there was recalled, and the cursor was not moved since."""
+        """The text was recalled, and neither it nor the cursor has changed since."""
         at = self._recalled
         here = at is not None and at < len(self.earlier) and self.text == self.earlier[at]
         return here and self.cursor_location == self.document.end
 
     def _recall(self, step: int) -> bool:
-        """Moves through `earlier`; False where there is nothing further in that direction."""
+        """Move through `earlier`; False if there is nothing further in that direction."""
         at = self._recalled
         if at is None or at >= len(self.earlier) or self.text != self.earlier[at]:
             if step > 0:
                 return False
             if at is not None:
-                self.keep_in_reach(self._typed)  # What is there now is typed, too, and takes its place.
+                self.keep_in_reach(self._typed)  # The recalled prompt was changed since: it is typed text, too.
             at, self._typed = len(self.earlier), self.full_text
         at += step
         if at >= len(self.earlier):

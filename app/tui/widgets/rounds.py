@@ -1,4 +1,4 @@
-"""The last rounds as figures: what was drafted, what that was expected to bring and to cost, and what it did."""
+"""The last rounds as figures: what was drafted, the expected gain and cost, and the real ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets import Static
 from app.events import RoundReport
 
 SHOWN = 6
-"""Rounds."""
+"""Rounds that are shown."""
 QUIET = "$foreground 60%"
 COLUMNS = (
     ("levels", 6),
@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 class Rounds(Static):
-    """Hidden until it is asked for; it listens all the same."""
+    """Hidden until the person asks for it; it collects the rounds all the time."""
 
     def __init__(self) -> None:
         super().__init__(markup=False)
@@ -41,11 +41,12 @@ class Rounds(Static):
         self._rounds.append(report)
 
     def toggle(self) -> None:
-        """Show it, or put it away."""
+        """Show the rounds, or hide them."""
         self.display = not self.display
         self.draw()
 
     def draw(self) -> None:
+        """Draw the rounds, if they are shown."""
         if not self.display:
             return
         head = Content.styled("".join(name.rjust(width) for name, width in COLUMNS), QUIET)

@@ -1,22 +1,33 @@
-"""The conversations with what one needs among many: a search as one types, and a new name in place."""
+"""The stored conversations beside the open one: found as one types, named in place, pinned, deleted, brought back."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input
 
+from app.tui.keymap import key_of
+from app.tui.notices import complain, reporting, say_busy
+from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.conversation_list import ConversationList, one_line
-from storage import Conversation
+from storage import Conversation, StorageError
+
+SEARCH_SECONDS = 0.1
+"""Seconds from the last letter to the search."""
+FOUND = 100
+"""Conversations that a search shows at most."""
+UNDO_SECONDS = 15.0
+"""Seconds for which the toast about a deletion stays."""
 
 
-class Search(Input):
-    """Words that the conversations are searched for; the arrows move through what is found."""
+class SearchBox(Input):
+    """Words that the conversations are searched for. The arrow keys move through what is found."""
 
     BINDINGS = [
         Binding("down", "move('cursor_down')", "Next of what was found", id="search.down"),
@@ -32,9 +43,9 @@ class Search(Input):
         super().__init__(placeholder="Search", compact=True, select_on_focus=False)
         self.cursor_blink = False
         self._listed = ""
-        """The words of which the list shows what was found."""
+        """The words whose results the list shows."""
         self._opens = False
-        """The first of what is being looked for is to be opened."""
+        """The first result of the search that runs is to be opened."""
 
     @on(Input.Changed)
     def search_anew(self) -> None:
@@ -49,7 +60,7 @@ class Search(Input):
 
     def action_move(self, how: str) -> None:
         if how == "select" and self.value.strip() != self._listed:
-            self._opens = True  # What the list shows is not what is meant.
+            self._opens = True  # The list still shows the results of other words.
             return
         conversations = self.screen.query_one(ConversationList)
         getattr(conversations, f"action_{how}")()
@@ -59,8 +70,8 @@ class Search(Input):
         self.post_message(self.Cleared())
 
 
-class Rename(Input):
-    """A title in its own place in the list."""
+class TitleBox(Input):
+    """The title of a conversation, edited where it stands in the list."""
 
     BINDINGS = [
         Binding("enter", "keep", "Keep the new name", id="rename.keep"),
@@ -69,7 +80,7 @@ class Rename(Input):
 
     @dataclass
     class Renamed(Message):
-        """The person gave another title, or the same again."""
+        """The person is done. The title may be the same as before."""
 
         conversation: Conversation
         title: str
@@ -78,13 +89,13 @@ class Rename(Input):
         super().__init__(compact=True)
         self.cursor_blink = False
         self.conversation: Conversation | None = None
-        """Whose title is being edited, if one is."""
+        """The conversation whose title is being edited, if any."""
 
     def on_mount(self) -> None:
         self.display = False
 
     def begin(self, conversation: Conversation) -> None:
-        """Edits a title."""
+        """Edit the title of a conversation."""
         self.conversation = conversation
         self.value = one_line(conversation.title)
         self.display = True
@@ -102,34 +113,206 @@ class Rename(Input):
         self.action_keep()
 
     def on_blur(self, event: events.Blur) -> None:
-        self.action_keep()  # What was typed is meant, wherever one looks next.
+        self.action_keep()  # What was typed is meant, wherever the person looks next.
 
 
 class Sidebar(Vertical):
-    """The search above the list."""
+    """The search above the list, and all commands on conversations of the list.
+
+    The screen's class `-toggled` says that the person wants the sidebar other than its width suggests.
+    """
+
+    @dataclass
+    class TitleChanged(Message):
+        """The open conversation has a new title."""
+
+        title: str
+
+    @dataclass
+    class ExportAsked(Message):
+        """The person wants a conversation as a file."""
+
+        conversation: Conversation
+
+    class Left(Message):
+        """The person goes back to the prompt."""
+
+    def __init__(self, conversation: OpenConversation) -> None:
+        super().__init__()
+        self._conversation = conversation
+        self._store = conversation.core.store
+        self._deleted: list[Conversation] = []
+        """Conversations that were deleted since the start, the last one last."""
+        self.conversations = ConversationList()
+        self._search = SearchBox()
+        self._rename = TitleBox()
 
     def compose(self) -> ComposeResult:
-        yield Search()
-        yield ConversationList()
-        yield Rename()
+        yield self._search
+        yield self.conversations
+        yield self._rename
 
-    def rename(self, conversation: Conversation) -> None:
-        """Opens its title for editing, where it stands."""
-        self.query_one(Rename).begin(conversation)
+    # ---- showing -----------------------------------------------------------------------------------------------------
+
+    def toggle(self) -> None:
+        """Show the sidebar, or hide it."""
+        self.screen.toggle_class("-toggled")
+        if self.display:
+            self.refresh_list()  # Another window may have changed it.
+
+    def show(self) -> None:
+        """Make room for the sidebar if it is hidden."""
+        if not self.display:
+            self.screen.toggle_class("-toggled")
+
+    @work(exclusive=True, group="list")
+    async def refresh_list(self) -> None:
+        """Read the list again, in a thread: thousands of conversations take a while."""
+        try:
+            conversations = await asyncio.to_thread(self._store.conversations.all)
+        except StorageError as error:
+            complain(self, error)
+            return
+        if self.conversations.is_attached:
+            self.conversations.show(conversations, self._conversation.id)
+
+    @on(ConversationList.Commanded)
+    def obey(self, event: ConversationList.Commanded) -> None:
+        """Do what a key of the list says."""
+        event.stop()
+        if event.command == "search":
+            self.search()
+        elif event.command == "leave":
+            self.post_message(self.Left())
+        elif event.command == "undo":
+            self._undelete()
+        elif (conversation := self._meant(event.conversation)) is None:
+            self.notify("Choose a conversation first.")
+        elif event.command == "rename":
+            self._ask_name(conversation)
+        elif event.command == "pin":
+            self._pin(conversation)
+        elif event.command == "export":
+            self.post_message(self.ExportAsked(conversation))
+        elif event.command == "delete":
+            self._delete(conversation)
+
+    def _meant(self, highlighted: Conversation | None) -> Conversation | None:
+        """The highlighted conversation if the list has the focus, else the open one: the palette means that."""
+        if self._conversation.id is None or self.conversations.has_focus:
+            return highlighted
+        with reporting(self):
+            return self._store.conversations.get(self._conversation.id)
+        return None
+
+    # ---- search ------------------------------------------------------------------------------------------------------
+
+    def search(self) -> None:
+        """Go to the search."""
+        self.show()
+        if not self._search.has_focus:
+            self._search.select_all()  # The next letters begin another search.
+        self.screen.set_focus(self._search)
+
+    @on(Input.Changed, "SearchBox")
+    @work(exclusive=True, group="search")
+    async def find(self, event: Input.Changed) -> None:
+        """Find what is typed, in a thread and not for every letter."""
+        words = event.value
+        if not words.strip():
+            self.conversations.show_found(None)
+            self._search.found(words)
+            return
+        await asyncio.sleep(SEARCH_SECONDS)
+        with reporting(self):
+            self.conversations.show_found(await asyncio.to_thread(self._store.search.conversations, words, FOUND))
+            self._search.found(words)
+
+    @on(SearchBox.Cleared)
+    def show_all(self) -> None:
+        self.screen.set_focus(self.conversations)
+
+    def _refresh_all(self) -> None:
+        """Read the list again, and search again."""
+        self.refresh_list()
+        if self._search.value:
+            self.find(Input.Changed(self._search, self._search.value))
+
+    # ---- names -------------------------------------------------------------------------------------------------------
+
+    def _ask_name(self, conversation: Conversation) -> None:
+        """Open a title for editing, in the list, which is shown for that."""
+        self.show()
+        if not self.conversations.lists(conversation.id):
+            self._search.value = ""
+            self.conversations.reach(conversation.id)
+        self._rename.begin(conversation)
         self._place_name()
 
     def on_show(self) -> None:
-        self.call_after_refresh(self._place_name)  # The list may have been shown for that only now.
+        self.call_after_refresh(self._place_name)  # The list may have been shown only now.
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._place_name)
 
     def _place_name(self) -> None:
-        name, conversations = self.query_one(Rename), self.query_one(ConversationList)
-        if name.conversation is not None:
-            line = conversations.line_of(name.conversation.id) or 0
-            name.styles.offset = (1, conversations.content_region.y - self.content_region.y + max(0, line))
+        """Put the name that is edited over its line in the list."""
+        if self._rename.conversation is not None:
+            line = self.conversations.line_of(self._rename.conversation.id) or 0
+            top = self.conversations.content_region.y - self.content_region.y
+            self._rename.styles.offset = (1, top + max(0, line))
 
-    @on(Input.Changed, "Rename")
+    @on(Input.Changed, "TitleBox")
     def ignore(self, event: Input.Changed) -> None:
         event.stop()
+
+    @on(TitleBox.Renamed)
+    def rename(self, event: TitleBox.Renamed) -> None:
+        event.stop()
+        self.screen.set_focus(self.conversations)
+        title = event.title
+        if title and title != one_line(event.conversation.title):
+            with reporting(self):
+                self._store.conversations.rename(event.conversation.id, title)
+                if event.conversation.id == self._conversation.id:
+                    self.post_message(self.TitleChanged(title))
+                self.refresh_list()
+
+    # ---- pinning, deleting -------------------------------------------------------------------------------------------
+
+    def _pin(self, conversation: Conversation) -> None:
+        """Keep a conversation first in the list, or let it go."""
+        with reporting(self):
+            self._store.conversations.pin(conversation.id, not conversation.pinned)
+        self.refresh_list()
+
+    def _delete(self, conversation: Conversation) -> None:
+        """Put a conversation in the bin, and say how it comes back."""
+        live = self._conversation.live
+        if live is not None and live.conversation == conversation.id:
+            say_busy(self)
+            return
+        with reporting(self):
+            self._store.bin.delete(conversation.id)
+            self._deleted.append(conversation)
+            if conversation.id == self._conversation.id:
+                self.post_message(ConversationList.Opened(None, stays=True))
+            self._refresh_all()
+            self.notify(
+                f"{one_line(conversation.title) or 'Untitled'}\n\n"
+                f"The key {key_of(self.conversations, 'list.undo')} in the list brings it back.",
+                title="Deleted",
+                timeout=UNDO_SECONDS,
+                markup=False,
+            )
+
+    def _undelete(self) -> None:
+        """Bring back the conversation that was deleted last."""
+        if not self._deleted:
+            self.notify("Nothing was deleted here since the start.")
+            return
+        with reporting(self):
+            conversation = self._deleted.pop()
+            self._store.bin.restore(conversation.id)
+            self._refresh_all()
+            self.post_message(ConversationList.Opened(conversation.id, stays=True))

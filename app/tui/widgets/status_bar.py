@@ -1,4 +1,4 @@
-"""One line at the bottom: the mode, what it costs, what it gains, and why it is so."""
+"""The line at the bottom: the mode, the figures of the last reply, the context, and the reason of the mode."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.events import Mode, ModeChanged, Stats
+from app.tui.open_conversation import UNREACHABLE
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
 LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
-UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
-"""Modes without a server that answers now."""
 QUIET = "$foreground 60%"
 WIDE = 90
 """Columns from which the context meter shows both of its numbers."""
 PADDING = 6
-"""Columns between and around its parts."""
+"""Columns between and around the parts of the bar."""
 LEAST = (" verified", " tokens", "rtt  ms", "τ ")
-"""Figures that a narrow bar goes without, first to last."""
+"""Figures that a narrow bar leaves out; the first one goes first."""
 NEAR, FULL = 0.8, 0.95
 """Shares of the context from which the meter warns."""
 
@@ -50,10 +49,10 @@ class StatusBar(Horizontal):
         self.show_context(self._meter)
 
     def show_context(self, context: Context | None) -> None:
-        """None: no conversation yet. A narrow bar has room for the share only."""
+        """Show how full the context is; None: no conversation yet. A narrow bar shows the share only."""
         self._meter = context
         meter = "" if context is None else context_meter(context, short=self.app.size.width < WIDE)
-        for line in self.query("#context").results(Static):  # None where the window closes meanwhile.
+        for line in self.query("#context").results(Static):  # There is none while the window closes.
             line.update(meter)
         self._metered = len(meter)
         self.show_stats(self._stats)
@@ -67,7 +66,7 @@ class StatusBar(Horizontal):
         self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
-        """None: no reply yet. A round trip of a line that is down is forgotten: the next answer measures it anew."""
+        """Show the figures of a reply; None: no reply yet. Without a server the round trip is dropped for good."""
         if stats is not None and self._mode in UNREACHABLE:
             stats = replace(stats, rtt_ms=None)
         self._stats = stats
@@ -77,7 +76,7 @@ class StatusBar(Horizontal):
 
 
 def figures(stats: Stats, room: int) -> Content:
-    """Round trip, tau, speed and tokens, as far as they are known and there is `room` for them, in columns."""
+    """The round trip, tau, speed and tokens that are known. `room`: columns; what does not fit is left out."""
     parts: list[tuple[str, str | Content, str]] = []
     if stats.rtt_ms is not None:
         rtt = Content.styled(f"{stats.rtt_ms:.0f}", "$warning" if stats.line == "degraded" else "")
@@ -86,7 +85,7 @@ def figures(stats: Stats, room: int) -> Content:
         parts.append(("τ ", f"{stats.tau:.2f}", ""))
     if stats.tokens_per_second:
         parts.append(("", f"{stats.tokens_per_second:.0f}", " tok/s"))
-    if stats.streamed is not None:  # By a server that verifies nothing.
+    if stats.streamed is not None:  # From a server that verifies nothing.
         about = "" if stats.counted else "~"
         parts.append(("", f"{about}{stats.streamed}", " tokens"))
     if stats.streamed is None or stats.verified:
@@ -101,7 +100,7 @@ def figures(stats: Stats, room: int) -> Content:
 
 
 def context_meter(context: Context, *, short: bool) -> Content:
-    """How much of what can be read is taken."""
+    """How much of the context is taken."""
     style = "$text-error" if context.share >= FULL else "$text-warning" if context.share >= NEAR else ""
     if short:
         return Content.assemble(("ctx ", QUIET), (f"{context.share:.0%}", style))

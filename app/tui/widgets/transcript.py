@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from textual import on
-from textual.binding import Binding
 from textual.geometry import Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
 
 from app.tui.textual_private import AnchoredScroll, use_line_cache
-from app.tui.turn import Turn
+from app.tui.turn import Part, Turn
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.scroll_anchor import ScrollAnchor
 from app.tui.widgets.virtual_list import PAGE, MoreTurns, VirtualList
-
-Part = Literal["question", "answer"]
 
 
 class Transcript(AnchoredScroll, can_focus=True):
@@ -30,24 +27,6 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     FOCUS_ON_CLICK = False
     """A message takes the focus when it is chosen; a person who only marks words goes on typing."""
-    BINDINGS = [
-        Binding("c", "screen.copy_message", "Copy the message", id="message.copy"),
-        Binding("e", "screen.edit_question", "Ask it in other words", id="message.edit"),
-        Binding("r", "screen.regenerate", "Another answer", id="message.regenerate"),
-        Binding("left_square_bracket", "screen.walk_versions(-1)", "The version before", id="message.before"),
-        Binding("right_square_bracket", "screen.walk_versions(1)", "The version after", id="message.after"),
-        Binding("g", "screen.go_on", "Go on with an answer that was stopped", id="message.go_on"),
-        Binding("v", "screen.verify", "Verify the drafted answer, now or later", id="message.verify"),
-        Binding("p", "screen.shade", "Shade what nobody verified", id="message.shade"),
-        Binding("w", "screen.show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
-        Binding("f", "screen.fork", "A new conversation from here", id="message.fork"),
-        Binding("d", "screen.delete_message", "Delete the message and what follows", id="message.delete"),
-        Binding("u", "screen.undelete_message", "Take the deletion back", id="message.undelete"),
-        *(
-            Binding(str(n), f"screen.copy_block({n})", f"Copy its code block {n}", id=f"message.block{n}")
-            for n in range(1, 10)
-        ),
-    ]
 
     def __init__(self) -> None:
         super().__init__()

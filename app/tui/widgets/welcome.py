@@ -1,4 +1,4 @@
-"""What stands where no conversation is yet."""
+"""The welcome, shown while no conversation is open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Welcome(Middle):
             yield Static(HINT, id="hint", markup=False)
 
     def enter(self) -> None:
-        """Moves the focus to the last question, next to the prompt."""
+        """Move the focus to the last question, which is next to the prompt."""
         questions = self.query_one(OptionList)
         questions.highlighted = len(EXAMPLES) - 1
         questions.focus()

@@ -92,7 +92,7 @@ async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> Non
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.questions == ["q"])
         await pilot.press("f5")
-        await wait_until(pilot, lambda: app.chat.conversation is None and app.questions == [])
+        await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
 
 
 def rows(app: OutriderApp) -> list[str]:
@@ -178,6 +178,8 @@ async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> No
             if not room.over and action.id not in MOVES:
                 assert action.description in offered, action.id
         assert offered["New conversation"] == "f5"
+        first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
+        assert list(offered)[:3] == first and list(offered).index("Quit") == 13, "those of the whole screen come first"
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:
@@ -187,7 +189,7 @@ async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: St
         assert app.theme == DARK.name
         await app.chat.open_conversation(conversation)
         await app.choose(pilot, "new conversation")
-        await wait_until(pilot, lambda: app.chat.conversation is None)
+        await wait_until(pilot, lambda: app.chat.conversation.id is None)
         await app.choose(pilot, "theme: nord")
         await wait_until(pilot, lambda: app.theme == "nord")
     again = Window(ScriptedCore(store))

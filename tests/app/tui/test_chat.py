@@ -131,8 +131,8 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
         await pilot.press("a", "enter")
         await wait_until(pilot, lambda: app.drawing)
         screen = app.screen
-        assert isinstance(screen, ChatScreen) and screen.conversation
-        running = screen.conversation
+        assert isinstance(screen, ChatScreen) and screen.conversation.id
+        running = screen.conversation.id
         await screen.open_conversation(other)
         await wait_until(pilot, lambda: app.answers == ["stored *answer*"])
         await screen.open_conversation(running)
@@ -248,7 +248,7 @@ async def test_a_deleted_conversation_is_an_error_one_can_read(store: Store) -> 
         screen = app.screen
         assert isinstance(screen, ChatScreen)
         await screen.open_conversation(conversation)
-        assert screen.conversation is None
+        assert screen.conversation.id is None
         await wait_until(pilot, lambda: any(conversation in toast.message for toast in app._notifications))
 
 

@@ -12,11 +12,10 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from app.tui.ages import age, group
 from app.tui.screens.export import ExportScreen
-from app.tui.widgets.conversation_list import PAGE, ConversationList
+from app.tui.widgets.conversation_list import PAGE, ConversationList, age, group
 from app.tui.widgets.message import QuestionView
-from app.tui.widgets.sidebar import Rename, Search, Sidebar
+from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
@@ -103,7 +102,7 @@ async def test_a_conversation_is_renamed_in_place(store: Store) -> None:
         await app.chat.open_conversation(conversation)
         await highlight(app, pilot, "old")
         await pilot.press("r")
-        name = app.screen.query_one(Rename)
+        name = app.screen.query_one(TitleBox)
         await wait_until(pilot, lambda: name.has_focus)
         conversations = conversations_of(app)
         assert name.region.y == conversations.region.y + (conversations.line_of(conversation) or 0)
@@ -128,13 +127,13 @@ async def test_the_palette_renames_the_open_conversation_where_one_can_see_it(st
         await wait_until(pilot, lambda: len(app.titles) == 1)
         app.chat.leave_list()
         await app.choose(pilot, "rename the conversation")
-        name = app.screen.query_one(Rename)
+        name = app.screen.query_one(TitleBox)
         await wait_until(pilot, lambda: name.has_focus and name.region.height == 1 and name.value == "old")
         below = lambda: conversations_of(app).line_of(conversation) or 0  # noqa: E731
         await wait_until(pilot, lambda: name.region.y == conversations_of(app).region.y + below() > 3)
         await pilot.press("end", *"er", "enter")
         await wait_until(pilot, lambda: store.conversations.get(conversation).title == "older")
-        assert app.screen.query_one(Search).value == ""
+        assert app.screen.query_one(SearchBox).value == ""
 
 
 async def test_a_deleted_conversation_comes_back(store: Store) -> None:
@@ -146,12 +145,12 @@ async def test_a_deleted_conversation_comes_back(store: Store) -> None:
             await highlight(app, pilot, title)
             await pilot.press("d")
             await wait_until(pilot, lambda: all(title not in line for line in app.titles))  # noqa: B023
-        assert store.conversations.all() == [] and app.chat.conversation is None
+        assert store.conversations.all() == [] and app.chat.conversation.id is None
         assert any("The key u in the list brings it back" in toast.message for toast in app._notifications)
         await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation == second)
+        await wait_until(pilot, lambda: app.chat.conversation.id == second)
         await pilot.press("u")
-        await wait_until(pilot, lambda: app.chat.conversation == first and app.questions == ["first"])
+        await wait_until(pilot, lambda: app.chat.conversation.id == first and app.questions == ["first"])
         assert {one.id for one in store.conversations.all()} == {first, second}
         await pilot.press("u")
         await wait_until(pilot, lambda: any("Nothing was deleted" in toast.message for toast in app._notifications))
@@ -180,7 +179,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(width, 30)) as pilot:
         await pilot.press("ctrl+f")
-        box = app.screen.query_one(Search)
+        box = app.screen.query_one(SearchBox)
         await wait_until(pilot, lambda: box.has_focus and app.screen.query_one(Sidebar).display)
         await pilot.press(*"need")
         await wait_until(pilot, lambda: len(app.titles) == 2)
@@ -192,7 +191,8 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await pilot.press(*["backspace"] * 4)
         await wait_until(pilot, lambda: len(app.titles) == 2)
         await pilot.press("down", "up", "enter")
-        await wait_until(pilot, lambda: app.chat.conversation == long and app.prompt.has_focus)
+        await wait_until(pilot, lambda: app.chat.conversation.id == long and app.prompt.has_focus)
+        await wait_until(pilot, lambda: turns[3][0] in app.questions)
         question = next(one for one in app.screen.query(QuestionView) if str(one.content) == turns[3][0])
         top = app.screen.query_one(Transcript).region.y
         await wait_until(pilot, lambda: top <= question.region.y <= top + 3)
@@ -206,9 +206,9 @@ async def test_enter_before_anything_is_found_opens_the_first_of_it(store: Store
         await wait_until(pilot, lambda: len(app.titles) == 2)
         for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle"), ("enter", "\r")):
             app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: app.chat.conversation == conversation and app.prompt.has_focus)
+        await wait_until(pilot, lambda: app.chat.conversation.id == conversation and app.prompt.has_focus)
         await pilot.press("ctrl+f", *"s")
-        box = app.screen.query_one(Search)
+        box = app.screen.query_one(SearchBox)
         for key in ("enter", "x"):  # What is typed after it is another search.
             app.post_message(events.Key(key, "\r" if key == "enter" else key))
         await wait_until(pilot, lambda: box.value == "sx" and lines(app) == ["Nothing found"])
@@ -222,7 +222,7 @@ async def test_letters_typed_in_one_burst_with_the_key_are_searched_for(store: S
     async with app.run_test(size=(width, 24)) as pilot:
         for key, character in (("ctrl+f", None), *((letter, letter) for letter in "needle")):
             app.post_message(events.Key(key, character))
-        await wait_until(pilot, lambda: app.screen.query_one(Search).value == "needle")
+        await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "needle")
         assert app.prompt.text == ""
         await pilot.press("escape", "escape")
         await wait_until(pilot, lambda: app.prompt.has_focus)
@@ -246,7 +246,7 @@ async def test_escape_gives_the_list_back_and_then_the_prompt(store: Store) -> N
         await wait_until(pilot, lambda: len(app.titles) == 1)
         await pilot.press("escape")
         await wait_until(pilot, lambda: len(app.titles) == 3 and conversations_of(app).has_focus)
-        assert app.screen.query_one(Search).value == ""
+        assert app.screen.query_one(SearchBox).value == ""
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.prompt.has_focus and not app.screen.query_one(Sidebar).display)
 
@@ -276,7 +276,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         conversations = conversations_of(app)
         await wait_until(pilot, lambda: len(app.titles) == 1 + PAGE)
         await pilot.click(ConversationList, offset=(5, 4))
-        await wait_until(pilot, lambda: app.chat.conversation == f"c{3 * PAGE - 2}")
+        await wait_until(pilot, lambda: app.chat.conversation.id == f"c{3 * PAGE - 2}")
         conversations.scroll_end(animate=False)
         await wait_until(pilot, lambda: len(app.titles) == 1 + 2 * PAGE)
         conversations.focus()
@@ -284,7 +284,7 @@ async def test_the_mouse_opens_and_the_wheel_lists_more(store: Store) -> None:
         await wait_until(pilot, lambda: len(app.titles) == 1 + 3 * PAGE)
         assert conversations.chosen and conversations.chosen.id == "c0"
         store.conversations.rename("c0", "still the last one")
-        app.chat.list_conversations()
+        app.chat.query_one(Sidebar).refresh_list()
         await wait_until(pilot, lambda: app.titles[-1] == "  still the last one")
         assert conversations.chosen and conversations.chosen.id == "c0", "it stays highlighted"
 
@@ -294,7 +294,7 @@ async def test_the_palette_opens_conversations_by_what_was_said(store: Store) ->
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.choose(pilot, "needle", "open: unrelated")
-        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation == conversation)
+        await wait_until(pilot, lambda: len(app.screen_stack) == 2 and app.chat.conversation.id == conversation)
 
 
 @pytest.mark.parametrize(

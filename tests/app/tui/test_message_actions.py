@@ -215,7 +215,7 @@ async def test_a_conversation_is_forked_at_a_message(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         conversation = await opened(pilot, app, store)
         await pilot.press("alt+up", "alt+up", "alt+up", "f")
-        await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation != conversation)
+        await wait_until(pilot, lambda: app.questions == ["one"] and app.chat.conversation.id != conversation)
         assert len(store.branches.thread(conversation)) == 4 and len(store.conversations.all()) == 2
         assert app.prompt.has_focus
 

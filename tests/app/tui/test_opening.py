@@ -38,7 +38,7 @@ async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_who
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"hi", "enter")
         await wait_until(pilot, lambda: app.drawing)
-        asked = app.chat.conversation
+        asked = app.chat.conversation.id
         await app.chat.open_conversation(other)
         await wait_until(pilot, lambda: app.answers == ["a"])
         slow.read.clear()
@@ -46,8 +46,8 @@ async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_who
         opening = asyncio.create_task(app.chat.open_conversation(asked))
         await wait_until(pilot, slow.read.is_set)
         hold.set()
-        await wait_until(pilot, lambda: app.chat.live is None)
-        slow.goes_on.set()
+        await wait_until(pilot, lambda: app.chat.conversation.live is None)
+        store.goes_on.set()
         await opening
         await wait_until(pilot, lambda: app.answers == ["half and the rest"])
         assert app.chat.query_one("Transcript").turns[-1].outcome == "done"  # type: ignore[attr-defined]

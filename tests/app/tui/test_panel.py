@@ -114,7 +114,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
         await pilot.press("f3", "ctrl+r", *"hello", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "τ 3.50  7 verified")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
-        assert len(app.text("Rounds").splitlines()) == 3 and app.chat.live is not None
+        assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None
         hold.set()
         await wait_until(pilot, lambda: app.text("#figures") == "rtt 84 ms  τ 3.50  42 tok/s  21 verified")
 
@@ -143,6 +143,7 @@ async def test_a_conversation_that_is_nearly_full_is_told_once(store: Store) -> 
     core = ScriptedCore(store)
     core.limit = 110
     app = Window(core)
+    app.NOTIFICATION_TIMEOUT = 600  # A slow machine must not lose a toast before it is counted.
     async with app.run_test(size=(100, 30)) as pilot:
         for _ in range(3):
             await app.chat.open_conversation(conversation)

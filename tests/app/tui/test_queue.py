@@ -59,7 +59,7 @@ async def test_a_prompt_is_put_off_and_taken_back(store: Store) -> None:
         await wait_until(pilot, lambda: app.prompt.text == "two" and app.waiting == ["one"])
         await pilot.press("ctrl+u", "ctrl+l")
         await wait_until(pilot, lambda: app.prompt.text == "one" and app.screen.query_one(Welcome).display)
-        assert store.conversations.all() == [] and app.chat.conversation is None
+        assert store.conversations.all() == [] and app.chat.conversation.id is None
 
 
 async def test_what_waits_is_shown_with_its_conversation(store: Store) -> None:

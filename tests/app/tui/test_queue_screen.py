@@ -116,7 +116,7 @@ async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(
         await pilot.click(QueuedPrompts)
         await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
         await pilot.press("d", "escape")
-        await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation is None)
+        await wait_until(pilot, lambda: app.screen is app.chat and app.chat.conversation.id is None)
         assert store.conversations.all() == [] and store.queue.all() == []
 
 

@@ -44,7 +44,7 @@ async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: Verif
             await answered(pilot, app, 1)
             await pilot.press(*"and then", "enter")
             await answered(pilot, app, 2)
-            conversation = app.chat.conversation
+            conversation = app.chat.conversation.id
             assert conversation is not None
             stored = answers(core.store, conversation)
             assert app.answers == [message.text for message in stored]
@@ -53,7 +53,7 @@ async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: Verif
             await wait_until(pilot, lambda: f"{sum(len(m.tokens) for m in stored)}" in app.text("Panel Static"))
             await pilot.press("alt+up", "r")
             await answered(pilot, app, 2)
-            assert app.screen.query(AnswerView).last().turn.versions == (2, 2)
+            await wait_until(pilot, lambda: app.screen.query(AnswerView).last().turn.versions == (2, 2))
 
 
 async def test_what_is_drafted_alone_is_told_and_verified_later(
@@ -66,7 +66,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
             await answered(pilot, app, 1)
             await wait_until(pilot, lambda: app.screen.query(AnswerView).last().has_class("-drafted"))
             assert "rtt" not in app.text("#figures") and "drafted" in app.text("#figures")
-            conversation = app.chat.conversation
+            conversation = app.chat.conversation.id
     assert conversation is not None
     async with assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core:
         app = Window(core)

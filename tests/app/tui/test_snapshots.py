@@ -20,7 +20,7 @@ from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.sidebar import Rename, Search
+from app.tui.widgets.sidebar import SearchBox, TitleBox
 from storage import Store
 from tests.app.tui.scripted import STATS, ScriptedCore, Step, finished, store_turns, verified, wait_until
 
@@ -133,7 +133,7 @@ def test_what_a_search_finds(store: Store, snap_compare: Any, width: int) -> Non
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("ctrl+f")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(Search).has_focus)
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(SearchBox).has_focus)
         await pilot.press(*"files")
         conversations = pilot.app.screen.query_one(ConversationList)
         await wait_until(pilot, lambda: "\n" in str(conversations.options[0].prompt))
@@ -151,7 +151,7 @@ def test_the_list_with_a_name_that_is_edited(store: Store, snap_compare: Any) ->
         conversations.focus()
         conversations.highlighted = 4
         await pilot.press("r", "end", *"?")
-        await wait_until(pilot, lambda: pilot.app.screen.query_one(Rename).has_focus)
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(TitleBox).has_focus)
         await pilot.pause()
 
     assert snap_compare(OutriderApp(ScriptedCore(store)), terminal_size=(120, 24), run_before=play)

@@ -53,13 +53,13 @@ async def test_garbage_is_collected_when_nothing_moves(store: Store) -> None:
         app._touched = 0.0
         await pilot.press(*"hi", "enter")
         assert app._touched > 0.0
-        await wait_until(pilot, lambda: chat.live is not None)
+        await wait_until(pilot, lambda: chat.conversation.live is not None)
         garbage, app._touched = old_garbage(), 0.0
         app.tidy()
         assert garbage() is not None, "an answer is coming"
         app._touched = time.monotonic() + 60
         hold.set()
-        await wait_until(pilot, lambda: chat.live is None)
+        await wait_until(pilot, lambda: chat.conversation.live is None)
         app.tidy()
         assert garbage() is not None, "a key was just pressed"
         app._touched = 0.0

@@ -110,7 +110,7 @@ async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_ques
             app.post_message(events.Key(pressed, pressed if len(pressed) == 1 else None))
         await wait_until(pilot, lambda: app.prompt.text == "bc")
         assert app.prompt.earlier == [f"{PASTED}\na"]
-        await wait_until(pilot, lambda: kept(store, app.chat.conversation) == "bc")
+        await wait_until(pilot, lambda: kept(store, app.chat.conversation.id) == "bc")
 
 
 async def test_questions_of_all_conversations_are_recalled(store: Store) -> None:
@@ -152,7 +152,7 @@ async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store:
         await pilot.press("ctrl+n", *"typed")
         await app.chat.open_conversation(store.conversations.all()[0].id)
         await pilot.press("ctrl+l")
-        await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation is None)
+        await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation.id is None)
         await pilot.press("up")
         assert app.prompt.text == "typed"
 

@@ -1,256 +1,347 @@
-"""The conversation that is open: what of it is stored and what of it runs, as the widgets of the chat screen show it.
-
-`ChatScreen` is made of classes that each add one idea to this one: `Answering`, `Queueing`, and whatever else is done
-with a conversation. They are screens, not plain mixins, because Textual collects bindings and handlers of nodes only.
-"""
+"""The open conversation on the screen: its messages, the prompt below them, the replies, and the queue."""
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from textual import work
+from textual import events, on, work
+from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Static, TextArea
 
-from app.config import Settings
-from app.events import ModeChanged, Stats
 from app.sanitise import sanitise
-from app.tui.core import Core
-from app.tui.keymap import key_of
-from app.tui.screens.chat.unsent_text import Composing
-from app.tui.turn import Turn
-from app.tui.widgets.conversation_list import ConversationList
-from app.tui.widgets.panel import Panel
+from app.tui.metrics import SessionMetrics
+from app.tui.notices import complain, reporting, say_busy
+from app.tui.open_conversation import OpenConversation
+from app.tui.running_reply import RunningReply
+from app.tui.screens.chat.message_actions import MessageActions
+from app.tui.screens.chat.prompt_text import PromptText
+from app.tui.screens.chat.replies import Replies
+from app.tui.stored_thread import StoredThread
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.queued_prompts import QueuedPrompts
-from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.transcript import Transcript
+from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.welcome import Welcome
-from storage import Message, Queued, StorageError
-
-if TYPE_CHECKING:
-    from app.drafting.prompt import Context
-
-TITLE_LENGTH = 60
-NEARLY_FULL = 0.9
-"""Share of what can be read from which the person is told."""
-PARTS = (ConversationList, Transcript, QueuedPrompts, Prompt, StatusBar)
-"""Of the screen, which go one after another where the window closes."""
+from storage import NotFound, StorageError
 
 
-@dataclass
-class Running:
-    """The one answer that is being written."""
+class ConversationView(Vertical):
+    """Shows an `OpenConversation` and runs its replies. `metrics` hears every event of every reply."""
 
-    conversation: str
-    turn: Turn
-    verifies: str = ""
-    """Id of the drafted answer in whose place it is shown, if it verifies one."""
-    queued: str = ""
-    """Its id in the queue, if it comes from there."""
-    stats: Stats | None = None
-    told: Stats | None = None
-    """As they are on the screen."""
+    class Grown(Message):
+        """The conversation takes more of the context, or less."""
 
-    @property
-    def written(self) -> int:
-        """Tokens, so far."""
-        return 0 if self.stats is None else self.stats.verified + self.stats.drafted
+    class ListChanged(Message):
+        """The list of conversations is out of date."""
 
+    def __init__(self, conversation: OpenConversation, metrics: SessionMetrics) -> None:
+        super().__init__(id="main")
+        self._conversation = conversation
+        self.messages = MessageActions(conversation)
+        self.prompt = Prompt()
+        self.rounds = Rounds()
+        self.text = PromptText(self.prompt, conversation)
+        self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
-class OpenConversation(Composing):
-    """Knows which conversation is open and which answer runs, and shows both as they are."""
+    def compose(self) -> Iterator[Widget]:
+        yield Static(id="title", markup=False)
+        yield Welcome()
+        yield self.messages
+        yield self.rounds
+        yield self.prompt
 
-    def __init__(self, core: Core, settings: Settings) -> None:
-        super().__init__(core, settings)
-        self.live: Running | None = None
-        self.taken: Context | None = None
-        """What the open conversation takes of what can be read, as it was last counted."""
-        self._opening = 0
-        """How many conversations were to be opened."""
-        self._warned: set[str] = set()
-        """Conversations of which the person knows that they are nearly full."""
+    def on_mount(self) -> None:
+        self.text.take()
+        self.run_worker(self.text.recall(), group="asked")
+        self._show_head()
+        self._send_queued()
 
     @property
     def alive(self) -> bool:
-        """Whether the window is: where it closes, its parts go before what waits for a thread is called off."""
-        return self.is_attached and all(self.query(part) for part in PARTS)
+        """The window is not closing. Its parts go before the work in threads is called off."""
+        return self.messages.alive and self.prompt.is_attached
 
-    async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
-        """Shows a conversation as stored, and the running answer where it belongs to it. None: a new conversation.
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self, conversation_id: str | None, message_id: str | None = None) -> None:
+        """Show a conversation as it is stored, with the running reply if it belongs there. None: a new conversation.
 
         `message_id`: the message to show it at, on whichever branch that is.
         """
-        found: int | None = None
-        turns: list[Turn] = []
-        title = ""
-        self._opening += 1
-        opening = self._opening
-        if conversation_id is not None:
-            try:
-                title = self.core.store.conversations.get(conversation_id).title
-                while True:
-                    running = self.live
-                    turns, found = await asyncio.to_thread(self._stored, conversation_id, message_id)
-                    if running is None or running is self.live:
-                        break  # Else an answer has ended meanwhile, and may have been read before it was complete.
-            except StorageError as error:
-                self.complain(error)
-                return
-            if opening != self._opening or not self.alive:
-                return  # Another one was to be opened meanwhile, or the window is closing.
-        if conversation_id != self.conversation:
-            self.keep_unsent()
-            self.conversation = conversation_id
-            self.take_unsent()
-        if self.live and self.live.conversation == conversation_id:
-            live, verifies = self.live.turn, self.live.verifies
-            at = next((at for at, turn in enumerate(turns) if verifies and turn.message == verifies), len(turns))
-            if at == len(turns) and turns and turns[-1].message in ("", live.message):
-                at -= 1  # As stored: the question, and the answer as far as its last checkpoint.
-            turns[at : at + 1] = [live]
-        self.show_conversation(title)
-        await self.query_one(Transcript).show(turns)
-        if found is not None and found >= 0:
-            self.query_one(Transcript).go_to(found)
-        await self.show_waiting()
-        self.need_title()
-        self.measure()
+        if conversation_id != self._conversation.id:
+            self.text.end_edit()
+        with reporting(self):
+            stored = await self._conversation.read(conversation_id, message_id)
+            if stored is not None and self.alive:
+                await self._show(stored)
+
+    async def _show(self, stored: StoredThread) -> None:
+        if stored.id != self._conversation.id:
+            self.text.keep()
+            self._conversation.open(stored)
+            self.text.take()
+        else:
+            self._conversation.open(stored)
+        self._show_head()
+        await self.messages.show(stored.found)
+        self._show_changes()
+        await self.messages.show_versions()
 
     async def catch_up(self) -> None:
-        """Shows the open conversation as it is stored now, where another window has gone on with it."""
-        if self.conversation is None or (self.live and self.live.conversation == self.conversation):
-            return
-        shown = next((turn for turn in reversed(self.query_one(Transcript).turns) if turn.message or turn.asked), None)
+        """Show the conversation as it is stored, if another window has gone on with it."""
+        if self._conversation.outdated:
+            await self.open(self._conversation.id)
+
+    async def look_again(self) -> None:
+        """Show the conversation as it is stored; if that is what is shown, the view stays where the person reads."""
         try:
-            tip = self.core.store.conversations.get(self.conversation).tip_id
-        except StorageError:
-            return  # Whatever is done next will say so.
-        if tip is not None and (shown is None or tip not in (shown.message, shown.asked)):
-            await self.open_conversation(self.conversation)
-
-    def _stored(self, conversation_id: str, message_id: str | None) -> tuple[list[Turn], int | None]:
-        """The turns of the shown branch, and the place of the one with that message, which is shown from now on.
-
-        A thousand messages take 30 ms to read. Raises `StorageError`.
-        """
-        found = None
-        messages, thread = self._branch(conversation_id)
-        if message_id is not None:
-            if all(message.id != message_id for message in thread):
-                self.core.store.branches.show(message_id)
-                messages, thread = self._branch(conversation_id)
-            before = [message.id for message in thread].index(message_id)
-            found = len(Turn.of_thread(thread[: before + 1])) - 1
-        return Turn.of_thread(thread, messages), found
-
-    def _branch(self, conversation_id: str) -> tuple[list[Message], list[Message]]:
-        """All messages of a conversation, and those of the shown branch. Raises `StorageError`."""
-        store = self.core.store
-        tip = store.conversations.get(conversation_id).tip_id
-        messages = store.messages.of(conversation_id)  # Read after the tip, which is among them.
-        known = {message.id: message for message in messages}
-        thread: list[Message] = []
-        while tip is not None and (message := known.get(tip)) is not None:
-            thread.append(message)
-            tip = message.parent_id
-        return messages, thread[::-1] if tip is None else store.branches.thread(conversation_id)
-
-    def begin_conversation(self, prompt: str) -> str:
-        """The open conversation, or where there is none a new one, named after its first prompt.
-
-        Raises `StorageError`.
-        """
-        if self.conversation is None:
-            title = " ".join(prompt.split())
-            title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.conversation = self.core.store.conversations.create(title).id
-            self.show_conversation(title)
-        return self.conversation
-
-    def waiting(self) -> list[Queued]:
-        """What waits of the open conversation. Raises `StorageError`."""
-        return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.conversation]
-
-    async def show_waiting(self) -> None:
-        """Shows the prompts that wait, marks the answers that do, and says which key is of use."""
-        if not self.alive:
-            return
-        transcript = self.query_one(Transcript)
-        try:
-            waiting = self.waiting()
+            same = self._conversation.ends_as_stored
+        except NotFound:
+            await self.open(None)  # It was begun for a prompt that was taken out of the queue.
         except StorageError as error:
-            self.complain(error)
-            return
-        answers = {queued.message_id for queued in waiting}
-        for turn in transcript.turns:
-            turn.await_verification(turn.message in answers)
-        await transcript.refresh_notes()
-        if not self.alive:
-            return
-        await self.query_one(QueuedPrompts).show([queued.text for queued in waiting if queued.kind == "ask"])
-        self.query_one(Prompt).verifiable = any(turn.verifiable for turn in transcript.turns[-1:])
+            complain(self, error)
+        else:
+            await (self._show_queued() if same else self.open(self._conversation.id))
 
-    def show_conversation(self, title: str) -> None:
-        # Classes of the screen would have the styles of everything on it found anew, which takes 25 ms.
-        self.query_one(Welcome).display = self.conversation is None
-        self.query_one(Transcript).display = self.conversation is not None
-        self.query_one("#title", Static).update(Content(" ".join(sanitise(title).split())))
-        self.list_conversations()
+    def rename(self, title: str) -> None:
+        """Show a new title of the conversation."""
+        self._conversation.title = title
+        self._show_head()
 
-    def need_title(self) -> None:
+    @on(MessageActions.Reopened)
+    def _show_reopened(self) -> None:
+        self._show_head()
+        self._show_changes()
+
+    def _show_head(self) -> None:
+        # Classes on the screen would have the styles of everything on it computed again, which takes 25 ms.
+        self.query_one(Welcome).display = self._conversation.id is None
+        self.messages.display = self._conversation.id is not None
+        self.query_one("#title", Static).update(Content(" ".join(sanitise(self._conversation.title).split())))
+        self.post_message(self.ListChanged())
+
+    def _show_changes(self) -> None:
+        """Show what depends on the turns."""
+        self._show_title()
+        self.prompt.verifiable = any(turn.verifiable for turn in self._conversation.turns[-1:])
+        self.post_message(self.Grown())
+
+    def _show_title(self) -> None:
         # The title is the first question, which stands right below it as long as it is the only one.
-        self.query_one("#title").set_class(len(self.query_one(Transcript).turns) > 1, "-needed")
+        self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
 
-    @work(exclusive=True, group="list")
-    async def list_conversations(self) -> None:
-        """Thousands of conversations take a while to read, so that is not done here and now."""
-        try:
-            conversations = await asyncio.to_thread(self.core.store.conversations.all)
-        except StorageError as error:
-            self.complain(error)
-            return
-        if self.alive:
-            self.query_one(ConversationList).show(conversations, self.conversation)
+    # ---- replies -----------------------------------------------------------------------------------------------------
 
-    @work(exclusive=True, group="context")
-    async def measure(self) -> None:
-        """Counts the tokens of the open conversation, which may take a while; says so once where it is nearly full."""
-        conversation, context = self.conversation, None
-        if conversation is not None:
+    @on(Prompt.Submitted)
+    async def send(self, event: Prompt.Submitted) -> None:
+        await self._ask(event.text)
+
+    @on(Welcome.Picked)
+    async def send_example(self, event: Welcome.Picked) -> None:
+        self.screen.set_focus(self.prompt)
+        await self._ask(event.question)
+
+    async def _ask(self, question: str) -> None:
+        """Send a prompt, or the edit of a question. It stays in the prompt if that is impossible now."""
+        conversation, edit = self._conversation, self.text.edit
+        if conversation.live is None and edit is None:
+            await self.catch_up()  # The question follows what is stored.
+        if conversation.live is not None:
+            say_busy(self)
+        elif edit is not None:
+            self.text.end_edit()
+            self.prompt.keep_in_reach(question)
+            await self._run(conversation.edit(edit.at, edit.question, question))
+        elif self._begin(question):
+            self.prompt.take_off(question)
+            self.prompt.keep_in_reach(question)
+            await self._run(conversation.ask(question))
+
+    def _begin(self, prompt: str) -> bool:
+        """Make sure that a conversation is open. False, with the prompt kept, if none can be stored."""
+        if self._conversation.id is None:
             try:
-                context = await asyncio.to_thread(self.core.context, conversation)
-            except StorageError:
-                return  # Whatever is done next will say so.
-        if not self.alive:
+                self._conversation.begin(prompt)
+            except StorageError as error:
+                complain(self, error)
+                if self.prompt.full_text.strip() != prompt:
+                    self.prompt.put(prompt)
+                return False
+            self._show_head()
+        return True
+
+    @on(MessageActions.VerifyAsked)
+    async def verify(self) -> None:
+        """Have a drafted answer verified: now, or when the verifier is back. Again: not any more."""
+        reply: RunningReply | None = None
+        with reporting(self):
+            reply = self._conversation.verify(self.messages.cursor)
+        if reply is None:
+            await self._show_queued()
+        else:
+            await self._run(reply)
+
+    def stop(self) -> None:
+        """End the running reply. Its text stays."""
+        with reporting(self):
+            self._conversation.stop()
+
+    async def _run(self, reply: RunningReply) -> None:
+        await self._show_reply(reply)
+        self._follow(reply)
+
+    async def _show_reply(self, reply: RunningReply) -> None:
+        self.prompt.answering = True
+        await self.messages.start(reply)
+        self._show_title()
+
+    @on(MessageActions.ReplyStarted)
+    def hear_reply(self, event: MessageActions.ReplyStarted) -> None:
+        self.prompt.answering = True
+        self._show_title()
+        self._follow(event.reply)
+
+    @work(group="reply")
+    async def _follow(self, reply: RunningReply) -> None:
+        await self._listen(reply)
+
+    async def _listen(self, reply: RunningReply) -> None:
+        """Show a reply until it has ended, while the window goes on."""
+        await self._replies.listen(reply, self._forget_question)
+        if self.alive:
+            await self._settle(reply)
+            self.post_message(self.ListChanged())
+
+    async def _forget_question(self) -> None:
+        """The question is in the store: it need not be kept as typed any more."""
+        self.post_message(self.Grown())
+        self.text.keep()
+        self.text.forget_new()
+        await self._show_queued()
+
+    async def _settle(self, reply: RunningReply) -> None:
+        """Show what is stored of an ended reply, where that is not what is shown."""
+        turn, conversation = reply.turn, self._conversation
+        here = conversation.id == reply.conversation
+        again = False
+        if reply.instead is not None:
+            if turn.outcome == "failed" and not turn.text:
+                self._undo_version(reply, here)
+                again = True
+        elif reply.verifies or reply.queued:
+            if turn.error:
+                self.notify(turn.error, severity="warning", markup=False)
+            again = turn.outcome != "done" or turn not in conversation.turns[-1:]
+        elif turn.queued:
+            self.notify(turn.error, severity="warning", markup=False)
+            again = not turn.text  # The question is a queued prompt now, below everything that was said.
+        elif turn.outcome == "failed" and here and not self.prompt.text:
+            self.prompt.write(turn.question)
+        if again and here:
+            await self.open(conversation.id)
+        await self._show_queued()
+        self.post_message(self.Grown())
+        if conversation.id == reply.conversation:
+            await self.messages.show_versions()
+
+    def _undo_version(self, reply: RunningReply, here: bool) -> None:
+        """Nothing came of a second version: show again what was there, and lose nothing that was typed."""
+        self.notify(reply.turn.error, severity="warning", markup=False)
+        with reporting(self):
+            edited = self._conversation.undo_version(reply)
+            if edited and here and not self.prompt.full_text:
+                self.prompt.put(reply.turn.question)
+
+    # ---- the queue ---------------------------------------------------------------------------------------------------
+
+    async def _show_queued(self) -> None:
+        await self.messages.show_queued()
+        if self.alive:
+            self.prompt.verifiable = any(turn.verifiable for turn in self._conversation.turns[-1:])
+
+    @on(Prompt.Kept)
+    async def enqueue(self, event: Prompt.Kept) -> None:
+        """Queue a prompt for the verifier."""
+        if self.text.edit is not None:
+            self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
             return
-        self.taken = context
-        self.show_context()
-        if conversation is None or context is None:
-            return
-        if context.share < NEARLY_FULL:
-            self._warned.discard(conversation)
-        elif conversation not in self._warned:
-            self._warned.add(conversation)
-            self.notify(
-                f"This conversation takes {context.used:,} of the {context.limit:,} tokens that can be read. "
-                f"{key_of(self, 'chat.new').capitalize()} begins a new one.",
-                severity="warning",
-            )
+        if self._begin(event.text):
+            with reporting(self):
+                self._conversation.enqueue(event.text)
+                self.prompt.take_off(event.text)
+                self.prompt.keep_in_reach(event.text)
+                self.text.keep()
+                self.text.forget_new()
+                await self._show_queued()
+                self.messages.transcript.scroll_end(animate=False)
 
-    def show_context(self) -> None:
-        """The meter, with what the running answer has taken so far."""
-        context = self.taken
-        if context is not None and self.live is not None and self.live.conversation == self.conversation:
-            context = context._replace(used=context.used + self.live.written)
-        self.query_one(StatusBar).show_context(context)
+    @on(Prompt.Recalled)
+    async def take_back(self) -> None:
+        """Bring the last queued prompt back into the prompt."""
+        if self.text.edit is None:
+            with reporting(self):
+                prompt = self._conversation.take_back()
+                await self.look_again()
+                self.prompt.put(prompt)
+                self.text.keep()
+            await self._show_queued()
 
-    def show_mode(self, mode: ModeChanged) -> None:
-        self.query_one(StatusBar).show_mode(mode)
-        self.query_one(Panel).show_mode(mode)
-        self.query_one(Prompt).offline = mode.mode == "offline" and mode.alone
+    @work(group="queue")
+    async def _send_queued(self) -> None:
+        """Send what waits for the verifier, one after another."""
+        async for queued in self._conversation.core.outbox.due():
+            if self._conversation.live is None:
+                reply = self._conversation.send(queued)
+                await self._show_reply(reply)
+                await self._listen(reply)
 
-    def say_busy(self) -> None:
-        self.notify(f"An answer is still running; {key_of(self, 'chat.stop')} stops it.", severity="warning")
+    # ---- messages and the prompt -------------------------------------------------------------------------------------
+
+    @on(MessageActions.EditAsked)
+    def edit_question(self, event: MessageActions.EditAsked) -> None:
+        target = event.target
+        self.text.begin_edit(event.question_id, target.at, target.turn.question)
+        self.screen.set_focus(self.prompt)
+
+    @on(MessageActions.ForkAsked)
+    async def fork(self, event: MessageActions.ForkAsked) -> None:
+        """Open a copy of the conversation up to a message."""
+        with reporting(self):
+            if event.target.turn not in self._conversation.turns:
+                return  # The copy is open already: the key was pressed twice.
+            if (copy := self._conversation.fork(event.target)) is not None:
+                await self.open(copy)
+                self.notify("This is a copy up to that message; the other conversation stays as it is.", title="Forked")
+                self.screen.set_focus(self.prompt)
+
+    @on(events.DescendantFocus, "Transcript")
+    def enter_messages(self) -> None:
+        self.prompt.beside = self.messages.hint
+
+    @on(events.DescendantBlur, "Transcript")
+    def leave_messages(self) -> None:
+        self.prompt.beside = ()
+
+    @on(events.DescendantFocus, "Prompt")
+    def drop_cursor(self) -> None:
+        self.messages.transcript.let_go()
+
+    @on(Prompt.Paged)
+    def page(self, event: Prompt.Paged) -> None:
+        transcript = self.messages.transcript
+        (transcript.scroll_page_up if event.pages < 0 else transcript.scroll_page_down)()
+
+    @on(Prompt.Left)
+    def offer_examples(self) -> None:
+        if self._conversation.id is None:
+            self.query_one(Welcome).enter()
+
+    @on(TextArea.Changed, "Prompt")
+    def keep_soon(self) -> None:
+        self.text.keep_soon()
+
+    @on(Prompt.EditorWanted)
+    @work(group="editor", exclusive=True)
+    async def open_editor(self) -> None:
+        await self.text.open_editor()

@@ -1,4 +1,4 @@
-"""The chat screen: conversations at the left, the open one in the middle, the prompt below it."""
+"""The chat screen: conversations at the left, the open one in the middle, figures at the right and below."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.message import Message
-from textual.widgets import Static
+from textual.screen import Screen
 
 from app.config import Settings
+from app.events import ModeChanged
 from app.tui.core import Core
-from app.tui.screens.chat.list_actions import Organising
-from app.tui.screens.chat.message_actions import MessageActions
+from app.tui.keymap import key_of
+from app.tui.metrics import SessionMetrics
+from app.tui.notices import reporting
+from app.tui.open_conversation import OpenConversation
+from app.tui.screens.chat.conversation import ConversationView
+from app.tui.screens.chat.replies import Replies
+from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
-from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from app.tui.widgets.transcript import Transcript
-from app.tui.widgets.welcome import Welcome
+from storage import Conversation, StorageError
 
 NARROW = 72
 """Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
@@ -32,8 +37,8 @@ BESIDE = 100
 """Columns from which the panel stands beside the transcript; else it lies over it."""
 
 
-class ChatScreen(MessageActions, Organising):
-    """The widgets, what leads from one to another, and the layout for each width."""
+class ChatScreen(Screen[None]):
+    """Joins the widgets, lays them out for each width, and has the keys that act whatever has the focus."""
 
     CSS_PATH = [
         "screen.tcss",
@@ -55,6 +60,14 @@ class ChatScreen(MessageActions, Organising):
         ),
         Binding("f3", "toggle_panel", "Figures of drafting and verifying", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
+        Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
+        Binding("alt+down", "move_cursor(1)", "Choose the message after", id="message.next"),
+        Binding("f7", "show_queue", "What waits for the verifier", id="chat.queue", priority=True),
+        Binding("ctrl+t", "verify", "Verify the drafted answer, now or later", id="chat.verify", priority=True),
+        Binding("escape", "escape", "Stop the answer, keep its text", id="chat.stop"),
+        Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
+        Binding("ctrl+f", "search", "Search in all conversations", id="chat.search", priority=True),
+        Binding("f6", "export", "Export this conversation, or all", id="chat.export", priority=True),
     ]
 
     @dataclass
@@ -64,111 +77,245 @@ class ChatScreen(MessageActions, Organising):
         shown: bool
 
     def __init__(self, core: Core, settings: Settings, *, panel: bool = False) -> None:
-        super().__init__(core, settings)
+        super().__init__()
+        self.conversation = OpenConversation(core)
+        self._core = core
+        self._settings = settings
         self._panel_first = panel
+        metrics = SessionMetrics()
+        self._sidebar = Sidebar(self.conversation)
+        self._view = ConversationView(self.conversation, metrics)
+        self._panel = Panel(metrics)
+        self._status = StatusBar()
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
-            yield Sidebar()
-            with Vertical(id="main"):
-                yield Static(id="title", markup=False)
-                yield Welcome()
-                yield Transcript()
-                yield Rounds()
-                yield Prompt()
-            yield Panel()
-        yield StatusBar()
+            yield self._sidebar
+            yield self._view
+            yield self._panel
+        yield self._status
 
     def on_mount(self) -> None:
-        self.begin_composing()
-        self.show_mode(self.core.status())
+        self._show_mode(self._core.status())
         self._watch_mode()
-        self.work_off()
-        self.show_conversation("")
-        self.query_one(Panel).show(self._panel_first)
-        self.set_focus(self.query_one(Prompt))
+        self._panel.show(self._panel_first)
+        self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
-    def _come_back(self, focused: bool) -> None:
-        if focused and self.alive:
-            self.list_conversations()
-            self._look_up()
-
-    @work(group="look-up", exclusive=True)
-    async def _look_up(self) -> None:
-        """Shows what another window did, as soon as the terminal says that the person is back at this one."""
-        await self.catch_up()
-
     def on_unmount(self) -> None:
-        self.end_composing()
-        self.core.stop()
+        self._view.text.close()
+        self._core.stop()
+
+    @property
+    def _alive(self) -> bool:
+        """The window is not closing."""
+        return self.is_attached and self._view.alive and self._status.is_attached and self._sidebar.is_attached
+
+    # ---- escape ------------------------------------------------------------------------------------------------------
+
+    def action_escape(self) -> None:
+        """Escape: end or leave one thing, the first of these that there is.
+
+        What has the focus hears the key first, by a binding of its own:
+        1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
+        2. the name that is edited in the list stays the old one (`rename.drop`),
+        3. the search is cleared, and the list has the focus (`search.clear`),
+        4. the list is left for the prompt (`list.leave`).
+        Then this method is called (`chat.stop`):
+        5. the edit of a question is given up,
+        6. the messages are left for the prompt,
+        7. the running reply is stopped; its text stays.
+        """
+        if self._view.text.edit is not None:
+            self._view.text.end_edit()
+        elif self._view.messages.transcript.has_focus:
+            self.set_focus(self._view.prompt)
+        else:
+            self._view.stop()
+
+    @on(Prompt.Cancelled)
+    def cancel(self) -> None:
+        """Ctrl+C in an empty prompt."""
+        if self.conversation.live:
+            self.action_escape()
+        else:
+            self.notify(f"{key_of(self, 'app.quit').capitalize()} quits.")
+
+    def action_copy_text(self) -> None:
+        """Ctrl+C outside the prompt: copy what is selected, else stop the reply."""
+        if self.get_selected_text():
+            super().action_copy_text()
+        elif self.conversation.live:
+            self._view.stop()
+        else:
+            self.cancel()
+
+    # ---- the open conversation ---------------------------------------------------------------------------------------
+
+    async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
+        """Show a conversation; None: a new one. `message_id`: the message to show it at."""
+        await self._view.open(conversation_id, message_id)
+
+    async def action_new(self) -> None:
+        await self.open_conversation(None)
+        self.set_focus(self._view.prompt)
+
+    async def action_move_cursor(self, step: int) -> None:
+        await self._view.messages.move_cursor(step)
+
+    async def action_verify(self) -> None:
+        await self._view.verify()
+
+    def action_copy_code(self) -> None:
+        self._view.messages.copy_last_code()
+
+    def action_toggle_rounds(self) -> None:
+        self._view.rounds.toggle()
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is not None and self.query_one(QueuedPrompts) in event.widget.ancestors_with_self:
+            self.action_show_queue()
+
+    @work(group="queue-screen", exclusive=True)
+    async def action_show_queue(self) -> None:
+        """Show everything that waits, on a screen of its own."""
+        from app.tui.screens.queue import QueueScreen
+
+        screen = QueueScreen(self._core)
+        chosen = await self.app.push_screen_wait(screen)
+        for text in screen.removed:
+            self._view.prompt.keep_in_reach(text)
+        if chosen not in (None, self.conversation.id):
+            await self._view.open(chosen)
+        else:
+            await self._view.look_again()
+
+    @on(Prompt.HelpWanted)
+    async def show_help(self) -> None:
+        await self.run_action("app.show_help")
+
+    def _come_back(self, focused: bool) -> None:
+        """Show what another window did, as soon as the terminal says that the person is back at this one."""
+        if focused and self._alive:
+            self._sidebar.refresh_list()
+            self.run_worker(self._view.catch_up(), group="look-up", exclusive=True)
+
+    # ---- the list ----------------------------------------------------------------------------------------------------
+
+    def action_toggle_list(self) -> None:
+        self._sidebar.toggle()
+        # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
+        self.set_focus(self._sidebar.conversations if self._sidebar.display else self._view.prompt)
+
+    def action_search(self) -> None:
+        self._sidebar.search()
+
+    @on(Sidebar.Left)
+    def leave_list(self) -> None:
+        """Go back to the prompt; a list that stood in its place goes."""
+        if not self.has_class("-wide"):
+            self.remove_class("-toggled")
+        self.set_focus(self._view.prompt)
+
+    @on(ConversationList.Opened)
+    async def open(self, event: ConversationList.Opened) -> None:
+        await self.open_conversation(event.conversation_id, event.message_id)
+        if not event.stays:
+            self.leave_list()
+
+    @on(Sidebar.TitleChanged)
+    def rename(self, event: Sidebar.TitleChanged) -> None:
+        self._view.rename(event.title)
+
+    @on(ConversationView.ListChanged)
+    def refresh_list(self) -> None:
+        if self._alive:
+            self._sidebar.refresh_list()
+
+    def action_export(self) -> None:
+        with reporting(self):
+            open_one = self.conversation.id
+            self._export(None if open_one is None else self._core.store.conversations.get(open_one))
+
+    @on(Sidebar.ExportAsked)
+    def export_one(self, event: Sidebar.ExportAsked) -> None:
+        self._export(event.conversation)
+
+    @work(group="export")
+    async def _export(self, conversation: Conversation | None) -> None:
+        from app.tui.screens.export import export  # What writes files is not needed at the start.
+
+        await export(self, self._core.store, self._settings, conversation)
+
+    # ---- figures -----------------------------------------------------------------------------------------------------
+
+    @work(group="mode")
+    async def _watch_mode(self) -> None:
+        async for change in self._core.changes():
+            self._show_mode(change)
+            self.measure()  # Another verifier may read more, or less.
+
+    @on(Replies.ModeReported)
+    def show_reported_mode(self, event: Replies.ModeReported) -> None:
+        if self._alive:
+            self._show_mode(event.mode)
+
+    def _show_mode(self, mode: ModeChanged) -> None:
+        self._status.show_mode(mode)
+        self._panel.show_mode(mode)
+        self._view.prompt.offline = mode.mode == "offline" and mode.alone
+
+    @on(Replies.StatsChanged)
+    def show_stats(self, event: Replies.StatsChanged) -> None:
+        if self._alive:
+            self._status.show_stats(event.stats)
+            self._status.show_context(self.conversation.context)
+            self._panel.draw()
+
+    @on(ConversationView.Grown)
+    @work(exclusive=True, group="context")
+    async def measure(self) -> None:
+        """Count the tokens of the conversation; tell the person once if it nearly fills the context."""
+        try:
+            nearly_full = await self.conversation.measure()
+        except StorageError:
+            return  # The person's next action reports it.
+        if self._alive:
+            self._status.show_context(self.conversation.context)
+            if nearly_full is not None:
+                self.notify(
+                    f"This conversation takes {nearly_full.used:,} of the {nearly_full.limit:,} tokens that can be "
+                    f"read. {key_of(self, 'chat.new').capitalize()} begins a new one.",
+                    severity="warning",
+                )
+
+    # ---- layout ------------------------------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
         self._lay_out(event.size.width)
 
     def on_screen_resume(self) -> None:
-        self._lay_out(self.app.size.width)  # What lay over it has heard of a new size, and this has not.
+        self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:
-        """Says in classes what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
-        panel = self.query_one(Panel)
-        beside = panel.display and width >= BESIDE
-        self.set_class(panel.display and not beside, "-over")
+        """Set the class of what there is room for: `-slim`, `-narrow` or `-wide`; the panel takes its part of it."""
+        beside = self._panel.display and width >= BESIDE
+        self.set_class(self._panel.display and not beside, "-over")
         room = width - PANEL if beside else width
         layout = "-wide" if room >= WIDE else "-narrow" if room >= NARROW else "-slim"
         if not self.has_class(layout):
             self.remove_class("-toggled")  # What the person chose holds for the layout it was chosen in.
             for name in ("-slim", "-narrow", "-wide"):
                 self.set_class(name == layout, name)
-            self.focus_what_is_shown()
+            self._focus_what_is_shown()
+
+    def _focus_what_is_shown(self) -> None:
+        """Give the prompt the focus if what had it is hidden now."""
+        if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
+            self.set_focus(self._view.prompt)
 
     def action_toggle_panel(self) -> None:
-        self._show_panel(not self.query_one(Panel).display)
-
-    def _show_panel(self, shown: bool) -> None:
-        self.query_one(Panel).show(shown)
+        shown = not self._panel.display
+        self._panel.show(shown)
         self._lay_out(self.size.width)
         self.post_message(self.PanelShown(shown))
-
-    @on(Welcome.Picked)
-    async def send_example(self, event: Welcome.Picked) -> None:
-        self.set_focus(self.query_one(Prompt))
-        await self.ask(event.question)
-
-    @on(Prompt.Paged)
-    def page(self, event: Prompt.Paged) -> None:
-        transcript = self.query_one(Transcript)
-        if event.pages < 0:
-            transcript.scroll_page_up()
-        else:
-            transcript.scroll_page_down()
-
-    @on(Prompt.Left)
-    def offer_examples(self) -> None:
-        if self.conversation is None:
-            self.query_one(Welcome).enter()
-
-    @on(Prompt.HelpWanted)
-    async def show_help(self) -> None:
-        await self.run_action("app.show_help")
-
-    async def action_new(self) -> None:
-        await self.open_conversation(None)
-        self.set_focus(self.query_one(Prompt))
-
-    def action_toggle_rounds(self) -> None:
-        self.query_one(Rounds).toggle()
-
-    def action_copy_code(self) -> None:
-        turns = self.query_one(Transcript).turns
-        code = turns[-1].code if turns else ""
-        if code:
-            self.app.copy_to_clipboard(code)
-        else:
-            self.notify("The last answer has no code block.", severity="warning")
-
-    @work(group="mode")
-    async def _watch_mode(self) -> None:
-        async for change in self.core.changes():
-            self.show_mode(change)
-            self.measure()  # Another verifier may read more, or less.

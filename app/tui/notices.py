@@ -1,0 +1,44 @@
+"""Toasts for what could not be done, in the same words everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from textual.widget import Widget
+
+from app.events import Done
+from app.sanitise import sanitise
+from app.tui.keymap import key_of
+from app.tui.open_conversation import NotPossible, ReplyRunning
+from storage import StorageError
+
+
+@contextmanager
+def reporting(node: Widget) -> Iterator[None]:
+    """Show what goes wrong inside the `with` block, and go on after it."""
+    try:
+        yield
+    except NotPossible as reason:
+        node.notify(str(reason))
+    except ReplyRunning:
+        say_busy(node)
+    except StorageError as error:
+        complain(node, error)
+
+
+def complain(node: Widget, error: Exception, title: str = "Storage", timeout: float | None = None) -> None:
+    """Show an error; its text may come from outside. `timeout`: seconds that the toast stays."""
+    node.notify(sanitise(str(error)), title=title, severity="error", markup=False, timeout=timeout)
+
+
+def say_busy(node: Widget) -> None:
+    """Tell the person that the running reply has to end first."""
+    node.notify(f"An answer is still running; {key_of(node, 'chat.stop')} stops it.", severity="warning")
+
+
+def tell_cut(node: Widget, done: Done) -> None:
+    """Tell the person that an answer is not whole, and how to go on. `node`: what has the keys of its messages."""
+    go_on = f"{key_of(node, 'message.previous')}, then {key_of(node, 'message.go_on')}"
+    keys = f"{key_of(node, 'chat.new')} begins a new conversation" if done.full else go_on
+    node.notify(sanitise(f"The answer is not whole: {done.cut}. To go on: {keys}."), markup=False)

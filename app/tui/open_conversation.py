@@ -1,0 +1,363 @@
+"""The conversation that is open: its turns, the reply that runs, its place in the queue, and what can be done with it.
+
+This module knows no widget. Its methods raise `StorageError` when the store fails, `NotPossible` when there is nothing
+to act on, and `ReplyRunning` when the running reply has to end first; `notices.reporting` shows each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.events import Event, Mode
+from app.sanitise import sanitise
+from app.tui.core import Core
+from app.tui.running_reply import RunningReply
+from app.tui.stored_thread import StoredThread, read_thread
+from app.tui.turn import Cursor, Part, Turn
+from storage import NotFound, Queued, StorageError
+
+if TYPE_CHECKING:
+    from app.drafting.prompt import Context
+
+TITLE_LENGTH = 60
+"""Characters of the first prompt that make the title of a conversation."""
+NEARLY_FULL = 0.9
+"""Share of the context from which the person is told that it is nearly full."""
+UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
+"""Modes without a server that answers now."""
+
+
+class NotPossible(Exception):
+    """There is nothing that the action could act on. The message says so to the person."""
+
+
+class ReplyRunning(Exception):
+    """The action has to wait for the end of the running reply."""
+
+
+class ActionTarget(NamedTuple):
+    """The message that an action is about."""
+
+    at: int
+    """Place of its turn in the conversation."""
+    turn: Turn
+    part: Part
+
+
+class OpenConversation:
+    """The state of the open conversation, and every change that a person can make to it.
+
+    At most one reply runs at a time. It goes on while another conversation is open.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.id: str | None = None
+        """None until the first prompt of a new conversation is sent."""
+        self.title = ""
+        self.turns: list[Turn] = []
+        self.live: RunningReply | None = None
+        self.shading = False
+        """Text that nobody verified is shaded."""
+        self._context: Context | None = None
+        self._reads = 0
+        self._nearly_full: set[str] = set()
+        """Conversations of which the person knows that they are nearly full."""
+        self._deleted: list[str] = []
+        """Ids of the messages that were deleted since this conversation was opened, the last one last."""
+
+    # ---- opening -----------------------------------------------------------------------------------------------------
+
+    async def read(self, conversation_id: str | None, message_id: str | None = None) -> StoredThread | None:
+        """Read a conversation from the store; `open` then makes it the open one. None: a later call has overtaken it.
+
+        `message_id`: a message to be found in it. Its branch is the shown one from then on.
+        """
+        self._reads += 1
+        number = self._reads
+        if conversation_id is None:
+            return StoredThread()
+        while True:
+            running = self.live
+            stored = await asyncio.to_thread(read_thread, self.core.store, conversation_id, message_id)
+            if running is None or running is self.live:
+                break  # Else a reply has ended meanwhile, and may have been read before it was complete.
+        return stored if number == self._reads else None
+
+    def open(self, stored: StoredThread) -> None:
+        """Make this conversation the open one, with the running reply in its place if it belongs there."""
+        if stored.id != self.id:
+            self._deleted.clear()
+        self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
+        live = self.live
+        if live is not None and live.conversation == stored.id:
+            turns = self.turns
+            places = (at for at, turn in enumerate(turns) if live.verifies and turn.message == live.verifies)
+            at = next(places, len(turns))
+            if at == len(turns) and turns and turns[-1].message in ("", live.turn.message):
+                at -= 1  # The store has the question, and the answer as far as its last checkpoint.
+            turns[at : at + 1] = [live.turn]
+
+    @property
+    def outdated(self) -> bool:
+        """Another window has gone on with it. False while a reply to it runs here, and if the store fails."""
+        if self.id is None or (self.live and self.live.conversation == self.id):
+            return False
+        shown = next((turn for turn in reversed(self.turns) if turn.message or turn.asked), None)
+        try:
+            tip = self.core.store.conversations.get(self.id).tip_id
+        except StorageError:
+            return False  # The person's next action reports it.
+        return tip is not None and (shown is None or tip not in (shown.message, shown.asked))
+
+    @property
+    def ends_as_stored(self) -> bool:
+        """The last turn is the last one in the store. Raises `NotFound` if the conversation is gone."""
+        tip = None if self.id is None else self.core.store.conversations.get(self.id).tip_id
+        return tip is None or any(tip in (turn.message, turn.asked) for turn in self.turns[-1:])
+
+    def begin(self, prompt: str) -> str:
+        """The id of the open conversation; a new one is created if none is open, named after this prompt."""
+        if self.id is None:
+            title = " ".join(prompt.split())
+            title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
+            self.id, self.title = self.core.store.conversations.create(title).id, title
+        return self.id
+
+    # ---- replies -----------------------------------------------------------------------------------------------------
+
+    def check_idle(self) -> None:
+        """Raise `ReplyRunning` while a reply runs."""
+        if self.live is not None:
+            raise ReplyRunning
+
+    def ask(self, question: str) -> RunningReply:
+        """The reply to a question, as every method here that returns one: `start` and `listen` make it run."""
+        conversation = self.begin(question)
+        return RunningReply(conversation, Turn(question), self.core.reply(conversation, question))
+
+    def edit(self, at: int, question_id: str, text: str) -> RunningReply:
+        """The reply to another wording of the question of `turns[at]`."""
+        assert self.id is not None
+        return RunningReply(self.id, Turn(text), self.core.edit(question_id, text), instead=question_id, at=at)
+
+    def regenerate(self, target: ActionTarget) -> RunningReply:
+        """Another answer to the same question."""
+        self.check_idle()
+        message = target.turn.message or self.message_id(target.turn, "question")
+        return self._asked_again(target, message, self.core.regenerate(message))
+
+    def resume(self, target: ActionTarget) -> RunningReply:
+        """The rest of an answer that was cut off; its turn must have a message."""
+        self.check_idle()
+        return self._asked_again(target, target.turn.message, self.core.resume(target.turn.message))
+
+    def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
+        """The reply to the same question, in a new turn."""
+        assert self.id is not None
+        turn = Turn(target.turn.question, target.turn.asked, wordings=target.turn.wordings)
+        return RunningReply(self.id, turn, events, instead=instead, at=target.at)
+
+    def send(self, queued: Queued) -> RunningReply:
+        """The reply to what waited in the queue."""
+        turn, events = Turn(sanitise(queued.text)), self.core.outbox.send(queued)
+        return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
+
+    def verify(self, cursor: Cursor) -> RunningReply | None:
+        """The verification of the drafted answer that has the cursor; without a cursor, of the last drafted one.
+
+        None: the answer was queued for it, or taken out of the queue again.
+        """
+        turns = [cursor[0]] if cursor is not None else reversed(self.turns)
+        turn = next((turn for turn in turns if turn.verifiable), None)
+        if turn is None or self.id is None:
+            raise NotPossible("No answer here waits to be verified.")
+        outbox = self.core.outbox
+        if turn.awaiting:
+            for queued in self.queued():
+                if queued.message_id == turn.message:
+                    outbox.unqueue(queued.id)
+        elif self.core.status().mode in UNREACHABLE:
+            outbox.enqueue_verification(turn.message)
+        else:
+            self.check_idle()
+            return RunningReply(self.id, Turn(turn.question), self.core.verify(turn.message), turn.message)
+        return None
+
+    def start(self, reply: RunningReply) -> Turn | None:
+        """Make it the running reply, and put its turn in its place if its conversation is open.
+
+        Returns the turn that it replaced, where it verifies an answer that is shown.
+        """
+        self.live = reply
+        if reply.conversation != self.id:
+            return None
+        if reply.instead is not None:
+            self.turns = [*self.turns[: reply.at], reply.turn]
+            return None
+        for at, old in enumerate(self.turns):
+            if reply.verifies and old.message == reply.verifies:
+                self.turns[at] = reply.turn
+                return old
+        self.turns.append(reply.turn)
+        return None
+
+    async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
+        """Follow the running reply to its end; each event goes to `tell`. Raises nothing that the reply dies of."""
+        try:
+            await reply.listen(tell)
+        finally:
+            self.live = None
+
+    def stop(self) -> None:
+        """End the running reply, in whichever conversation. Its text stays."""
+        try:
+            if self.live and self.live.queued:
+                self.core.outbox.unqueue(self.live.queued)  # Else it would be tried again.
+        except NotFound:
+            pass  # It is answered already.
+        finally:
+            self.core.stop()
+
+    def undo_version(self, reply: RunningReply) -> bool:
+        """Show again what a failed second version stood in for; True if that was another wording of a question."""
+        if reply.instead is None:
+            return False
+        self.core.store.branches.show(reply.instead)
+        return self.core.store.messages.get(reply.instead).role == "user"
+
+    # ---- the queue ---------------------------------------------------------------------------------------------------
+
+    def queued(self) -> list[Queued]:
+        """What waits for the verifier in this conversation."""
+        return [queued for queued in self.core.outbox.queued() if queued.conversation_id == self.id]
+
+    def queued_prompts(self) -> list[str]:
+        """The prompts that wait. Also marks the answers that wait to be verified."""
+        queued = self.queued()
+        answers = {one.message_id for one in queued}
+        for turn in self.turns:
+            turn.await_verification(turn.message in answers)
+        return [one.text for one in queued if one.kind == "ask"]
+
+    def enqueue(self, prompt: str) -> None:
+        """Queue a prompt for the verifier."""
+        self.core.outbox.enqueue(self.begin(prompt), prompt)
+
+    def take_back(self) -> str:
+        """Take the last queued prompt out of the queue; its text."""
+        prompts = [queued for queued in self.queued() if queued.kind == "ask"]
+        if not prompts:
+            raise NotPossible("Nothing is queued here.")
+        return sanitise(self.core.outbox.unqueue(prompts[-1].id).text)
+
+    # ---- messages ----------------------------------------------------------------------------------------------------
+
+    def target(self, cursor: Cursor) -> ActionTarget:
+        """The message that has the cursor; without a cursor, the last answer."""
+        turn, part = cursor or (self.turns[-1] if self.turns else None, "answer")
+        at = next((at for at, one in enumerate(self.turns) if one is turn), None)
+        if turn is None or at is None or self.id is None:
+            raise NotPossible("There is no message yet.")
+        return ActionTarget(at, turn, part)
+
+    def message_id(self, turn: Turn, part: Part) -> str:
+        """The id of a question or an answer; empty if it is not stored yet."""
+        if part == "answer":
+            return turn.message
+        if not turn.asked and turn.message:
+            turn.asked = self.core.store.messages.get(turn.message).parent_id or ""
+        return turn.asked
+
+    def question_id(self, target: ActionTarget) -> str:
+        """The id of the question, which can be edited once it is stored."""
+        if not (question := self.message_id(target.turn, "question")):
+            raise NotPossible("That question is not stored yet.")
+        return question
+
+    def show_version(self, target: ActionTarget, step: int) -> Part:
+        """Show the version before or after this one, with what followed it; which part of the turn has changed."""
+        self.check_idle()
+        # An answer with one version: only the question can be meant.
+        part: Part = "question" if target.turn.versions[1] == 1 else target.part
+        message = self.message_id(target.turn, part)
+        versions = self.core.store.branches.siblings(message) if message else []
+        place = next((place for place, one in enumerate(versions) if one.id == message), -1) + step
+        if not 0 <= place < len(versions):
+            raise NotPossible("There is no other version there." if versions[1:] else "There is only this version.")
+        self.core.store.branches.show(versions[place].id)
+        return part
+
+    async def place_versions(self) -> None:
+        """Set at each finished turn which of its versions it is."""
+        if self.id is None:
+            return
+        versions = await asyncio.to_thread(self.core.store.branches.versions, self.id)
+        for turn in self.turns if versions else ():
+            self.message_id(turn, "question")
+        for turn in self.turns:
+            if not turn.running:
+                turn.place(versions)
+
+    def delete(self, target: ActionTarget) -> bool:
+        """Delete a message and what follows it; False if it is not stored."""
+        self.check_idle()
+        if message := self.message_id(target.turn, target.part):
+            self.core.store.bin.delete_message(message)
+            self._deleted.append(message)
+        return bool(message)
+
+    def undelete(self) -> None:
+        """Bring back the message that was deleted last."""
+        if not self._deleted:
+            raise NotPossible("Nothing was deleted here.")
+        self.check_idle()
+        self.core.store.bin.restore_message(self._deleted[-1])
+        self._deleted.pop()
+
+    def fork(self, target: ActionTarget) -> str | None:
+        """Copy the conversation up to this message; the copy's id, or None if the message is not stored."""
+        if self.id is None or not (message := self.message_id(target.turn, target.part)):
+            return None
+        return self.core.store.branches.duplicate(self.id, message).id
+
+    async def shade(self) -> None:
+        """Shade the text that nobody verified, the last answer first."""
+        drafted = [turn for turn in self.turns if turn.drafted and turn.message and not turn.running]
+        for turn in reversed(drafted):
+            message = await asyncio.to_thread(self.core.store.messages.get, turn.message)
+            ranges = await asyncio.to_thread(self.core.drafted_spans, message)
+            if sanitise(message.text) == turn.text:
+                turn.shade(ranges)
+
+    def unshade(self) -> None:
+        """Take the shading off."""
+        for turn in self.turns:
+            turn.shade(())
+
+    # ---- the context -------------------------------------------------------------------------------------------------
+
+    async def measure(self) -> Context | None:
+        """Count the tokens of the conversation, which may take a while; the count if the person is to be warned now."""
+        conversation, context = self.id, None
+        if conversation is not None:
+            context = await asyncio.to_thread(self.core.context, conversation)
+        self._context = context
+        if conversation is None or context is None:
+            return None
+        if context.share < NEARLY_FULL:
+            self._nearly_full.discard(conversation)
+            return None
+        told = conversation in self._nearly_full
+        self._nearly_full.add(conversation)
+        return None if told else context
+
+    @property
+    def context(self) -> Context | None:
+        """The context as it was last counted, with what the running reply has taken since."""
+        context = self._context
+        if context is not None and self.live is not None and self.live.conversation == self.id:
+            context = context._replace(used=context.used + self.live.written)
+        return context

@@ -1,0 +1,57 @@
+"""The one reply that is being written, whichever conversation is open meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+from app.events import Done, Event, Failed, RoundEnded, Stats
+from app.sanitise import sanitise
+from app.tui.turn import Turn
+
+log = logging.getLogger("outrider.screen")
+
+
+@dataclass
+class RunningReply:
+    """A turn, the events that it grows by, and what the reply is for."""
+
+    conversation: str
+    """Id of its conversation."""
+    turn: Turn
+    events: AsyncIterator[Event]
+    verifies: str = ""
+    """Id of the drafted answer that it verifies and whose place it takes; empty for other replies."""
+    queued: str = ""
+    """Its id in the queue, if it was sent from there."""
+    instead: str | None = None
+    """Id of the message that was shown in its place before, if it is a second version (edit, regenerate, continue)."""
+    at: int = 0
+    """Place of the turn that a second version replaces. The turns after it stay in the other branch."""
+    stats: Stats | None = None
+    told: Stats | None = None
+    """The figures that are on the screen."""
+
+    @property
+    def written(self) -> int:
+        """Tokens so far."""
+        return 0 if self.stats is None else self.stats.verified + self.stats.drafted
+
+    async def listen(self, tell: Callable[[Event], Awaitable[None]]) -> None:
+        """Feed the events into the turn until the reply has ended, and pass each on to `tell`.
+
+        Whatever the reply or `tell` raises becomes the error of the turn: the window must outlive it.
+        """
+        turn = self.turn
+        try:
+            async for event in self.events:
+                turn.apply(event)
+                if isinstance(event, (RoundEnded, Done)):
+                    self.stats = event.stats
+                await tell(event)
+        except Exception as error:
+            log.error("a reply failed: %s", type(error).__name__)
+            turn.apply(Failed(sanitise(f"The answer failed: {error}. Send the question again."), "internal"))
+        if turn.running:
+            turn.apply(Failed("The answer ended early. Send the question again.", "internal"))
