@@ -50,7 +50,7 @@ class Core(Protocol):
         """Store a question, answer it, store the answer. The text in the events is sanitised."""
 
     def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
-        """Ask a question in other words, beside the old one. The new branch is the shown one from then on."""
+        """Ask an edited question, beside the old one. The new branch is the shown one from then on."""
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
         """Answer again, beside what is there. `message_id`: an answer or a question. The new answer is shown."""

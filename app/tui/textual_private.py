@@ -102,7 +102,7 @@ def parse_input_with(parser: type[XTermParser]) -> None:
 
 
 def wrap_offsets(line: str, width: int) -> list[int]:
-    """Where a line is cut so that each piece fits into `width` cells; a word that is longer is cut too."""
+    """Offsets at which a line is cut so that each piece fits into `width` cells. A longer word is cut too."""
     return divide_line(line, width, fold=True)
 
 

@@ -142,7 +142,7 @@ async def test_an_answer_goes_on_while_another_conversation_is_open(store: Store
 
 
 def go_on_elsewhere(store: Store, conversation: str, question: str) -> None:
-    """As another window does, whose answer runs on."""
+    """Ask in another window, whose answer keeps running."""
     with Store.open(store.path) as other:
         asked = other.messages.add(
             conversation, "user", question, parent_id=other.conversations.get(conversation).tip_id, status="done"
