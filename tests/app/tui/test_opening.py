@@ -47,7 +47,7 @@ async def test_an_answer_that_ends_while_its_conversation_is_opened_is_shown_who
         await wait_until(pilot, slow.read.is_set)
         hold.set()
         await wait_until(pilot, lambda: app.chat.conversation.live is None)
-        store.goes_on.set()
+        slow.goes_on.set()
         await opening
         await wait_until(pilot, lambda: app.answers == ["half and the rest"])
         assert app.chat.query_one("Transcript").turns[-1].outcome == "done"  # type: ignore[attr-defined]
