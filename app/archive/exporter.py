@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal, TextIO, assert_never
 
 from app.archive.errors import Unwritable
 from app.archive.html_markdown import Decode
@@ -77,9 +77,11 @@ def export_pieces(
         from app.archive.html import page
 
         return page(conversations, titles, every=branches, decoder=cache(lambda: decoder(Path(settings.drafter))))
-    from app.archive.markdown import render
+    if format == "md":
+        from app.archive.markdown import render
 
-    return render(conversations, titles, every=branches)
+        return render(conversations, titles, every=branches)
+    assert_never(format)
 
 
 def every_conversation(store: Store) -> list[str]:

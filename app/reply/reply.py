@@ -25,7 +25,7 @@ from remote import Broken, Incompatible, Refused, RemoteError
 from remote.errors import quoted
 
 RETURN_SECONDS = 10.0
-"""In edge mode, how long a reply waits for a verifier that was there and went."""
+"""Seconds that a reply waits for a verifier that went away, if the drafter may not go on alone."""
 FRUITLESS_SECONDS = 60.0
 """A server that is there, and fails each time, is given up when its last token is this old."""
 INCOMPATIBLE_TRIES = 2

@@ -35,12 +35,13 @@ def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
+    from app.tui.screens.confirm import Confirm
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
     from app.tui.screens.log import LogScreen
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
-    from app.tui.screens.remotes import Confirm, RemotesScreen
+    from app.tui.screens.remotes import RemotesScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox

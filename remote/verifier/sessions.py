@@ -65,7 +65,7 @@ class Counters:
 
 
 class Sessions:
-    """Rounds and streams on one engine. The times in a verdict are left at 0; the caller fills them in."""
+    """Rounds and streams on one engine. The seconds in a verdict are 0 here; `http.py` fills them in."""
 
     def __init__(
         self,

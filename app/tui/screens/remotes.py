@@ -19,6 +19,7 @@ from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
+from app.tui.screens.confirm import Confirm
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.textual_private import bindings_of
 
@@ -233,27 +234,3 @@ def _row(found: Finding) -> Horizontal:
         Static(f"{mark} {part}", classes=f"part -{found.state}", markup=False),
         Static(Content(sanitise(found.text)), classes="text", markup=False),
     )
-
-
-class Confirm(ModalScreen[bool]):
-    """A question to be answered with yes or no."""
-
-    CSS_PATH = "remotes.tcss"
-    BINDINGS = [
-        Binding("y,enter", "answer(True)", "Yes", id="confirm.yes"),
-        Binding("n,escape,q", "answer(False)", "No", id="confirm.no"),
-    ]
-
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="question"):
-            yield Static(Content(self._question), markup=False)
-            answers = (("confirm.yes", " yes   "), ("confirm.no", " no"))
-            parts = [part for name, word in answers for part in ((key_of(self, name), "bold"), word)]
-            yield Static(Content.assemble(*parts), id="hint", markup=False)
-
-    def action_answer(self, yes: bool) -> None:
-        self.dismiss(yes)

@@ -18,8 +18,9 @@ from app.remotes.source import RemoteSource, Source
 from app.remotes.switcher import RemoteSwitcher
 from app.tui.app import OutriderApp
 from app.tui.screens.chat.screen import ChatScreen
+from app.tui.screens.confirm import Confirm
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.screens.remotes import Confirm, RemotesScreen
+from app.tui.screens.remotes import RemotesScreen
 from app.tui.theme import DARK
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until

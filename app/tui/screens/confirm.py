@@ -1,0 +1,36 @@
+"""A question to be answered with yes or no, over the screen that asks it."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from app.tui.keymap import key_of
+
+
+class Confirm(ModalScreen[bool]):
+    """A question to be answered with yes or no."""
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("y,enter", "answer(True)", "Yes", id="confirm.yes"),
+        Binding("n,escape,q", "answer(False)", "No", id="confirm.no"),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="question"):
+            yield Static(Content(self._question), markup=False)
+            answers = (("confirm.yes", " yes   "), ("confirm.no", " no"))
+            parts = [part for name, word in answers for part in ((key_of(self, name), "bold"), word)]
+            yield Static(Content.assemble(*parts), id="hint", markup=False)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
