@@ -142,6 +142,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                     self.prose.finish(text)
                 self.prose.display = bool(text)
                 self._draw_notes()
+                self.refresh()  # Its own rows, below the text, are as old as the last frame that they were drawn in.
         if self._timer is not None:
             self._timer.stop()  # Last of all: this may be the timer's own task, which ends here.
             self._timer = None
