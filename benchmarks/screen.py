@@ -38,6 +38,7 @@ from app.events import Done, Drafted, Event, ModeChanged, RoundEnded, RoundRepor
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import AnswerView
+from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
 from storage import Queued, Store
 
@@ -263,7 +264,8 @@ async def measure(messages: int, text: str, speed: float, size: tuple[int, int])
             await asyncio.sleep(0.5)
             row["widgets_before"] = len(screen.query("*"))
             with watcher.part() as streamed:
-                screen.post_message(type(screen.query_one("Prompt")).Submitted("Spell it all out"))
+                prompt = screen.query_one(Prompt)
+                prompt.post_message(Prompt.Submitted("Spell it all out"))
                 await until(lambda: screen.conversation.live is not None)
                 await until(lambda: screen.conversation.live is None)
                 await until(lambda: last_is_drawn(transcript))
