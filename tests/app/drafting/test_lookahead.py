@@ -21,11 +21,6 @@ from tests.support.serving import VerifierProcess
 EDGE = Settings(mode="edge", max_tokens=48, pace="fixed", depth=4, nodes=24)
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
 @asynccontextmanager
 async def far(
     drafter: Drafter, folder: Path, verifier: VerifierProcess, settings: Settings = EDGE, mbps: float = 100.0

@@ -19,11 +19,6 @@ from storage import Store
 from tests.support.conversing import ask, assistant
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     store = Store.open(tmp_path / "outrider.db")

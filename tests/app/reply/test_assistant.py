@@ -30,16 +30,6 @@ EDGE = Settings(mode="edge", max_tokens=40, pace="fixed")
 OFFLINE = Settings(mode="offline", max_tokens=40)
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
 def generated(tiny_pair: Path, prompt: list[int], count: int) -> list[int]:
     """What transformers itself answers."""
     import torch

@@ -38,11 +38,6 @@ class Starts(AddressSource):
         return await super().client()
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "outrider.db")

@@ -36,16 +36,6 @@ HOSTED = Settings(mode="hosted", max_tokens=40)
 INSTEAD = Settings(offline="drafter", max_tokens=40)
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):

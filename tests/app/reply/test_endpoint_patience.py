@@ -31,16 +31,6 @@ PATIENCE = 60.0
 SHORT = Settings(first_words_timeout=0.3)
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
 def error(status: str, message: str = "No.", code: Any = None, extra: str = "") -> bytes:
     body = json.dumps({"error": {"message": message, "code": code}}).encode()
     return http(body, status=status, content_type=JSON, extra=extra)

@@ -24,16 +24,6 @@ QUESTION = "what is the capital of France"
 NOBODY = "http://127.0.0.1:9"
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "servers.json"

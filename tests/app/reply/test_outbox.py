@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from app.config import Settings
 from app.events import Judged, Verified
 from app.reply.assistant import Assistant
@@ -19,16 +17,6 @@ from tests.support.serving import VerifierProcess
 
 OFFLINE = Settings(mode="offline", max_tokens=40)
 NOBODY = "http://127.0.0.1:9"
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
 
 
 async def send(opened: Assistant, queued: Queued) -> Heard:

@@ -25,16 +25,6 @@ QUESTION = "how do I unpack a tar archive?"
 SAID = "tar -xf naïve.tar"
 
 
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):

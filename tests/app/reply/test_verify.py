@@ -24,16 +24,6 @@ QUESTION = "list files"
 
 
 @pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "outrider.db"
-
-
-@pytest.fixture(scope="module")
 def own(verifier: VerifierProcess, drafter: Drafter, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, ...]:
     """What the target says to the question by itself, token by token."""
 

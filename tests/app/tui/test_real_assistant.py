@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from app.config import Settings
@@ -17,11 +16,6 @@ from tests.support.conversing import PATIENCE_SECONDS, assistant
 from tests.support.serving import VerifierProcess
 
 SETTINGS = Settings(max_tokens=24)
-
-
-@pytest.fixture(scope="module")
-def drafter(tiny_pair: Path) -> Drafter:
-    return Drafter.load(tiny_pair / "drafter")
 
 
 def answers(store: Store, conversation: str) -> list[Message]:
