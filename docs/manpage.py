@@ -36,7 +36,7 @@ EXIT_CODES = (
 )  # fmt: skip
 EXAMPLES = (
     ("outrider", "Open the chat."),
-    ('outrider ask "list files by size"', "One answer on stdout."),
+    ('outrider ask "list files by size"', "Print one answer."),
     ('git diff | outrider ask --remote ollama "write a commit message"', "Piped text is appended to the question."),
     ('outrider ask -c "and by date?"', "Go on with the last conversation."),
     ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),

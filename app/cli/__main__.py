@@ -30,7 +30,7 @@ MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
 
 cli = typer.Typer(
-    help="A terminal assistant: a small model on this device drafts, a larger one elsewhere verifies.",
+    help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
     no_args_is_help=False,
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
     rich_markup_mode=None,
@@ -47,7 +47,9 @@ cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
-    typer.Option("--mode", help="auto: verified while the server answers, drafted where it is faster."),
+    typer.Option(
+        "--mode", help="Who drafts: edge, this device; hosted, the server; auto, the faster. offline: no server."
+    ),
 ]
 
 Version = Annotated[bool, typer.Option("--version", is_eager=True, help="Print which version this is.")]
@@ -57,7 +59,7 @@ Conversation = Annotated[
     typer.Option(
         "--conversation",
         metavar="ID",
-        help="Continue this conversation; `outrider history` lists the ids.",
+        help="Continue this conversation. `outrider history` lists the ids.",
         autocompletion=conversations,
     ),
 ]
@@ -82,7 +84,7 @@ def chat(
     token: Token = None,
     mode: Mode = None,
 ) -> None:
-    """The chat screen."""
+    """Open the chat screen."""
     from app.cli.chat import chat as open_chat
 
     raise typer.Exit(open_chat(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
@@ -92,7 +94,7 @@ def chat(
 def ask(
     question: Annotated[
         str | None,
-        typer.Argument(metavar="QUESTION", help="Piped input is appended to it. -: only the input."),
+        typer.Argument(metavar="QUESTION", help="What you ask. Piped input is appended; -: only the input."),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
@@ -101,27 +103,36 @@ def ask(
     token: Token = None,
     mode: Mode = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: the likeliest token.")
+        float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: always the likeliest word.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Fixes a sampled answer.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="The same seed gives the same answer.")
+    ] = None,
     tree: Annotated[
         Literal["deterministic", "sampled"] | None,
-        typer.Option("--tree", help="How drafts are chosen above temperature 0; a seed fixes only deterministic ones."),
+        typer.Option(
+            "--tree", help="How drafts are made above temperature 0. With sampled, a seed does not fix the answer."
+        ),
     ] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", metavar="N", help="Longest answer. Default: 512, or the server's own limit."),
+        typer.Option(
+            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: 512, or the server's own limit."
+        ),
     ] = None,
-    no_draft: Annotated[bool, typer.Option("--no-draft", help="Only the target, token by token.")] = False,
+    no_draft: Annotated[
+        bool, typer.Option("--no-draft", help="Draft nothing: the large model alone, token by token.")
+    ] = False,
     prompts: Annotated[
-        Path | None, typer.Option("--prompts", metavar="FILE", help="Answer each line of the file; prints JSON lines.")
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
     ] = None,
     queue: Annotated[
         bool,
-        typer.Option("--queue", help="Queue it for the verifier; it is sent later, with the settings of that time."),
+        typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
     ] = False,
 ) -> None:
-    """One answer on stdout."""
+    """Print one answer."""
     from app.prompts import read_prompts
 
     settings, folders = settings_with(
@@ -171,10 +182,13 @@ cli.command()(completion)
 @cli.command()
 def serve(
     model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME|DIR", help="Folder, or name on the hub. Default: bundled.")
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME|DIR", help="Folder, or name on the Hugging Face hub. Default: the bundled model."
+        ),
     ] = None,
     drafter: Annotated[
-        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of the drafter made for it.")
+        Path | None, typer.Option("--drafter", metavar="DIR", help="Folder of the drafter that was made for the model.")
     ] = None,
     host: Annotated[
         str,
@@ -183,7 +197,9 @@ def serve(
         ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: any free one.")] = 8000,
-    quantize: Annotated[Literal["int8", "int4"] | None, typer.Option("--quantize", help="Smaller weights.")] = None,
+    quantize: Annotated[
+        Literal["int8", "int4"] | None, typer.Option("--quantize", help="Weights in 8 or 4 bits: less memory.")
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token that clients must send.")
     ] = None,
@@ -193,14 +209,16 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Key of that certificate.")] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Without a token: a further host name to answer to."),
+        typer.Option("--allow-host", metavar="NAME", help="A host name to answer to, if there is no token."),
     ] = None,
     max_sessions: Annotated[
         int, typer.Option("--max-sessions", metavar="N", min=1, help="Most conversations kept at once.")
     ] = 256,
     cache_mb: Annotated[
         int | None,
-        typer.Option("--cache-mb", metavar="N", min=1, help="Memory for them. Default: a quarter of what is free."),
+        typer.Option(
+            "--cache-mb", metavar="N", min=1, help="Memory for them, in MB. Default: a quarter of what is free."
+        ),
     ] = None,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", metavar="N", min=1, help="Longest conversation, answer included.")
@@ -213,7 +231,7 @@ def serve(
     ] = 512,
     watch_stdin: Annotated[bool, typer.Option("--watch-stdin", help="End when stdin ends.")] = False,
 ) -> None:
-    """Run the verifier. It prints on stderr what it loads, and on stdout its address when it is ready."""
+    """Run a server that answers, and checks drafts. It prints its address when it is ready."""
     settings, _ = settings_with()
     if (tls_cert is None) != (tls_key is None):
         fail("--tls-cert and --tls-key belong together.", USAGE)

@@ -15,11 +15,11 @@ LOOK_SECONDS = 0.5
 
 
 def log(
-    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="The last so many.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl+C.")] = False,
-    path: Annotated[bool, typer.Option("--path", help="Print where it is instead.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl+C.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print only the path of the file.")] = False,
 ) -> None:
-    """What the program did: no secrets, and nothing that was said."""
+    """Print what the program did. The log holds no secrets, and nothing that was said."""
     from app.config import Folders
     from app.log import LogFile
 

@@ -15,7 +15,7 @@ Remote = Annotated[
     typer.Option(
         "--remote",
         metavar="NAME|URL",
-        help="A verifier, or OpenAI-compatible server.",
+        help="The server: a name from `outrider remote list`, or an address.",
         autocompletion=completion.remotes,
     ),
 ]
@@ -35,7 +35,9 @@ def _token_in(file: str) -> str:
 
 Token = Annotated[
     str | None,
-    typer.Option("--token-file", metavar="FILE", parser=_token_in, help="Bearer token of the address that is used."),
+    typer.Option(
+        "--token-file", metavar="FILE", parser=_token_in, help="File with the token for the address in --remote."
+    ),
 ]
 
 

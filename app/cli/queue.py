@@ -22,7 +22,7 @@ NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
 
 queue_commands = typer.Typer(
-    help="List what waits for the verifier: id, conversation, ask or verify, text; or send, edit, remove.",
+    help="List what waits for the server: id, conversation, ask or verify, text. Or send, edit, remove.",
     rich_markup_mode=None,
 )
 Id = Annotated[
@@ -46,7 +46,7 @@ def queue(context: typer.Context) -> None:
 
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
-    """Send everything now; answers on stdout. Exit 3 without a verifier."""
+    """Send everything now, and print the answers. Exit 3 without a server."""
     raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token))))
 
 
@@ -62,7 +62,7 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
 
 @queue_commands.command("remove")
 def remove(queued: Id) -> None:
-    """Take one out."""
+    """Remove one."""
     from storage import Store
 
     _, folders = settings_with()
@@ -82,7 +82,7 @@ def verify(
     remote: Remote = None,
     token: Token = None,
 ) -> None:
-    """Have the last answer of a conversation verified. Exit 3 without a verifier."""
+    """Let the server check the last answer of a conversation. Exit 3 without a server."""
     raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
 
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 """Silence after which a message says that the keyring is waited for."""
 
-remote_commands = typer.Typer(
-    help="Servers that answer from elsewhere: add, list, use, test, remove.", rich_markup_mode=None
-)
+remote_commands = typer.Typer(help="Your servers: add, list, use, test, remove.", rich_markup_mode=None)
 Name = Annotated[
     str,
     typer.Argument(
@@ -49,16 +47,18 @@ def add(
     name: Name,
     url: Annotated[str, typer.Argument(metavar="URL", help="http:// or https://")],
     kind: Annotated[
-        Literal["auto", "verifier", "openai"], typer.Option("--kind", help="auto: find out by asking.")
+        Literal["auto", "verifier", "openai"], typer.Option("--kind", help="What kind of server it is. auto: find out.")
     ] = "auto",
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="Model of an OpenAI-compatible server.")
     ] = None,
     token_stdin: TokenStdin = False,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Variable that holds its token.")
+        str | None, typer.Option("--token-env", metavar="VARIABLE", help="Environment variable that holds its token.")
     ] = None,
-    ca: Annotated[str | None, typer.Option("--ca", metavar="FILE", help="Trust only this authority.")] = None,
+    ca: Annotated[
+        str | None, typer.Option("--ca", metavar="FILE", help="Trust only this certificate authority.")
+    ] = None,
     cert: Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Client certificate.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its key, if in another file.")] = None,
     proxy: Annotated[str | None, typer.Option("--proxy", metavar="URL", help="http:// or socks5://")] = None,
@@ -76,9 +76,9 @@ def add(
             help="Longest wait for an OpenAI-compatible server's first words.",
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the remote of that name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
 ) -> None:
-    """Add a remote. Asks for its token where there is a terminal; press enter for none."""
+    """Add a server under a name. In a terminal it asks for the token; press enter for none."""
     from app.remotes.registry import Remote, name_problem
 
     if token_stdin and token_env:
@@ -114,7 +114,7 @@ def add(
 
 @remote_commands.command("list")
 def show(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
-    """List remotes: * for the one in use, name, address, kind, where its token is."""
+    """List the servers: * for the one in use, name, address, kind, where its token is."""
     from app.sanitise import sanitise
 
     remotes = _remotes()
@@ -137,9 +137,9 @@ def use(
             metavar="NAME", help="As `outrider remote list` names it.", autocompletion=completion.known_remotes
         ),
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Back to the bundled verifier.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Back to the bundled model.")] = False,
 ) -> None:
-    """Choose the remote that answers where no --remote is given."""
+    """Choose the server that answers if no --remote is given."""
     if (name is None) == (not none):
         fail("Give a name, or --none for the bundled verifier.", USAGE)
     settings, folders = settings_with()
@@ -155,7 +155,7 @@ def test(
         typer.Argument(metavar="NAME|URL", help="Default: the one in use.", autocompletion=completion.known_remotes),
     ] = None,
 ) -> None:
-    """Test a remote: connection, TLS, round trips, its model, whether the drafter fits, and which mode that gives."""
+    """Test a server: connection, TLS, round trips, its model, whether the drafter fits, which mode is faster."""
     from app.config import is_address
     from app.remotes.check import Finding
     from app.remotes.registry import Remote
@@ -186,7 +186,7 @@ def token(
     token_stdin: TokenStdin = False,
     remove: Annotated[bool, typer.Option("--remove", help="Delete the token.")] = False,
 ) -> None:
-    """Give a remote a new token, or delete its token."""
+    """Give a server a new token, or delete its token."""
     import msgspec
 
     remotes = _remotes()
@@ -205,7 +205,7 @@ def token(
 
 @remote_commands.command("remove")
 def remove(name: Name) -> None:
-    """Delete a remote and its token."""
+    """Delete a server from the list, with its token."""
     with _patience_for_the_keyring():
         _remotes().remove(name)
 
