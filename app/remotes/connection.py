@@ -36,7 +36,9 @@ from remote import (
 from remote.clock import CLOCK, Clock
 
 PATIENCE_SECONDS = 3.0
-"""Longest wait for a verifier to say who it is. On the first connection a prompt may be waiting for it."""
+"""Longest wait for a verifier to say who it is, if the drafter can answer instead: a prompt may be waiting."""
+EDGE_PATIENCE_SECONDS = 15.0
+"""The longest wait if nothing else can answer, so that there is no hurry to give up."""
 
 FIRST_COST = Cost(round=0.1, level=0.003, node=0.0003)
 """Assumed cost of a round on an unknown line, in seconds, before one was measured."""

@@ -18,7 +18,7 @@ from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
-from app.remotes.connection import PATIENCE_SECONDS, Connection
+from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.peer import Endpoint, Verifier
@@ -36,9 +36,6 @@ from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
 from storage import Message, StorageBusy, StorageError, Store
-
-EDGE_PATIENCE_SECONDS = 15.0
-"""Patience with a verifier that connects, if nobody else can answer."""
 
 
 class Assistant:
