@@ -39,13 +39,10 @@ LIBRARIES = {
 LIBRARIES["transformers"] = LIBRARIES["optimum"] = LIBRARIES["torch"]
 """Which files may import a library. What loads them is slow to start, or cannot be installed everywhere."""
 
-KNOWN_VIOLATIONS: set[str] = set()
-"""Violations that are still to be mended. An entry that nothing violates any more fails the tests: delete it."""
-
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule: a short name for `KNOWN_VIOLATIONS`, where it is, and what to do."""
+    """One broken rule: what breaks it, where it is, and what to do."""
 
     name: str
     place: str
@@ -166,13 +163,8 @@ def violation(root: Path, one: Import, advice: str) -> Violation:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_layers_hold(rule: Callable[[Path], Iterator[Violation]]) -> None:
-    found = [one for one in rule(REPOSITORY) if one.name not in KNOWN_VIOLATIONS]
+    found = list(rule(REPOSITORY))
     assert not found, "\n".join(map(str, found))
-
-
-def test_every_known_violation_is_still_there() -> None:
-    found = {one.name for rule in RULES for one in rule(REPOSITORY)}
-    assert found >= KNOWN_VIOLATIONS, f"mended, so delete from KNOWN_VIOLATIONS: {sorted(KNOWN_VIOLATIONS - found)}"
 
 
 BROKEN = {
