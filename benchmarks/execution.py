@@ -3,13 +3,13 @@
     python -m benchmarks.execution [--mode edge offline] [--remote NAME|URL] [--answers FILE] [--gold] [--json OUT]
 
 Requests are in tests/data/execution.jsonl, and the trees of files that they are about in
-tests/data/execution_trees.json. The recipe keeps the requests out of its data. Each tree is made anew, the command in
-the answer's first code fence runs on it in a sandbox (`benchmarks.execution_sandbox`, which needs bubblewrap), and its
-output and the files after it are judged (`benchmarks.execution_judge`).
+tests/data/execution_trees.json. A test keeps the requests out of the recipe's questions. Each tree is made anew, the
+command in the answer's first code fence runs on it in a sandbox (`benchmarks.execution_sandbox`, which needs
+bubblewrap), and its output and the files after it are judged (`benchmarks.execution_judge`).
 
 `outrider ask --prompts` answers, once for each `--mode`: `edge` is the target with the drafts of the device, `offline`
 the drafter alone. `--answers` judges such a command's JSON lines instead: `id` and `text`. `--gold` judges the commands
-that came with the requests, all of which must be right. Exit status 1 if one is not.
+that came with the requests, all of which must be right; otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PROMPT_SIGN = re.compile(r"^\$ ", re.MULTILINE)
 
 
 class NoAnswers(Exception):
-    """There is nothing to judge. The message says why."""
+    """Not all requests were answered, so that a share would mislead. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def asked(mode: str, remote: str | None) -> dict[str, str]:
         environment = {**os.environ, "OUTRIDER_HOME": home}
         ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=DATA.parents[1])
     answers = answers_in(ran.stdout)
-    if not answers:
-        raise NoAnswers(f"`outrider ask --mode {mode}` ended with {ran.returncode} and gave no answer")
+    if len(answers) < len(read_requests()):
+        raise NoAnswers(f"`outrider ask --mode {mode}` ended with {ran.returncode}, after {len(answers)} answers")
     return answers
 
 

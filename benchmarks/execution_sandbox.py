@@ -24,7 +24,8 @@ WORK = f"{HOME}/work"
 PLACES = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """Names in the root folder that lead into /usr on Debian."""
 
-MISSING = "bubblewrap is missing: install it, as with `apt-get install bubblewrap`"
+PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux", "zip": "zip", "unzip": "unzip"}
+"""Programs that not every Debian has, and their packages. The last two are what some requests are about."""
 
 
 class NoSandbox(Exception):
@@ -42,11 +43,10 @@ class Ran:
 
 
 def check() -> None:
-    """Raises `NoSandbox` if bubblewrap is missing or may not make namespaces."""
-    if shutil.which("bwrap") is None:
-        raise NoSandbox(MISSING)
-    if shutil.which("prlimit") is None:
-        raise NoSandbox("prlimit is missing: install util-linux")
+    """Raises `NoSandbox` if bubblewrap or another program is missing, or if bubblewrap may not make namespaces."""
+    for program, package in PROGRAMS.items():
+        if shutil.which(program) is None:
+            raise NoSandbox(f"{program} is missing: install it, as with `apt-get install {package}`")
     with Folder() as folder:
         tried = run(folder, "echo box")
     if tried.stdout != "box\n":

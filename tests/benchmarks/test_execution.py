@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.execution import REQUESTS, Request, answers_in, command_of, judged, read_requests, shared_trees
-from benchmarks.execution_sandbox import MISSING, Folder, NoSandbox, check, run
+from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 
 EVERY = 12
 """Every so many requests are run here; `python -m benchmarks.execution --gold` runs all."""
@@ -29,7 +29,9 @@ def refusal() -> str:
     return ""
 
 
-needs_sandbox = pytest.mark.skipif("refusal()", reason=MISSING + ", or namespaces are refused")
+needs_sandbox = pytest.mark.skipif(
+    "refusal()", reason="`python -m benchmarks.execution --gold` says what is missing here"
+)
 
 
 @pytest.fixture(scope="module")
