@@ -1,0 +1,155 @@
+"""How many requests about files get a command that does what was asked, when it runs.
+
+    python -m benchmarks.execution [--mode edge offline] [--remote NAME|URL] [--answers FILE] [--gold] [--json OUT]
+
+Requests are in tests/data/execution.jsonl, and the trees of files that they are about in
+tests/data/execution_trees.json. A test keeps the requests out of the recipe's questions. Each tree is made anew, the
+command in the answer's first code fence runs on it in a sandbox (`benchmarks.execution_sandbox`, which needs
+bubblewrap), and its output and the files after it are judged (`benchmarks.execution_judge`).
+
+`outrider ask --prompts` answers, once for each `--mode`: `edge` is the target with the drafts of the device, `offline`
+the drafter alone. `--answers` judges such a command's JSON lines instead: `id` and `text`. `--gold` judges the commands
+that came with the requests, all of which must be right; otherwise the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from benchmarks.execution_judge import fault
+from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
+from benchmarks.execution_tree import make, read
+
+DATA = Path(__file__).parents[1] / "tests/data"
+REQUESTS = DATA / "execution.jsonl"
+TREES = DATA / "execution_trees.json"
+MOST_TOKENS = 160
+"""Tokens of an answer. The longest gold command has fewer than half as many."""
+
+_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_INLINE = re.compile(r"`([^`\n]+)`")
+_PROMPT_SIGN = re.compile(r"^\$ ", re.MULTILINE)
+
+
+class NoAnswers(Exception):
+    """Not all requests were answered, so that a share would mislead. The message says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request, the files that it is about, and what tells whether a command did it."""
+
+    id: str
+    topic: str
+    prompt: str
+    setup: Mapping[str, Any]
+    """`tree`, the name of a shared tree, or `files` as in `benchmarks.execution_tree`, or both."""
+    gold: str
+    judge: Mapping[str, Any]
+
+    def fault(self, answer: str) -> str | None:
+        """What is wrong with the command of an answer, in a few words; None if it is right."""
+        command = command_of(answer)
+        return self.command_fault(command) if command else "there is no command"
+
+    def command_fault(self, command: str) -> str | None:
+        """Run a command on new files. Returns what is wrong with it, in a few words; None if it is right."""
+        with Folder() as folder:
+            make(folder, {**shared_trees().get(self.setup.get("tree", ""), {}), **self.setup.get("files", {})})
+            before = read(folder)
+            ran = run(folder, command)
+            return fault(self.judge, ran, before, read(folder))
+
+
+def command_of(answer: str) -> str:
+    """The text of the first code fence; without any, that of the first inline code; without any, nothing."""
+    found = _FENCE.search(answer) or _INLINE.search(answer)
+    return _PROMPT_SIGN.sub("", found[1]).strip() if found else ""
+
+
+@cache
+def shared_trees() -> dict[str, dict[str, Any]]:
+    trees: dict[str, dict[str, Any]] = json.loads(TREES.read_text(encoding="utf-8"))
+    return trees
+
+
+def read_requests(path: Path = REQUESTS) -> list[Request]:
+    return [Request(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def asked(mode: str, remote: str | None) -> dict[str, str]:
+    """The answers of `outrider ask` to all requests, by id, with empty folders of its own. Raises `NoAnswers`."""
+    command = [sys.executable, "-m", "app.cli", "ask", "--prompts", str(REQUESTS), "--mode", mode]
+    command += ["--temperature", "0", "--max-tokens", str(MOST_TOKENS), *(["--remote", remote] if remote else [])]
+    with tempfile.TemporaryDirectory() as home:
+        environment = {**os.environ, "OUTRIDER_HOME": home}
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=DATA.parents[1])
+    answers = answers_in(ran.stdout)
+    if len(answers) < len(read_requests()):
+        raise NoAnswers(f"`outrider ask --mode {mode}` ended with {ran.returncode}, after {len(answers)} answers")
+    return answers
+
+
+def answers_in(lines: str) -> dict[str, str]:
+    """The answers in JSON lines, by id. Lines without an answer are left out."""
+    rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
+    return {row["id"]: row["text"] for row in rows if "text" in row}
+
+
+def judged(requests: Sequence[Request], answer: Callable[[Request], str]) -> list[dict[str, Any]]:
+    """One row for each request: its command, and what is wrong with that."""
+    rows = []
+    for request in requests:
+        text = answer(request)
+        why = request.fault(text)
+        rows.append({"id": request.id, "topic": request.topic, "command": command_of(text), "fault": why})
+        if why is not None:
+            print(f"wrong  {request.prompt!r}: {command_of(text)!r}: {why}")
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", nargs="+", default=["edge", "offline"], choices=["edge", "hosted", "offline", "auto"])
+    parser.add_argument("--remote", metavar="NAME|URL", help="the server; without it, the bundled model")
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
+    parser.add_argument("--gold", action="store_true", help="judge the commands that came with the requests")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    requests = read_requests()
+    results: dict[str, list[dict[str, Any]]] = {}
+    try:
+        check()
+        if arguments.gold:
+            results["gold"] = judged(requests, lambda request: f"```sh\n{request.gold}\n```")
+        elif arguments.answers:
+            answers = answers_in(arguments.answers.read_text(encoding="utf-8"))
+            results[arguments.answers.name] = judged(requests, lambda request: answers.get(request.id, ""))
+        else:
+            for mode in arguments.mode:
+                given = asked(mode, arguments.remote)
+                results[mode] = judged(requests, lambda request, given=given: given.get(request.id, ""))  # type: ignore[misc]
+    except (NoSandbox, NoAnswers) as error:
+        parser.exit(1, f"{error}\n")
+    for name, rows in results.items():
+        right = sum(row["fault"] is None for row in rows)
+        print(f"{name}: {right} of {len(rows)} right ({right / len(rows):.1%})")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": results}, indent=1) + "\n")
+    return int(arguments.gold and any(row["fault"] for row in results["gold"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
