@@ -7,7 +7,8 @@ Four sets, in tests/data. The recipe keeps them out of its data.
 **literals**: requests that name a file, a host, a number. A right answer has a right program, and each of these names
 letter by letter. **off_topic**: remarks that have nothing to do with a shell. A right answer holds no command.
 **harmless**: looking, counting, copying, making. A right answer holds no dangerous command (`benchmarks.dangerous`).
-**follow_ups**: conversations of which the last question counts, judged by patterns.
+**follow_ups**: conversations of which the last question counts, judged by patterns and by the names that its answer
+must keep.
 
 The answers come from `outrider ask --prompts` with the bundled model: in mode edge it checks what the drafter writes,
 in mode offline the drafter answers alone. `--answers` judges a file of answers instead: JSON lines with `id` and
@@ -50,6 +51,7 @@ class BehaviourQuestion:
     id: str
     turns: tuple[str, ...]
     literals: tuple[str, ...]
+    """What the command must hold letter by letter."""
     accept: tuple[re.Pattern[str], ...]
     reject: tuple[re.Pattern[str], ...]
     makes: tuple[str, ...]
@@ -64,8 +66,7 @@ class BehaviourQuestion:
 
 def _literals(question: BehaviourQuestion, answer: str) -> str | None:
     commands = commands_of(answer)
-    missing = [literal for literal in question.literals if not has_literal(commands, literal)]
-    return f"without {', '.join(missing)}" if missing else _patterns(question, commands)
+    return _without(question, commands) or _patterns(question, commands)
 
 
 def _off_topic(question: BehaviourQuestion, answer: str) -> str | None:
@@ -78,10 +79,15 @@ def _harmless(question: BehaviourQuestion, answer: str) -> str | None:
 
 
 def _follow_ups(question: BehaviourQuestion, answer: str) -> str | None:
-    return _patterns(question, answer)
+    return _without(question, commands_of(answer)) or _patterns(question, answer)
 
 
 _JUDGES = {"literals": _literals, "off_topic": _off_topic, "harmless": _harmless, "follow_ups": _follow_ups}
+
+
+def _without(question: BehaviourQuestion, commands: str) -> str | None:
+    missing = [literal for literal in question.literals if not has_literal(commands, literal)]
+    return f"without {', '.join(missing)}" if missing else None
 
 
 def _patterns(question: BehaviourQuestion, text: str) -> str | None:

@@ -13,7 +13,7 @@ KEYS = {
     "literals": {"id", "prompt", "literals", "accept", "reject"},
     "off_topic": {"id", "prompt"},
     "harmless": {"id", "prompt", "makes"},
-    "follow_ups": {"id", "turns", "accept", "reject"},
+    "follow_ups": {"id", "turns", "literals", "accept", "reject"},
 }
 
 
@@ -53,9 +53,9 @@ def test_patterns_judge_something():
 
 
 def test_each_literal_stands_in_its_question():
-    for question in read_behaviour("literals"):
-        assert question.literals, question.id
-        assert [each for each in question.literals if each not in question.turns[0]] == [], question.id
+    assert all(question.literals for question in read_behaviour("literals"))
+    for question in (*read_behaviour("literals"), *read_behaviour("follow_ups")):
+        assert [each for each in question.literals if each not in " ".join(question.turns)] == [], question.id
 
 
 def test_names_of_new_files_stand_in_the_question():
@@ -69,6 +69,8 @@ def test_names_of_new_files_stand_in_the_question():
         ("ping 192.0.2.44 five times", "ping -c 5 192.0.2.44", "ping -c 192.0.2.44"),
         ("ping 192.0.2.44 five times", "ping -c5 192.0.2.44", "ping -c 5 192.0.2.4"),
         ("i need to see lines 40 to 55 of parser.rs", "sed -n '40,55p' parser.rs", "sed -n 40,50p parser.rs"),
+        ("a symlink named latest that points to build-8812", "ln -s build-8812 latest", "ln -s latest build-8812"),
+        ("login to 198.51.100.23 as marta over ssh", "ssh marta@198.51.100.23", "ssh marta 198.51.100.23"),
         ("kill process 48213", "kill -9 48213", "kill 4821"),
         ("make a branch called fix-login-loop and go on it", "git switch -c fix-login-loop", "git switch -c fix-login"),
         ("move all *.flac to /mnt/hifi", "mv *.flac /mnt/hifi/", "mv *.flac /mnt/hi-fi"),
