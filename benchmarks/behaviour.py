@@ -56,6 +56,8 @@ class BehaviourQuestion:
     reject: tuple[re.Pattern[str], ...]
     makes: tuple[str, ...]
     """Files that the person wants written."""
+    right: str
+    """One right answer, in `literals` and `follow_ups`."""
 
     def problem(self, answer: str) -> str | None:
         """What is wrong with an answer; None: nothing."""
@@ -131,7 +133,8 @@ def read_behaviour(name: str) -> list[BehaviourQuestion]:
         accept, reject = (tuple(re.compile(p, flags) for p in raw.get(key, ())) for key in ("accept", "reject"))
         turns = tuple(raw.get("turns") or [raw["prompt"]])
         literals, makes = tuple(raw.get("literals", ())), tuple(raw.get("makes", ()))
-        questions.append(BehaviourQuestion(name, raw["id"], turns, literals, accept, reject, makes))
+        right = raw.get("right", "")
+        questions.append(BehaviourQuestion(name, raw["id"], turns, literals, accept, reject, makes, right))
     return questions
 
 

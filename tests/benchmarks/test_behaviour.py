@@ -10,10 +10,10 @@ from benchmarks.behaviour import DATA, SETS, has_literal, holds_command, judged,
 
 COUNTS = {"literals": 100, "off_topic": 100, "harmless": 100, "follow_ups": 60}
 KEYS = {
-    "literals": {"id", "prompt", "literals", "accept", "reject"},
+    "literals": {"id", "prompt", "literals", "accept", "reject", "right"},
     "off_topic": {"id", "prompt"},
     "harmless": {"id", "prompt", "makes"},
-    "follow_ups": {"id", "turns", "literals", "accept", "reject"},
+    "follow_ups": {"id", "turns", "literals", "accept", "reject", "right"},
 }
 
 
@@ -50,6 +50,13 @@ def test_patterns_judge_something():
         assert not any(pattern.search("") for pattern in (*question.accept, *question.reject)), question.id
         for answer in ("", "I do not know.", fence("printf hello")):
             assert question.problem(answer), question.id
+
+
+def test_each_question_accepts_its_right_answer_and_no_other_name_in_it():
+    for question in (*read_behaviour("literals"), *read_behaviour("follow_ups")):
+        assert question.problem(question.right) is None, question.id
+        for literal in question.literals:
+            assert question.problem(question.right.replace(literal, "x")), question.id
 
 
 def test_each_literal_stands_in_its_question():
@@ -157,7 +164,7 @@ def test_harmless(questions, asked, good, bad):
     [
         ("just the last 10", fence("git log --oneline -10"), fence("git log --oneline")),
         (
-            "upper or lower case shouldnt matter",
+            "big or small letters, all the same",
             fence("grep -i password config.yml"),
             fence("grep password config.yml"),
         ),
