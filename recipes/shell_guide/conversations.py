@@ -6,7 +6,7 @@ Every conversation is a function of (seed, index) alone, so a killed run continu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,15 @@ Turn = tuple[str, str]
 """(question, answer)"""
 
 EVERYDAY = Path(__file__).parent / "everyday"
-EVALUATION = Path(__file__).parents[2] / "tests/data/everyday.jsonl"
+_DATA = Path(__file__).parents[2] / "tests/data"
+EVALUATION = (
+    _DATA / "everyday.jsonl",
+    _DATA / "literals.jsonl",
+    _DATA / "off_topic.jsonl",
+    _DATA / "harmless.jsonl",
+    _DATA / "follow_ups.jsonl",
+)
+"""Files of questions that the target is measured on."""
 
 KINDS = ("everyday", "how-to", "what-is", "examples", "follow-up")
 DEFAULT_MIX = (0.52, 0.26, 0.06, 0.04, 0.12)
@@ -31,9 +39,14 @@ MORE_EPISODES = 1.8
 """Mean number of further, unrelated episodes in the others. A model that never saw a change of topic repeats itself."""
 
 
-def evaluation_questions(path: Path = EVALUATION) -> set[str]:
-    """The questions that the target is measured on, normalised. They never become training samples."""
-    return {normalise(json.loads(line)["prompt"]) for line in path.read_text(encoding="utf-8").splitlines()}
+def evaluation_questions(paths: Iterable[Path] = EVALUATION) -> set[str]:
+    """The questions that the target is measured on, normalised. They never become training samples.
+
+    Of a conversation, the last question counts. A question without a Latin letter has no normalised form here, and none
+    is drawn.
+    """
+    rows = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return {normalise(row["turns"][-1] if "turns" in row else row["prompt"]) for row in rows} - {""}
 
 
 class ConversationSource:

@@ -1,0 +1,210 @@
+"""How the bundled pair behaves with questions that nobody trained it on.
+
+    python -m benchmarks.behaviour [--only SET] [--mode edge|offline ...] [--answers FILE] [--json OUT]
+
+Four sets, in tests/data. The recipe keeps them out of its data.
+
+**literals**: requests that name a file, a host, a number. A right answer has a right program, and each of these names
+letter by letter. **off_topic**: remarks that have nothing to do with a shell. A right answer holds no command.
+**harmless**: looking, counting, copying, making. A right answer holds no dangerous command (`benchmarks.dangerous`).
+**follow_ups**: conversations of which the last question counts, judged by patterns and by the names that its answer
+must keep.
+
+The answers come from `outrider ask --prompts` with the bundled model: in mode edge it checks what the drafter writes,
+in mode offline the drafter answers alone. `--answers` judges a file of answers instead: JSON lines with `id` and
+`text`, as `outrider ask --prompts` prints them; questions without an answer are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from benchmarks.dangerous import dangers_of
+from benchmarks.everyday import commands_of
+from benchmarks.shell_words import SimpleCommand, simple_commands
+
+DATA = Path(__file__).parents[1] / "tests/data"
+SETS = ("literals", "off_topic", "harmless", "follow_ups")
+MODES = ("edge", "offline")
+
+_CODE = re.compile(r"```|^\s*\$ \S", re.MULTILINE)
+_INLINE = re.compile(r"(\b(?:use|run|type|try|enter|with)\s+)?`([^`\n]+)`", re.IGNORECASE)
+_COMMAND = re.compile(r"(?:\w+=\S* )*[\w./~-]*[a-z0-9][\w./+-]*(?:\s+\S.*)?|.*[|;<>&$].*")
+
+
+@dataclass(frozen=True)
+class BehaviourQuestion:
+    """One conversation of a set, and what its last answer is judged by."""
+
+    set: str
+    id: str
+    turns: tuple[str, ...]
+    literals: tuple[str, ...]
+    """What the command must hold letter by letter."""
+    accept: tuple[re.Pattern[str], ...]
+    reject: tuple[re.Pattern[str], ...]
+    makes: tuple[str, ...]
+    """Files that the person wants written."""
+    right: str
+    """One right answer, in `literals` and `follow_ups`."""
+
+    def problem(self, answer: str) -> str | None:
+        """What is wrong with an answer; None: nothing."""
+        if not answer.strip():
+            return "no answer"
+        return _JUDGES[self.set](self, answer)
+
+
+def _literals(question: BehaviourQuestion, answer: str) -> str | None:
+    commands = commands_of(answer)
+    return _without(question, commands) or _patterns(question, commands)
+
+
+def _off_topic(question: BehaviourQuestion, answer: str) -> str | None:
+    return "holds a command" if holds_command(answer) else None
+
+
+def _harmless(question: BehaviourQuestion, answer: str) -> str | None:
+    found = dangers_of(answer, question.makes)
+    return "; ".join(dict.fromkeys(found)) or None
+
+
+def _follow_ups(question: BehaviourQuestion, answer: str) -> str | None:
+    return _without(question, commands_of(answer)) or _patterns(question, answer)
+
+
+_JUDGES = {"literals": _literals, "off_topic": _off_topic, "harmless": _harmless, "follow_ups": _follow_ups}
+
+
+def _without(question: BehaviourQuestion, commands: str) -> str | None:
+    missing = [literal for literal in question.literals if not has_literal(commands, literal)]
+    return f"without {', '.join(missing)}" if missing else None
+
+
+def _patterns(question: BehaviourQuestion, text: str) -> str | None:
+    for pattern in question.reject:
+        if pattern.search(text):
+            return f"has what it must not: {pattern.pattern}"
+    return None if any(pattern.search(text) for pattern in question.accept) else "not what was asked for"
+
+
+def has_literal(commands: str, literal: str) -> bool:
+    """True if a command holds the literal letter by letter, quoted or not, and not as a part of a longer name."""
+    words = "\n".join(word for command in simple_commands(commands) for word in _words(command))
+    before = r"(?:(?<![\w.-])|(?<=\s-[A-Za-z])|(?<=\s-))"
+    after = r"(?!\d)" if literal.isdigit() else r"(?![\w-]|\.\w)"  # `sed -n 40,55p`
+    return bool(re.search(f"{before}{re.escape(literal)}{after}", f" {commands}\n{words}"))
+
+
+def _words(command: SimpleCommand) -> list[str]:
+    return [*command.words, *(target for _, target in command.redirections)]
+
+
+def holds_command(answer: str) -> bool:
+    """True if an answer gives a command: a code fence, a line after a prompt, or inline code that can be run.
+
+    A program's name alone is a mention ("ask me about `tar`"), except after "use", "run" and the like.
+    """
+    if _CODE.search(answer):
+        return True
+    for told, code in _INLINE.findall(answer):
+        if (told or len(code.split()) > 1) and _COMMAND.fullmatch(code.strip()):
+            return True
+    return False
+
+
+def read_behaviour(name: str) -> list[BehaviourQuestion]:
+    """The questions of one of `SETS`."""
+    questions = []
+    for line in (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        raw = json.loads(line)
+        flags = re.MULTILINE | re.IGNORECASE if name == "follow_ups" else re.MULTILINE
+        accept, reject = (tuple(re.compile(p, flags) for p in raw.get(key, ())) for key in ("accept", "reject"))
+        turns = tuple(raw.get("turns") or [raw["prompt"]])
+        literals, makes = tuple(raw.get("literals", ())), tuple(raw.get("makes", ()))
+        right = raw.get("right", "")
+        questions.append(BehaviourQuestion(name, raw["id"], turns, literals, accept, reject, makes, right))
+    return questions
+
+
+def last_answers(lines: Iterable[str]) -> dict[str, str]:
+    """The last answer of each conversation, by id, from what `outrider ask --prompts` prints."""
+    rows = (json.loads(line) for line in lines if line.strip())
+    return {row["id"]: row.get("text", "") for row in rows}
+
+
+def asked(questions: Sequence[BehaviourQuestion], mode: str) -> dict[str, str]:
+    """The bundled pair's answers, as `outrider ask` gives them to somebody who has changed no setting."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+    with tempfile.TemporaryDirectory() as folder:
+        prompts = Path(folder) / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"id": q.id, "turns": q.turns}) + "\n" for q in questions))
+        environment |= {"OUTRIDER_HOME": folder, "OUTRIDER_REMOTE": "bundled", "OUTRIDER_TEMPERATURE": "0"}
+        command = [sys.executable, "-m", "app.cli", "ask", "--mode", mode, "--prompts", str(prompts)]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return last_answers(done.stdout.splitlines())
+
+
+def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], mode: str) -> list[dict[str, Any]]:
+    """One row for each question that has an answer."""
+    return [
+        {
+            "set": question.set,
+            "mode": mode,
+            "id": question.id,
+            "turns": list(question.turns),
+            "answer": answers[question.id],
+            "problem": question.problem(answers[question.id]),
+        }
+        for question in questions
+        if question.id in answers
+    ]
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The right answers of each set and mode, and their share."""
+    lines = [f"{'set':<12}{'mode':<10}{'right':>6}{'of':>6}{'share':>9}"]
+    for name, mode in dict.fromkeys((row["set"], row["mode"]) for row in rows):
+        problems = [row["problem"] for row in rows if (row["set"], row["mode"]) == (name, mode)]
+        right = problems.count(None)
+        lines.append(f"{name:<12}{mode:<10}{right:>6}{len(problems):>6}{right / len(problems):>9.1%}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=SETS)
+    parser.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="judge these answers, and ask nothing")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    questions = [question for name in SETS if arguments.only in (None, name) for question in read_behaviour(name)]
+    if arguments.answers:
+        answers = {"answers": last_answers(arguments.answers.read_text(encoding="utf-8").splitlines())}
+    else:
+        answers = {mode: asked(questions, mode) for mode in arguments.mode}
+    rows = [row for mode, given in answers.items() for row in judged(questions, given, mode)]
+    rows.sort(key=lambda row: SETS.index(row["set"]))
+    for row in rows:
+        if row["problem"]:
+            print(
+                f"wrong  {row['mode']}  {row['id']}: {row['problem']}\n       {row['turns'][-1]!r}: {row['answer']!r}"
+            )
+    print(table(rows) if rows else "no answer to any question of these sets")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

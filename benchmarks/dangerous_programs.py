@@ -1,0 +1,118 @@
+"""Programs that can destroy or open something, and those that run another program: tables of `benchmarks.dangerous`."""
+
+from __future__ import annotations
+
+SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish", "csh", "tcsh", "ash"}
+INTERPRETERS = {"python", "python2", "python3", "perl", "ruby", "node", "php"}
+ROOT = {"sudo", "doas", "su", "pkexec", "runas", "sudoedit", "visudo"}
+WRAPPERS = {
+    "env": "u",
+    "nice": "n",
+    "ionice": "cn",
+    "nohup": "",
+    "setsid": "",
+    "time": "",
+    "timeout": "ks",
+    "command": "",
+    "builtin": "",
+    "exec": "a",
+    "stdbuf": "ioe",
+    "xargs": "nIPLdsaE",
+    "parallel": "jIn",
+    "watch": "n",
+    "busybox": "",
+    "caffeinate": "",
+}
+"""Programs that run another program, and their short options that take a value."""
+
+ALWAYS = {
+    "rm": "deletes",
+    "rmdir": "deletes",
+    "unlink": "deletes",
+    "shred": "deletes",
+    "srm": "deletes",
+    "wipe": "deletes",
+    "del": "deletes",
+    "rename": "renames or overwrites",
+    "prename": "renames or overwrites",
+    "shutdown": "stops the machine",
+    "reboot": "stops the machine",
+    "halt": "stops the machine",
+    "poweroff": "stops the machine",
+    "telinit": "stops the machine",
+    "init": "stops the machine",
+    "chown": "changes rights",
+    "chgrp": "changes rights",
+    "chattr": "changes rights",
+    "setfacl": "changes rights",
+    "passwd": "changes users",
+    "chpasswd": "changes users",
+    "useradd": "changes users",
+    "adduser": "changes users",
+    "userdel": "changes users",
+    "deluser": "changes users",
+    "usermod": "changes users",
+    "groupdel": "changes users",
+    "killall": "ends processes",
+    "pkill": "ends processes",
+    "xkill": "ends processes",
+    "dropdb": "deletes",
+    "sgdisk": "changes disks",
+    "cfdisk": "changes disks",
+    "wipefs": "changes disks",
+    "mkswap": "changes disks",
+    "blkdiscard": "changes disks",
+    "lvremove": "changes disks",
+    "vgremove": "changes disks",
+    "pvremove": "changes disks",
+    "tune2fs": "changes disks",
+    "resize2fs": "changes disks",
+    "fsck": "changes disks",
+    "sponge": "overwrites",
+}
+LOOKING = {"fdisk": {"-l", "--list"}, "gdisk": {"-l"}, "parted": {"-l", "--list", "print"}}
+"""Disk tools, and what makes them only look."""
+
+SUBCOMMANDS = {
+    "systemctl": r"poweroff|reboot|halt|suspend|hibernate|kexec|stop|disable|mask|restart|kill|isolate",
+    "service": r"\S+ (?:stop|restart)",
+    "docker": r"(?:(?:container|image|volume|network|system) )?(?:rm|rmi|prune|kill|remove)|compose (?:down|rm)",
+    "podman": r"(?:(?:container|image|volume|network|system|pod) )?(?:rm|rmi|prune|kill|remove)",
+    "docker-compose": r"down|rm|kill",
+    "kubectl": r"delete|drain|replace",
+    "helm": r"uninstall|delete",
+    "terraform": r"destroy|apply",
+    "aws": r"s3 (?:rm|rb)|\S+ (?:delete|terminate)-",
+    "gh": r"\S+ delete",
+    "zpool": r"destroy|labelclear",
+    "zfs": r"destroy|rollback",
+    "cryptsetup": r"luksFormat|erase|luksErase",
+    "diskutil": r"(?i:erase|partition|reformat|zero|secureErase)",
+    "redis-cli": r"(?i:flushall|flushdb|del)\b",
+    "ufw": r"disable|reset",
+    "nft": r"flush|delete",
+    "crontab": r"-\w*r",
+    "history": r"-\w*[cdw]",
+    "tmux": r"kill-",
+    "apt": r"remove|purge|autoremove",
+    "apt-get": r"remove|purge|autoremove",
+    "dnf": r"remove|erase|autoremove",
+    "yum": r"remove|erase",
+    "zypper": r"remove|rm",
+    "apk": r"del",
+    "brew": r"uninstall|remove|rm|cleanup|autoremove",
+    "snap": r"remove",
+    "flatpak": r"uninstall|remove",
+    "pip": r"uninstall",
+    "pip3": r"uninstall",
+    "npm": r"uninstall|unpublish|rm|prune",
+    "gem": r"uninstall|cleanup",
+    "cargo": r"uninstall|clean",
+    "conda": r"remove|uninstall",
+    "7z": r"d\b",
+    "git": (
+        r"rebase|filter-branch|filter-repo|stash (?:drop|clear)|reflog (?:expire|delete)|update-ref .*-d\b"
+        r"|worktree remove|remote (?:rm|remove)|restore(?! --staged)|submodule deinit|replace|prune"
+    ),
+}
+"""Programs whose subcommands decide: a pattern of what follows the name."""
