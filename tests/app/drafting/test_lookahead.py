@@ -19,14 +19,21 @@ from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import VerifierProcess
 
 EDGE = Settings(mode="edge", max_tokens=48, pace="fixed", depth=4, nodes=24)
+TRIPS = (60.0, 400.0, 2000.0)
+"""Round trips in milliseconds. A busy machine prepares less in one of them: 3 of 14 drafts are right on a quiet one."""
 
 
 @asynccontextmanager
 async def far(
-    drafter: Drafter, folder: Path, verifier: VerifierProcess, settings: Settings = EDGE, mbps: float = 100.0
+    drafter: Drafter,
+    folder: Path,
+    verifier: VerifierProcess,
+    settings: Settings = EDGE,
+    mbps: float = 100.0,
+    rtt_ms: float = TRIPS[0],
 ) -> AsyncIterator[tuple[Assistant, Emulator]]:
     """An assistant for which drafting ahead has paid so far, behind a line of 60 ms."""
-    profile = LinkProfile(name="far", rtt_ms=60.0, up_mbps=100.0, down_mbps=mbps)
+    profile = LinkProfile(name="far", rtt_ms=rtt_ms, up_mbps=100.0, down_mbps=mbps)
     async with (
         Emulator(profile, "127.0.0.1", verifier.port) as line,
         assistant(drafter, folder / "outrider.db", line.url, settings=settings) as opened,
@@ -48,8 +55,12 @@ async def test_drafting_ahead_does_not_change_an_answer(
     answers = []
     for ahead in (True, False):
         changes = {"ahead": ahead, "temperature": temperature, "seed": 5}
-        async with far(drafter, tmp_path, verifier, EDGE.replaced(changes, "test")) as (opened, _):
-            heard = await ask(opened, "list files")
+        for trip in TRIPS if ahead else TRIPS[:1]:
+            (folder := tmp_path / f"{ahead}-{trip}").mkdir()
+            async with far(drafter, folder, verifier, EDGE.replaced(changes, "test"), rtt_ms=trip) as (opened, _):
+                heard = await ask(opened, "list files")
+            if heard.done is not None and heard.done.stats.ahead_adopted:
+                break
         assert heard.done is not None and all(heard.done.provenance)
         answers.append(heard.done.token_ids)
         stats, rounds = heard.done.stats, [event for event in heard.events if isinstance(event, RoundEnded)]
@@ -72,18 +83,23 @@ async def test_memory_comes_beside_the_next_round_and_no_more_often_than_without
 ) -> None:
     down, connections = {}, {}
     for ahead in (True, False):
-        (folder := tmp_path / str(ahead)).mkdir()
-        async with far(drafter, folder, verifier, EDGE.replaced({"ahead": ahead}, "test"), 0.1) as (opened, line):
-            conversation = opened.store.conversations.create("thin").id
-            heard = await ask(opened, "list files", conversation)
-            assert heard.done is not None and (heard.done.stats.ahead_adopted > 0) == ahead
-            drafting, _ = opened._pool._open[conversation]
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                assert await drafting.hear(30.0)
-            held = len(drafting._context.tokens)
-            assert drafting.memory_from >= held - 2, "nothing is missing"
-            down[ahead] = line.bytes_down
-            connections[ahead] = line.connections
+        settings = EDGE.replaced({"ahead": ahead}, "test")
+        for trip in TRIPS if ahead else TRIPS[:1]:
+            (folder := tmp_path / f"{ahead}-{trip}").mkdir()
+            async with far(drafter, folder, verifier, settings, 0.1, trip) as (opened, line):
+                conversation = opened.store.conversations.create("thin").id
+                heard = await ask(opened, "list files", conversation)
+                assert heard.done is not None
+                drafting, _ = opened._pool._open[conversation]
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    assert await drafting.hear(30.0)
+                held = len(drafting._context.tokens)
+                assert drafting.memory_from >= held - 2, "nothing is missing"
+                down[ahead] = line.bytes_down
+                connections[ahead] = line.connections
+            if heard.done.stats.ahead_adopted:
+                break
+        assert (heard.done.stats.ahead_adopted > 0) == ahead
     assert connections[False] == 1 <= connections[True] <= 2, "a second line at most, where memory is late"
     assert down[True] < 1.1 * down[False]
 
