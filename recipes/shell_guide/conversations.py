@@ -28,6 +28,7 @@ EVALUATION = (
     _DATA / "off_topic.jsonl",
     _DATA / "harmless.jsonl",
     _DATA / "follow_ups.jsonl",
+    _DATA / "execution.jsonl",
 )
 """Files of questions that the target is measured on."""
 

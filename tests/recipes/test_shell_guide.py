@@ -158,7 +158,7 @@ def shape(question: str) -> str:
 
 
 def test_requests_whose_commands_run_are_in_no_question_file():
-    requests = evaluation_questions(EXECUTED)
+    requests = evaluation_questions([EXECUTED])
     assert len(requests) == 200
     needs = [
         need
