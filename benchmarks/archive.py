@@ -20,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
-from app.archive.exporter import Format, every_conversation, export_conversations
+from app.archive.exporter import every_conversation, export_conversations
+from app.archive.formats import Format
 from app.archive.importer import import_file
 from app.cli.machine import machine
 from app.config import BUNDLED_DRAFTER, Settings

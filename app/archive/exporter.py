@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Literal, TextIO, assert_never
+from typing import TextIO, assert_never
 
 from app.archive.errors import Unwritable
+from app.archive.formats import Format
 from app.archive.html_markdown import Decode
 from app.config import Folders, Settings
 from app.files import create_private, replace_file
@@ -20,7 +21,6 @@ from app.sanitise import sanitise
 from app.version import version_line
 from storage import Conversation, Store
 
-Format = Literal["md", "json", "html"]
 SLUG_LENGTH = 40
 
 

@@ -9,10 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.archive.formats import ENDINGS, Format
 from app.cli import completion
 from app.cli.options import fail
 from app.cli.settings import settings_with
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from app.archive.importer import ImportReport, ImportResult
     from app.config import Folders, Settings
 
-Format = Literal["md", "json", "html"]
-ENDINGS: dict[str, Format] = {
-    ".md": "md",
-    ".markdown": "md",
-    ".json": "json",
-    ".html": "html",
-    ".htm": "html",
-}
 ChosenFormat = Annotated[
     Format | None,
     typer.Option("--format", help="json loses nothing and can be imported again. Default: as FILE ends, else md."),

@@ -16,7 +16,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.archive.errors import ArchiveError
-from app.archive.exporter import Format, every_conversation, export_conversations, export_folder
+from app.archive.exporter import every_conversation, export_conversations, export_folder
+from app.archive.formats import Format
 from app.config import Folders, Settings
 from app.sanitise import sanitise
 from app.tui.keymap import hint

@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 from app.archive import exporter as writing
 from app.archive.branches import branches
 from app.archive.errors import Unwritable
-from app.archive.exporter import Format, every_conversation, export_conversations, export_pieces, new_file
+from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
+from app.archive.formats import Format
 from app.archive.markdown import contained
 from app.config import Settings
 from drafter.text import ChatText
