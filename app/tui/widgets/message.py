@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
@@ -100,6 +101,10 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             self._timer = self.set_interval(FLUSH_SECONDS, self._flush_in_time)
             await self.flush()
 
+    def render_line(self, y: int) -> Strip:
+        """A row without a child, in one style: Textual gives rows that are new another one than those of before."""
+        return Strip.blank(self.size.width, self.visual_style.rich_style)
+
     def place_at(self, row: int) -> TextPlace | None:
         return self.prose.place_at(row)
 
@@ -142,7 +147,6 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                     self.prose.finish(text)
                 self.prose.display = bool(text)
                 self._draw_notes()
-                self.refresh()  # Its own rows, below the text, are as old as the last frame that they were drawn in.
         if self._timer is not None:
             self._timer.stop()  # Last of all: this may be the timer's own task, which ends here.
             self._timer = None
