@@ -29,8 +29,8 @@ SAID, ALIKE = 0.75, 0.5
 IN_NAME, IN_TERMS = 0.7, 0.3
 """Worth of a term that the page's name, or the command and description have, and the wording has not."""
 NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
-"""Added for a program that is named, one that such questions are about, a page in many languages, an example of Outrider's own;
-taken off for each platform that comes before."""
+"""Added for a program that is named, one that such questions are about, a page in many languages, an example of
+Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
 EARLIER = 0.5
@@ -64,7 +64,8 @@ class Hit:
     page: Page
     example: Example
     score: float
-    """0 to about 1.5; from 0.8 on it is nearly always what was asked for."""
+    own: bool = False
+    """The example is Outrider's own and does not stand on the page, which is about the same program."""
 
 
 def platforms_of(system: str) -> tuple[str, ...]:
@@ -90,7 +91,9 @@ def search(
 
     `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
     ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
-    find itself. `before`: an earlier question that this one goes on from; its terms count half. Raises `DrafterCorrupt`.
+    find itself. `before`: an earlier question that this one goes on from; its terms count half.
+
+    Raises `DrafterCorrupt`.
     """
     query = _Query(pages, question, before)
     if not query.weights:
@@ -118,8 +121,9 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
     for score, number in best:
         if score < LEAST or len(hits) >= limit:
             break
-        ((name, platform, task, command),) = pages.rows(
-            "SELECT name, platform, task, command FROM examples JOIN pages ON pages.id = page WHERE examples.id = ?",
+        ((name, platform, task, command, own),) = pages.rows(
+            "SELECT name, platform, task, command, own FROM examples JOIN pages ON pages.id = page "
+            "WHERE examples.id = ?",
             (number,),
         )
         shown = sum(hit.page.name == name for hit in hits)
@@ -128,7 +132,7 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
         page = pages.page(name, platform)
         if page is not None:
             commands.add(command)
-            hits.append(Hit(page, Example(task, command), round(score, 4)))
+            hits.append(Hit(page, Example(task, command), round(score, 4), bool(own)))
     return hits
 
 
