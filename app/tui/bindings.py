@@ -35,6 +35,7 @@ def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
+    from app.tui.screens.code_block import CodeBlockScreen
     from app.tui.screens.confirm import Confirm
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
@@ -49,6 +50,7 @@ def rooms() -> tuple[Room, ...]:
     return (
         Room("Prompt", Prompt, False),
         Room("Messages", MessageActions, False),
+        Room("A code block", CodeBlockScreen, False, over=True),
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),

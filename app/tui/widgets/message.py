@@ -116,6 +116,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """Nothing has come since the last draw."""
         return self._revision == self.turn.revision and not self._drawing.locked()
 
+    def rows_of_block(self, number: int) -> tuple[int, int] | None:
+        """The first row of a code block in this message, and the row behind its notes; None if it is not drawn."""
+        rows = self.prose.rows_of_block(number)
+        top = self.prose.virtual_region.y
+        return rows and (top + rows[0], top + rows[1])
+
     def toggle_withdrawn(self) -> bool:
         """Shows or hides the withdrawn text of the draft; False if there is none."""
         if self._withdrawn is not None:

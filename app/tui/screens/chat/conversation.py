@@ -142,6 +142,12 @@ class ConversationView(Vertical):
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
+    @on(MessageActions.ExplainAsked)
+    async def explain(self, event: MessageActions.ExplainAsked) -> None:
+        self.text.end_edit()  # Else the question would be sent as other words for an earlier one.
+        self.screen.set_focus(self.prompt)
+        await self._ask(event.question)
+
     async def _ask(self, question: str) -> None:
         """Send a prompt, or the edit of a question. It stays in the prompt if that is impossible now."""
         conversation, edit = self._conversation, self.text.edit
