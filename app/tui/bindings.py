@@ -43,6 +43,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
+    from app.tui.screens.source import SourceScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -51,6 +52,7 @@ def rooms() -> tuple[Room, ...]:
         Room("Prompt", Prompt, False),
         Room("Messages", MessageActions, False),
         Room("A code block", CodeBlockScreen, False, over=True),
+        Room("Source of an answer", SourceScreen, False, over=True),
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),

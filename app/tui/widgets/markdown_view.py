@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, takewhile, zip_longest
 from typing import NamedTuple
 
@@ -74,12 +73,8 @@ class MarkdownView(GrowingHeight):
         "warning",
     }
 
-    @dataclass
-    class PageAsked(Message):
-        """The person clicked on the name of a page that the answer came from."""
-
-        page: str
-        platform: str
+    class SourcesClicked(Message):
+        """The person clicked on the line that names the pages of the answer."""
 
     def __init__(self, text: str = "", classes: str | None = None, notes: AnswerNotes = NO_NOTES) -> None:
         super().__init__(classes=classes)
@@ -329,9 +324,9 @@ class MarkdownView(GrowingHeight):
         """Copies the address of a link: an answer must not open pages."""
         self.app.copy_to_clipboard(target)
 
-    def action_show_page(self, page: str, platform: str) -> None:
-        """Asks for a page that the answer came from."""
-        self.post_message(self.PageAsked(page, platform))
+    def action_show_sources(self) -> None:
+        """Asks for the pages that the answer came from."""
+        self.post_message(self.SourcesClicked())
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

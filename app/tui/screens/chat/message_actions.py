@@ -23,6 +23,7 @@ from app.tui.notices import reporting
 from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 
@@ -55,6 +56,7 @@ class MessageActions(Vertical):
         Binding("v", "verify", "Verify the drafted answer, now or later", id="message.verify"),
         Binding("p", "shade", "Shade what nobody verified", id="message.shade"),
         Binding("w", "show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
+        Binding("s", "show_sources", "Show the page that it came from", id="message.source"),
         Binding("f", "fork", "A new conversation from here", id="message.fork"),
         Binding("d", "delete_message", "Delete the message and what follows", id="message.delete"),
         Binding("u", "undelete_message", "Take the deletion back", id="message.undelete"),
@@ -258,6 +260,15 @@ class MessageActions(Vertical):
                 self.post_message(self.ShellAsked(self._for_shell))
             case "explain":
                 self.post_message(self.ExplainAsked(block.question))
+
+    def action_show_sources(self) -> None:
+        """Ask for the pages that the answer came from."""
+        with reporting(self):
+            sources = self._target().turn.sources
+            if sources:
+                self.post_message(AnswerView.SourcesAsked(sources))
+            else:
+                self.notify("That answer names no page. Answers of Shell Guide do where they came from one.")
 
     # ---- versions ----------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
@@ -210,6 +211,13 @@ class ChatScreen(Screen[None]):
             self.notify(said, title="For your shell", timeout=10, markup=False)
         else:
             self.notify("Your shell gets no command from here.")
+
+    @on(AnswerView.SourcesAsked)
+    @work(group="sources", exclusive=True)
+    async def show_sources(self, event: AnswerView.SourcesAsked) -> None:
+        from app.tui.screens.source import show_sources
+
+        await show_sources(self, self._settings, event.sources)
 
     # ---- the list ----------------------------------------------------------------------------------------------------
 
