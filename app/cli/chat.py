@@ -64,6 +64,10 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
             switcher = RemoteSwitcher(settings, folders, core)
             window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
             await window.run_async()
+            if window.for_shell:
+                from app.cli.handover import hand_over
+
+                hand_over(window.for_shell, os.environ)
             if window.crash is not None:
                 log.critical("the screen crashed", exc_info=window.crash)
                 complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")

@@ -16,7 +16,9 @@ from app.sanitise import sanitise
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
 from app.tui.core import Core
+from app.tui.notices import excerpt
 from app.tui.saved_state import SavedState
+from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from textual.command import Provider
 
     from app.remotes.switcher import RemoteSwitcher
-
-EXCERPT = 200
-"""Characters of a copied text that its toast shows."""
 
 
 # The palette is imported when it is opened for the first time.
@@ -68,6 +67,8 @@ class OutriderApp(App[None]):
         mapped = checked(self.settings.keys)
         super().__init__()
         self.core = core
+        self.for_shell = ""
+        """The command that the person wants in their shell when they quit; empty: none."""
         self.switcher = switcher
         self.set_keymap(mapped)
         for theme in (DARK, LIGHT):
@@ -98,6 +99,10 @@ class OutriderApp(App[None]):
         except OSError as error:  # The database is in the same folder: it reports what matters.
             self.log.warning(error)
 
+    @on(MessageActions.ShellAsked)
+    def keep_for_shell(self, event: MessageActions.ShellAsked) -> None:
+        self.for_shell = event.command
+
     # ---- toasts and copies -------------------------------------------------------------------------------------------
 
     def on_notify(self, event: Notify) -> None:
@@ -126,7 +131,7 @@ class OutriderApp(App[None]):
             return
         if copied.sequence:
             write_to_terminal(self, copied.sequence)
-        self.notify(text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …", title="Copied", markup=False)
+        self.notify(excerpt(text), title="Copied", markup=False)
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
+    from app.tui.screens.code_block import CodeBlockScreen
     from app.tui.screens.confirm import Confirm
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
@@ -42,6 +43,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
+    from app.tui.screens.source import SourceScreen
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -49,6 +51,8 @@ def rooms() -> tuple[Room, ...]:
     return (
         Room("Prompt", Prompt, False),
         Room("Messages", MessageActions, False),
+        Room("A code block", CodeBlockScreen, False, over=True),
+        Room("Source of an answer", SourceScreen, False, over=True),
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),

@@ -13,6 +13,14 @@ from app.tui.keymap import key_of
 from app.tui.open_conversation import NotPossible, ReplyRunning
 from storage import StorageError
 
+EXCERPT = 200
+"""Characters of a text that a toast shows."""
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, for a toast."""
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]} …"
+
 
 @contextmanager
 def reporting(node: Widget) -> Iterator[None]:

@@ -14,6 +14,7 @@ from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
+from app.tui.sources import sources_of
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn
 from storage import NotFound, Queued, StorageError
@@ -227,6 +228,12 @@ class OpenConversation:
             return False
         self.core.store.branches.show(reply.instead)
         return self.core.store.messages.get(reply.instead).role == "user"
+
+    async def cite(self, turn: Turn) -> None:
+        """Set which pages an answer came from, once it is stored."""
+        if turn.message:
+            message = await asyncio.to_thread(self.core.store.messages.get, turn.message)
+            turn.cite(sources_of(message.stats))
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from storage import StorageError
 
 MOVES = (
     "app.commands",
+    "message.next_block",
+    "message.previous_block",
     "prompt.down",
     "prompt.newline",
     "prompt.page_down",

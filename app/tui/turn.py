@@ -11,6 +11,7 @@ from app.events import Done, Event, Failed, Judged, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
+from app.tui.sources import SourcePage, sources_of
 from storage import Message
 
 CUT = "cut at the length limit"
@@ -46,6 +47,8 @@ class Turn:
     """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
     """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
+    sources: tuple[SourcePage, ...] = ()
+    """The pages that the answer came from."""
     unfolded: bool = False
     """The withdrawn text is shown, and not only that there is some."""
     revision: int = 0
@@ -153,6 +156,12 @@ class Turn:
             self.shaded = tuple(ranges)
             self.revision += 1
 
+    def cite(self, sources: tuple[SourcePage, ...]) -> None:
+        """Set the pages that the answer came from."""
+        if sources != self.sources:
+            self.sources = sources
+            self.revision += 1
+
     @classmethod
     def of_thread(
         cls, thread: Iterable[Message], branches: Iterable[Message] = (), awaiting: Container[str] = ()
@@ -180,6 +189,7 @@ class Turn:
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
                 turn.reply.solid = sanitise(message.text)
+                turn.sources = sources_of(message.stats)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
 

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from app.tui.markdown.leaf import SEPARATOR, Leaf
+from app.tui.markdown.notes import NO_BLOCK_NOTES, NO_NOTES, AnswerNotes, BlockNotes, NoteLine, wrap_note
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import wrap_offsets
 
@@ -51,6 +52,9 @@ class WrappedLeaf:
     """The first character that is ghost text."""
     shaded: tuple[tuple[int, int], ...]
     """Ranges of characters to be marked as unverified."""
+    notes: BlockNotes
+    footer: tuple[NoteLine, ...]
+    """The notes of the whole text, which its last leaf has below itself."""
     rows: tuple[Row, ...]
     y: int
     """The number of its first line in the whole text."""
@@ -59,13 +63,19 @@ class WrappedLeaf:
 
 
 @lru_cache(maxsize=64)
-def wrap_finished(text: str, width: int) -> tuple[WrappedLeaf, ...]:
+def wrap_finished(text: str, width: int, notes: AnswerNotes = NO_NOTES) -> tuple[WrappedLeaf, ...]:
     """Wraps a finished text, and remembers it. Call it in a thread first if the text is long."""
-    return tuple(wrap(leaves(text), width, solid=len(text)))
+    return tuple(wrap(leaves(text), width, solid=len(text), notes=notes))
 
 
 def wrap(
-    parsed: Sequence[Leaf], width: int, *, solid: int, shaded: Ranges = (), known: Sequence[WrappedLeaf] = ()
+    parsed: Sequence[Leaf],
+    width: int,
+    *,
+    solid: int,
+    shaded: Ranges = (),
+    notes: AnswerNotes = NO_NOTES,
+    known: Sequence[WrappedLeaf] = (),
 ) -> list[WrappedLeaf]:
     """Wraps leaves, and takes those over from `known`, at the same width, that have not changed.
 
@@ -76,13 +86,23 @@ def wrap(
     y = 0
     for at, leaf in enumerate(parsed):
         ghost, marked = leaf.characters_before(solid), tuple(ranges_in(leaf, shaded)) if shaded else ()
+        noted = notes.by_number.get(leaf.number, NO_BLOCK_NOTES)
+        footer = notes.footer if at == len(parsed) - 1 else ()
         old = known[at] if at < len(known) and known[at].y == y else None
-        if old is None or old.leaf is not leaf or (old.ghost, old.shaded) != (ghost, marked):
-            rows, lines = _rows(leaf, ghost, marked, width, y, old)
-            old = WrappedLeaf(leaf, ghost, marked, tuple(rows), y, lines)
+        if old is None or old.leaf is not leaf or _state(old) != (ghost, marked, noted, footer):
+            rows, lines = _rows(leaf, ghost, marked, noted.marks, width, y, old)
+            gap = [Row(Content(""))] if footer and not (noted.lines or leaf.kind == "code") else []
+            rows += [Row(left) for line in noted.lines for left in wrap_note(line, leaf.rest, width)]
+            rows += gap + [Row(left) for line in footer for left in wrap_note(line, Content(""), width)]
+            old = WrappedLeaf(leaf, ghost, marked, noted, footer, tuple(rows), y, lines)
         drawn.append(old)
         y += old.lines
     return drawn
+
+
+def _state(drawn: WrappedLeaf) -> tuple[object, ...]:
+    """What the look of a leaf depends on, beside the leaf and the width."""
+    return drawn.ghost, drawn.shaded, drawn.notes, drawn.footer
 
 
 def ranges_in(leaf: Leaf, ranges: Ranges) -> Iterator[tuple[int, int]]:
@@ -106,9 +126,17 @@ def character_at(line: str, x: int) -> int:
 
 
 def _rows(
-    leaf: Leaf, ghost: int, shaded: tuple[tuple[int, int], ...], width: int, y: int, old: WrappedLeaf | None
+    leaf: Leaf,
+    ghost: int,
+    shaded: tuple[tuple[int, int], ...],
+    marks: tuple[tuple[int, int, str], ...],
+    width: int,
+    y: int,
+    old: WrappedLeaf | None,
 ) -> tuple[list[Row], int]:
     content = leaf.content
+    for start, end, style in marks:
+        content = content.stylize(style, start, end)
     for start, end in shaded:
         content = content.stylize(".unverified", start, end)
     if ghost < len(content.plain):
@@ -121,7 +149,7 @@ def _rows(
     if leaf.kind in ("row", "head"):
         return [*rows, *_table_rows(leaf, content, room, y)], 1
     if leaf.kind == "code":
-        plain = not shaded and not leaf.content.spans
+        plain = not shaded and not marks and not leaf.content.spans
         return _code_rows(rows, leaf, content, first, room, y, ghost, old if plain else None)
     lines = _lines(content)
     for number, line in enumerate(lines):
@@ -158,7 +186,9 @@ def _code_rows(
 def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:
     """The number of characters at the start of a growing code block whose complete lines look as before."""
     before, after = old.leaf, leaf
-    if before.content.spans or old.shaded or (before.kind, before.number) != (after.kind, after.number):
+    if before.content.spans or old.shaded or old.notes.lines or old.footer:
+        return 0
+    if (before.kind, before.number) != (after.kind, after.number):
         return 0
     if before.gap != after.gap or not (before.first.is_same(after.first) and before.rest.is_same(after.rest)):
         return 0

@@ -18,6 +18,8 @@ WORDS = (
     ("dimmed text", "drafted here, on its way to the verifier"),
     ("solid text", "verified by the target"),
     ("bar on the left", "drafted offline, not verified"),
+    ("danger, warning", "what a command would do that cannot be undone"),
+    ("not asked for", "no word of the question asks for that"),
     ("struck text", "drafted offline, and not kept by the target"),
     ("τ", "tokens gained per round trip"),
     ("rtt", "round trip time of the link"),

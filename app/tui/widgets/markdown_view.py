@@ -15,6 +15,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from textual.content import Content
 from textual.geometry import Offset, Region, Size
+from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
@@ -22,6 +23,7 @@ from textual.style import Style
 from app.tui.markdown.blocks import closed_length
 from app.tui.markdown.layout import Row, WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
 from app.tui.markdown.leaf import Leaf
+from app.tui.markdown.notes import NO_NOTES, AnswerNotes
 from app.tui.markdown.parser import close_marks, highlight_leaf, leaves, parse
 from app.tui.textual_private import GrowingHeight, style_finder, use_line_cache
 
@@ -32,6 +34,8 @@ HELD = 4
 ones, and the lines above do not jump back and forth."""
 WAITING = "…"
 COPY = "copy"
+CURSOR = "▌"
+"""Stands left of each row of the code block that has the cursor."""
 
 
 class TextPlace(NamedTuple):
@@ -45,26 +49,34 @@ class TextPlace(NamedTuple):
 
 
 class MarkdownView(GrowingHeight):
-    """Shows Markdown. A click on a link or on the label of a code block copies it."""
+    """Shows Markdown, with notes below its code blocks. A click on a link or on the label of a code block copies it."""
 
     ALLOW_SELECT = True
     COMPONENT_CLASSES = {
         "bullet",
+        "chosen",
         "code",
         "code_inline",
         "copy",
+        "cursor",
+        "danger",
         "em",
         "head",
         "heading",
+        "notice",
         "quote",
         "rule",
         "s",
         "strong",
         "title",
         "unverified",
+        "warning",
     }
 
-    def __init__(self, text: str = "", classes: str | None = None) -> None:
+    class SourcesClicked(Message):
+        """The person clicked on the line that names the pages of the answer."""
+
+    def __init__(self, text: str = "", classes: str | None = None, notes: AnswerNotes = NO_NOTES) -> None:
         super().__init__(classes=classes)
         use_line_cache(self)
         self.source = text
@@ -75,6 +87,11 @@ class MarkdownView(GrowingHeight):
         self._final = len(self.parsed)
         self._final_to = len(text)
         """Leaves, and characters of the text, that cannot change any more."""
+        self._complete_to = len(text)
+        """Characters of the text in blocks that have ended. If some of them are drafted, they may still change."""
+        self._notes = notes
+        self._chosen = 0
+        """The number of the code block that has the cursor; 0: none."""
         self._solid = len(text)
         self._shaded: tuple[tuple[int, int], ...] = ()
         self._drawn: list[WrappedLeaf] = []
@@ -91,15 +108,15 @@ class MarkdownView(GrowingHeight):
         """
         part = text[self._final_to :]
         if len(part) > LONG or any(mark in part[: closed_length(part)] for mark in ("```", "~~~")):
-            known, final, final_to = await asyncio.to_thread(self._read, text, solid)
+            read = await asyncio.to_thread(self._read, text, solid)
         else:
-            known, final, final_to = self._read(text, solid)
-        self.parsed, self._final, self._final_to = known, final, final_to
+            read = self._read(text, solid)
+        self.parsed, self._final, self._final_to, self._complete_to = read
         self.source, self._solid, self.growing = text, solid, True
         self._redraw()
 
-    def _read(self, text: str, solid: int) -> tuple[list[Leaf], int, int]:
-        """The leaves of a growing text, and how many leaves and characters of it cannot change any more."""
+    def _read(self, text: str, solid: int) -> tuple[list[Leaf], int, int, int]:
+        """The leaves of a growing text, then `_final`, `_final_to` and `_complete_to`."""
         final, start = self._final, self._final_to
         if not text.startswith(self.source[:start]):
             final = start = 0
@@ -115,14 +132,26 @@ class MarkdownView(GrowingHeight):
         growing, _ = parse(text[:start] + close_marks(text[start:]), start, code)
         final = len(known)
         known += [highlight_leaf(leaf) if leaf.source[1] <= complete else leaf for leaf in growing]
-        return self._known(known), final, start
+        return self._known(known), final, start, complete
 
-    def finish(self, text: str) -> None:
-        """Shows a finished text."""
+    def finish(self, text: str, notes: AnswerNotes = NO_NOTES) -> None:
+        """Shows a finished text with its notes."""
         self.source, self._solid, self.growing = text, len(text), False
         self.parsed = self._known(leaves(text))
-        self._final, self._final_to = len(self.parsed), len(text)
+        self._final, self._final_to, self._complete_to = len(self.parsed), len(text), len(text)
+        self._notes = notes
         self._redraw()
+
+    @property
+    def complete_blocks(self) -> tuple[Leaf, ...]:
+        """The code blocks that have ended."""
+        return tuple(leaf for leaf in self.parsed if leaf.kind == "code" and leaf.source[1] <= self._complete_to)
+
+    def annotate(self, notes: AnswerNotes) -> None:
+        """Shows these notes in place of those of before."""
+        if notes != self._notes:
+            self._notes = notes
+            self._redraw()
 
     def _known(self, fresh: Sequence[Leaf]) -> list[Leaf]:
         """The fresh leaves, with the old object for each that looks as before, so that it is not wrapped again."""
@@ -134,6 +163,17 @@ class MarkdownView(GrowingHeight):
         if tuple(ranges) != self._shaded:
             self._shaded = tuple(ranges)
             self._redraw()
+
+    def choose(self, number: int) -> None:
+        """Marks the code block of this number as the one that has the cursor; 0: none."""
+        if number != self._chosen:
+            self._chosen = number
+            self.refresh()
+
+    def rows_of_block(self, number: int) -> tuple[int, int] | None:
+        """The first row of a code block, and the row behind its notes; None if it is not drawn."""
+        at = next((at for at, one in enumerate(self._drawn) if number and one.leaf.number == number), None)
+        return None if at is None else (self._tops[at], self._tops[at + 1])
 
     @property
     def plain(self) -> str:
@@ -190,9 +230,9 @@ class MarkdownView(GrowingHeight):
             return
         known = self._drawn if width == self._width else []
         if known or self.growing or self._shaded:
-            drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, known=known)
+            drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, notes=self._notes, known=known)
         else:
-            drawn = list(wrap_finished(self.source, width))
+            drawn = list(wrap_finished(self.source, width, self._notes))
         self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
         held = self._height if self.growing and width == self._width else 0
         self._height = max(self._tops[-1], min(held, self._tops[-1] + HELD))
@@ -216,14 +256,19 @@ class MarkdownView(GrowingHeight):
         if y >= self._tops[-1]:
             return Strip.blank(width, style.rich_style)
         at = bisect_right(self._tops, y) - 1
-        row = self._drawn[at].rows[y - self._tops[at]]
-        return self._strip(row, width, style)
+        drawn = self._drawn[at]
+        chosen = bool(self._chosen) and drawn.leaf.number == self._chosen
+        return self._strip(drawn.rows[y - self._tops[at]], width, style, chosen)
 
-    def _strip(self, row: Row, width: int, style: Style) -> Strip:
+    def _strip(self, row: Row, width: int, style: Style, chosen: bool) -> Strip:
         segments: list[Segment] = []
         cells = self._add(segments, row.left, style)
         inner = self.get_visual_style(row.kind) if row.kind else style
         indent = cells
+        if chosen and row.kind == "code":
+            inner = self.get_visual_style(row.kind, "chosen")
+            segments.append(Segment(CURSOR, self.get_visual_style(row.kind, "chosen", "cursor").rich_style))
+            cells += 1
         selection = self.text_selection
         span = None if selection is None else selection.get_span(row.y)
         for start, piece, x in row.pieces:
@@ -237,7 +282,7 @@ class MarkdownView(GrowingHeight):
         if row.kind == "rule":
             segments.append(Segment("─" * (width - cells), inner.rich_style))
         elif row.copy and width - cells > len(COPY) + 2:
-            click = self.get_visual_style(row.kind, "copy")
+            click = self.get_visual_style(row.kind, *["chosen"] * chosen, "copy")
             click += Style.from_meta({"@click": f"copy_block({row.copy})"})
             label = f"{COPY} {row.copy}" if row.copy < 10 else COPY
             segments.append(Segment(" " * (width - cells - len(label) - 1), inner.rich_style))
@@ -278,6 +323,10 @@ class MarkdownView(GrowingHeight):
     def action_show_link(self, target: str) -> None:
         """Copies the address of a link: an answer must not open pages."""
         self.app.copy_to_clipboard(target)
+
+    def action_show_sources(self) -> None:
+        """Asks for the pages that the answer came from."""
+        self.post_message(self.SourcesClicked())
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -15,7 +16,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.markdown.parser import leaves
+from app.tui.block_notes import answer_notes, block_notes
+from app.tui.markdown.leaf import Leaf
+from app.tui.markdown.notes import AnswerNotes
+from app.tui.sources import SourcePage
 from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
@@ -77,6 +81,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     A stored answer without a note costs two widgets.
     """
 
+    @dataclass
+    class SourcesAsked(Message):
+        """The person wants to see the pages that an answer came from."""
+
+        sources: tuple[SourcePage, ...]
+
     def __init__(self, turn: Turn) -> None:
         super().__init__()
         self.turn = turn
@@ -84,7 +94,9 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._timer: Timer | None = None
         self._drawing = asyncio.Lock()
         self._rests_until = 0.0
-        self.prose = MarkdownView("" if turn.running else turn.text)
+        self.prose = MarkdownView() if turn.running else MarkdownView(turn.text, notes=_notes(turn))
+        self._noted: tuple[Leaf, ...] = ()
+        """The code blocks of a running answer whose notes are drawn."""
         self._notes: dict[str, Static] = {}
         """The lines below the answer, by their CSS class."""
         self._withdrawn: WithdrawnText | None = None
@@ -111,10 +123,21 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def row_of(self, place: TextPlace, width: int) -> int:
         return self.prose.row_of(place, width - self.gutter.width)
 
+    @on(MarkdownView.SourcesClicked)
+    def ask_for_sources(self, event: MarkdownView.SourcesClicked) -> None:
+        event.stop()
+        self.post_message(self.SourcesAsked(self.turn.sources))
+
     @property
     def drawn(self) -> bool:
         """Nothing has come since the last draw."""
         return self._revision == self.turn.revision and not self._drawing.locked()
+
+    def rows_of_block(self, number: int) -> tuple[int, int] | None:
+        """The first row of a code block in this message, and the row behind its notes; None if it is not drawn."""
+        rows = self.prose.rows_of_block(number)
+        top = self.prose.virtual_region.y
+        return rows and (top + rows[0], top + rows[1])
 
     def toggle_withdrawn(self) -> bool:
         """Shows or hides the withdrawn text of the draft; False if there is none."""
@@ -139,17 +162,26 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             text, solid = turn.text, len(turn.reply.solid)
             if turn.running:
                 await self.prose.grow(text or WAITING, solid)
+                await self._note_blocks()
                 return
-            if self.prose.growing:
-                await asyncio.to_thread(leaves, text)
+            notes = await asyncio.to_thread(_notes, turn)
             with self.app.batch_update():
                 if self.prose.growing:
-                    self.prose.finish(text)
+                    self.prose.finish(text, notes)
+                else:
+                    self.prose.annotate(notes)
                 self.prose.display = bool(text)
                 self._draw_notes()
         if self._timer is not None:
             self._timer.stop()  # Last of all: this may be the timer's own task, which ends here.
             self._timer = None
+
+    async def _note_blocks(self) -> None:
+        """Draws the notes of the code blocks that have ended."""
+        blocks = self.prose.complete_blocks
+        if blocks != self._noted:
+            self._noted = blocks
+            self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.question, blocks))
 
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
@@ -175,6 +207,11 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             line = self._notes[name] = Static(Content(text), classes=name, markup=False)
             if self.is_attached:
                 self.mount(line)
+
+
+def _notes(turn: Turn) -> AnswerNotes:
+    """The notes of a finished answer."""
+    return answer_notes(turn.question, turn.text, turn.sources)
 
 
 class WithdrawnText(Vertical):

@@ -24,6 +24,8 @@ PADDING = 6
 """Columns between and around the parts of the bar."""
 LEAST = (" verified", " tokens", "rtt  ms", "τ ")
 """Figures that a narrow bar leaves out; the first one goes first."""
+FOR_SHELL = "→ shell"
+"""Shown while a command is to be put into the person's shell."""
 NEAR, FULL = 0.8, 0.95
 """Shares of the context from which the meter warns."""
 
@@ -35,6 +37,7 @@ class StatusBar(Horizontal):
         yield Static(id="badge", markup=False)
         yield Static(id="figures", markup=False)
         yield Static(id="context", markup=False)
+        yield Static(id="for-shell", markup=False)
         yield Static(id="why", markup=False)
 
     def __init__(self) -> None:
@@ -44,6 +47,7 @@ class StatusBar(Horizontal):
         self._mode: Mode = "warming"
         self._metered = 0
         """Columns of the meter."""
+        self._for_shell = False
 
     def on_resize(self) -> None:
         self.show_context(self._meter)
@@ -55,6 +59,14 @@ class StatusBar(Horizontal):
         for line in self.query("#context").results(Static):  # There is none while the window closes.
             line.update(meter)
         self._metered = len(meter)
+        self.show_stats(self._stats)
+
+    def show_for_shell(self, command: str) -> None:
+        """Show that the person's shell gets a command when they quit; empty: none."""
+        self._for_shell = bool(command)
+        line = self.query_one("#for-shell", Static)
+        line.update(FOR_SHELL)
+        line.display = self._for_shell
         self.show_stats(self._stats)
 
     def show_mode(self, mode: ModeChanged) -> None:
@@ -71,6 +83,7 @@ class StatusBar(Horizontal):
             stats = replace(stats, rtt_ms=None)
         self._stats = stats
         room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
+        room -= len(FOR_SHELL) + 2 if self._for_shell else 0
         for line in self.query("#figures").results(Static):
             line.update(figures(stats, room) if stats else "")
 

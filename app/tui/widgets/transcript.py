@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from textual import on
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.layout import DockArrangeResult
 from textual.scrollbar import ScrollBar
 from textual.widget import Widget
@@ -35,6 +35,8 @@ class Transcript(AnchoredScroll, can_focus=True):
         self.turn_list = VirtualList(self, self.scroll_anchor, self._mark_cursor)
         self.cursor: tuple[Turn, Part] | None = None
         """The question or answer that keys act on."""
+        self.block = 0
+        """The number of the code block in that answer that keys act on; 0: none was chosen."""
 
     def compose(self) -> Iterator[Widget]:
         yield self.turn_list.older
@@ -56,7 +58,7 @@ class Transcript(AnchoredScroll, can_focus=True):
         self.turn_list.cancel_jump()  # It belongs to the conversation before.
         async with self.turn_list.lock:
             self.turn_list.turns = list(turns)
-            self.cursor = None
+            self.cursor, self.block = None, 0
             await self.turn_list.show_page(len(turns))
             self.anchor(False)
         self.turn_list.tend()
@@ -85,7 +87,7 @@ class Transcript(AnchoredScroll, can_focus=True):
                     fresh = AnswerView(new)
                     self.scroll_anchor.replace(answer, fresh)
                     if self.cursor == (old, "answer"):
-                        self.cursor = new, "answer"
+                        self.cursor, self.block = (new, "answer"), 0
                     with self.app.batch_update():
                         await self.mount(fresh, after=answer)
                         await self.turn_list.remove([answer])
@@ -121,7 +123,7 @@ class Transcript(AnchoredScroll, can_focus=True):
 
     async def choose(self, at: int, part: Part) -> None:
         """Puts the cursor on the question or the answer of `turns[at]`, and brings that into view."""
-        self.cursor = self.turns[at], part
+        self.cursor, self.block = (self.turns[at], part), 0
         if self.turn_list.first <= at < self.turn_list.last:
             async with self.turn_list.lock:
                 self._mark_cursor()
@@ -145,16 +147,31 @@ class Transcript(AnchoredScroll, can_focus=True):
         if 0 <= at < 2 * len(self.turns):
             await self.choose(at // 2, "answer" if at % 2 else "question")
 
+    async def choose_block(self, at: int, number: int) -> None:
+        """Puts the cursor on a code block of the answer of `turns[at]`, and brings that into view."""
+        if self.cursor != (self.turns[at], "answer") or not self.turn_list.first <= at < self.turn_list.last:
+            await self.choose(at, "answer")
+        self.block = number
+        self._mark_cursor()
+        if self.turn_list.first <= at < self.turn_list.last:
+            answer = self._message(at, "answer")
+            if isinstance(answer, AnswerView) and (rows := answer.rows_of_block(number)) is not None:
+                region = answer.virtual_region
+                place = Region(region.x, region.y + rows[0], region.width, rows[1] - rows[0])
+                tall = place.height > self.size.height
+                self.scroll_to_region(place, animate=False, immediate=True, top=tall, origin_visible=False)
+
     def let_go(self) -> None:
         """Takes the cursor away."""
-        self.cursor = None
+        self.cursor, self.block = None, 0
         self._mark_cursor()
 
     @on(MessageView.Chosen)
     def choose_clicked(self, event: MessageView.Chosen) -> None:
         event.stop()
         self.focus(scroll_visible=False)
-        self.cursor = event.message.turn, "answer" if isinstance(event.message, AnswerView) else "question"
+        part: Part = "answer" if isinstance(event.message, AnswerView) else "question"
+        self.cursor, self.block = (event.message.turn, part), 0
         self._mark_cursor()
 
     def _mark_cursor(self) -> None:
@@ -162,6 +179,8 @@ class Transcript(AnchoredScroll, can_focus=True):
         for message in self.turn_list.messages:
             here = message.turn is turn and (part == "answer") == isinstance(message, AnswerView)
             message.set_class(here, "-cursor")
+            if isinstance(message, AnswerView):
+                message.prose.choose(self.block if here else 0)
 
     def _message(self, at: int, part: Part) -> MessageView:
         return self.turn_list.message(at, answer=part == "answer")

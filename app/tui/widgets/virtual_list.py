@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.tui.markdown.parser import leaves
+from app.tui.block_notes import answer_notes
 from app.tui.textual_private import AnchoredScroll, line_caches
 from app.tui.turn import Turn
 from app.tui.widgets.message import AnswerView, MessageView, QuestionView
@@ -272,10 +272,10 @@ class VirtualList:
 
 
 async def _parse(turns: Sequence[Turn]) -> None:
-    """Parses the finished answers in a thread, before they are mounted: that takes as long as the rest."""
+    """Reads the finished answers in a thread, before they are mounted: that takes as long as the rest."""
     for turn in turns:
         if not turn.running:
-            await asyncio.to_thread(leaves, turn.text)
+            await asyncio.to_thread(answer_notes, turn.question, turn.text, turn.sources)
 
 
 def _messages(turns: Sequence[Turn]) -> list[MessageView]:

@@ -25,6 +25,9 @@ from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.welcome import Welcome
 from storage import NotFound, StorageError
 
+SOURCE = "/source"
+"""Typed alone, it shows the pages that the last answer came from, and is no question."""
+
 
 class ConversationView(Vertical):
     """Shows an `OpenConversation` and runs its replies. `metrics` hears every event of every reply."""
@@ -135,10 +138,21 @@ class ConversationView(Vertical):
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        await self._ask(event.text)
+        if event.text == SOURCE and self.text.edit is None:
+            self.prompt.take_off(event.text)
+            # As its own: a message that this widget has sent ends here, before the screen hears it.
+            self.messages.call_later(self.messages.action_show_sources)
+        else:
+            await self._ask(event.text)
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
+        self.screen.set_focus(self.prompt)
+        await self._ask(event.question)
+
+    @on(MessageActions.ExplainAsked)
+    async def explain(self, event: MessageActions.ExplainAsked) -> None:
+        self.text.end_edit()  # Else the question would be sent as other words for an earlier one.
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
@@ -243,6 +257,8 @@ class ConversationView(Vertical):
         await self._show_queued()
         self.post_message(self.Grown())
         if conversation.id == reply.conversation:
+            with reporting(self):
+                await conversation.cite(turn)
             await self.messages.show_versions()
 
     def _undo_version(self, reply: RunningReply, here: bool) -> None:

@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from textual import work
+from textual.actions import SkipAction
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from app.tui.code_blocks import CodeBlock, code_blocks
 from app.tui.keymap import hint, key_of
+from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.notices import reporting
 from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Cursor, Part
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 
 HINT = (
     ("chat.stop", "back"),
+    ("message.use_block", "use the code"),
     ("message.copy", "copy"),
     ("message.edit", "reword"),
     ("message.regenerate", "again"),
@@ -39,6 +44,9 @@ class MessageActions(Vertical):
     """The transcript with its keys, which act while it has the focus: letters can be typed everywhere else."""
 
     BINDINGS = [
+        Binding("enter", "use_block", "Use its code: copy, put into your shell, explain", id="message.use_block"),
+        Binding("tab", "choose_block(1)", "Choose its next code block", id="message.next_block"),
+        Binding("shift+tab", "choose_block(-1)", "Choose its code block before", id="message.previous_block"),
         Binding("c", "copy_message", "Copy the message", id="message.copy"),
         Binding("e", "edit_question", "Ask it in other words", id="message.edit"),
         Binding("r", "regenerate", "Another answer", id="message.regenerate"),
@@ -48,6 +56,7 @@ class MessageActions(Vertical):
         Binding("v", "verify", "Verify the drafted answer, now or later", id="message.verify"),
         Binding("p", "shade", "Shade what nobody verified", id="message.shade"),
         Binding("w", "show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
+        Binding("s", "show_sources", "Show the page that it came from", id="message.source"),
         Binding("f", "fork", "A new conversation from here", id="message.fork"),
         Binding("d", "delete_message", "Delete the message and what follows", id="message.delete"),
         Binding("u", "undelete_message", "Take the deletion back", id="message.undelete"),
@@ -79,12 +88,26 @@ class MessageActions(Vertical):
     class VerifyAsked(Message):
         """The person wants a drafted answer verified."""
 
+    @dataclass
+    class ExplainAsked(Message):
+        """The person wants a code block explained."""
+
+        question: str
+
+    @dataclass
+    class ShellAsked(Message):
+        """The person wants a command in their shell when they quit; an empty one: nothing any more."""
+
+        command: str
+
     class Reopened(Message):
         """The conversation was read from the store again."""
 
     def __init__(self, conversation: OpenConversation) -> None:
         super().__init__()
         self._conversation = conversation
+        self._for_shell = ""
+        """The command that the person wants in their shell when they quit."""
         self.transcript = Transcript()
 
     def compose(self) -> Iterator[Widget]:
@@ -198,6 +221,54 @@ class MessageActions(Vertical):
             self.app.copy_to_clipboard(code)
         else:
             self.notify("The last answer has no code block.", severity="warning")
+
+    # ---- code blocks -------------------------------------------------------------------------------------------------
+
+    async def action_choose_block(self, step: int) -> None:
+        """Choose a code block of the message that has the cursor; behind the last one, the key moves the focus."""
+        if self.cursor is None:
+            raise SkipAction
+        target = self._target()
+        number = max(0, self.transcript.block + step) if self.transcript.block or step > 0 else -1
+        if not 0 < number <= len(target.turn.codes):
+            raise SkipAction
+        await self.transcript.choose_block(target.at, number)
+
+    def action_use_block(self) -> None:
+        with reporting(self):
+            turn = self._target().turn
+            blocks = code_blocks(turn)
+            number = self.transcript.block or len(turn.codes)
+            block = next((one for one in blocks if one.number == number), None)
+            if block is not None:
+                self._use(block)
+            elif turn.codes:
+                self.notify("That code block is still being written.", severity="warning")
+            else:
+                self.notify("That answer has no code block.", severity="warning")
+
+    @work(group="code-block", exclusive=True)
+    async def _use(self, block: CodeBlock) -> None:
+        from app.tui.screens.code_block import CodeBlockScreen
+
+        waiting = bool(block.command) and block.command == self._for_shell
+        match await self.app.push_screen_wait(CodeBlockScreen(block, NO_BLOCK_NOTES, waiting=waiting)):
+            case "copy":
+                self.app.copy_to_clipboard(block.code)
+            case "shell":
+                self._for_shell = "" if waiting else block.command
+                self.post_message(self.ShellAsked(self._for_shell))
+            case "explain":
+                self.post_message(self.ExplainAsked(block.question))
+
+    def action_show_sources(self) -> None:
+        """Ask for the pages that the answer came from."""
+        with reporting(self):
+            sources = self._target().turn.sources
+            if sources:
+                self.post_message(AnswerView.SourcesAsked(sources))
+            else:
+                self.notify("That answer names no page. Answers of Shell Guide do where they came from one.")
 
     # ---- versions ----------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,13 @@ from app.events import ModeChanged
 from app.tui.core import Core
 from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
-from app.tui.notices import reporting
+from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import OpenConversation
 from app.tui.screens.chat.conversation import ConversationView
+from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.prompt import Prompt
@@ -199,6 +201,23 @@ class ChatScreen(Screen[None]):
         if focused and self._alive:
             self._sidebar.refresh_list()
             self.run_worker(self._view.catch_up(), group="look-up", exclusive=True)
+
+    @on(MessageActions.ShellAsked)
+    def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
+        """Say what the person's shell gets when they quit. The message goes on to the application, which keeps it."""
+        self._status.show_for_shell(event.command)
+        if event.command:
+            said = f"When you quit ({key_of(self, 'app.quit')}). It does not run by itself:\n{excerpt(event.command)}"
+            self.notify(said, title="For your shell", timeout=10, markup=False)
+        else:
+            self.notify("Your shell gets no command from here.")
+
+    @on(AnswerView.SourcesAsked)
+    @work(group="sources", exclusive=True)
+    async def show_sources(self, event: AnswerView.SourcesAsked) -> None:
+        from app.tui.screens.source import show_sources
+
+        await show_sources(self, self._settings, event.sources)
 
     # ---- the list ----------------------------------------------------------------------------------------------------
 

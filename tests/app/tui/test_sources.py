@@ -1,0 +1,185 @@
+"""The pages that an answer came from: the line below it, and the screen that shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from app.config import Settings
+from app.events import Verified
+from app.tui.screens.source import SourceScreen
+from app.tui.sources import SourcePage, read_sources, said, sources_of
+from app.tui.widgets.markdown_view import MarkdownView
+from app.tui.widgets.message import AnswerView
+from drafter.config import DrafterCorrupt
+from drafter.guide.pages import FILE
+from recipes.shell_guide.index import write
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.tui.window import Window
+
+ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
+LINE = "from the page zap (common) of tldr pages"
+
+
+def raw(name: str, platform: str, *examples: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "platform": platform,
+        "name": name,
+        "alias": False,
+        "translations": 3,
+        "description": f"The program `{name}`. More: <https://example.org/{name}>.",
+        "examples": [{"task": task, "command": command} for task, command in examples],
+    }
+
+
+@pytest.fixture
+def drafter(tmp_path: Path) -> Path:
+    """A folder with an index of two pages."""
+    folder = tmp_path / "drafter"
+    folder.mkdir()
+    pages = [
+        raw("zap", "common", ("Extract a file", "zap -x {{file.zap}}"), ("Say what is in it", "zap `-l` {{file.zap}}")),
+        raw("zip2", "linux", ("Pack a folder", "zip2 {{folder}}")),
+    ]
+    write(folder / FILE, pages, ())
+    return folder
+
+
+def stored(store: Store, *sources: object) -> str:
+    """A conversation whose answer names these pages; its id."""
+    conversation = store.conversations.create("title").id
+    answer = store.messages.ask(conversation, "unzap it", parent_id=None)
+    store.messages.finish(answer.id, (1, 2), (True, True), ANSWER, "done", {"sources": list(sources)})
+    return conversation
+
+
+async def opened(pilot: Pilot[None], app: Window, conversation: str) -> MarkdownView:
+    await app.chat.open_conversation(conversation)
+    await wait_until(pilot, lambda: app.answers == [ANSWER])
+    await wait_until(pilot, lambda: app.screen.query_one(AnswerView).region.height > 0)
+    return app.screen.query_one(AnswerView).prose
+
+
+def rows(view: MarkdownView) -> list[str]:
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def toasts(app: Window) -> str:
+    return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
+
+
+# ---- what a message names --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stats", "pages"),
+    [
+        ({}, []),
+        ({"sources": "tar"}, []),
+        ({"sources": [{"page": "tar"}, "tar", {"page": 3, "platform": "common"}, {"page": "", "platform": "x"}]}, []),
+        ({"sources": [{"page": "tar", "platform": "common"}] * 3}, ["tar (common)"]),
+        ({"sources": [{"page": "a\x1b[31m\nb", "platform": "common"}]}, ["a b (common)"]),
+        ({"sources": [{"page": "x" * 200, "platform": "common"}]}, []),
+        ({"sources": [{"page": str(n), "platform": "linux"} for n in range(99)]}, [f"{n} (linux)" for n in range(5)]),
+    ],
+)
+def test_pages_of_a_message(stats: dict[str, Any], pages: list[str]) -> None:
+    assert list(map(str, sources_of(stats))) == pages
+
+
+def test_the_line_below_an_answer() -> None:
+    tar, own = SourcePage("tar", "common"), SourcePage("weather", "outrider")
+    assert said([tar]) == "from the page tar (common) of tldr pages"
+    assert said([tar, SourcePage("df", "osx")]) == "from the pages tar (common), df (osx) of tldr pages"
+    assert said([own]) == "from the page weather of Outrider"
+
+
+def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
+    text = read_sources([tmp_path / "none", drafter], [SourcePage("zap", "common"), SourcePage("zap", "osx")])
+    assert text.startswith("# zap (common)\n\nThe program `zap`.")
+    assert "- extract a file\\\n  `zap -x {{file.zap}}`\n" in text
+    assert "`` zap `-l`" in text, "backticks of a command stay in it"
+    assert "# zap (osx)\n\nThis page is not in the index on this device." in text
+    assert "Creative Commons Attribution 4.0" in text.rsplit("---", 1)[1]
+
+
+def test_a_damaged_index_is_said(drafter: Path) -> None:
+    (drafter / FILE).write_bytes(b"no database" * 400)
+    with pytest.raises(DrafterCorrupt, match=r"pages\.db"):
+        read_sources([drafter], [SourcePage("zap", "common")])
+
+
+# ---- on the screen ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_stored_answer_names_its_page_and_a_click_shows_it(store: Store, drafter: Path) -> None:
+    app = Window(ScriptedCore(store), Settings(drafter=str(drafter)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        prose = await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
+        assert rows(prose)[-1] == LINE
+        await pilot.click(prose, offset=(8, len(rows(prose)) - 1))
+        await wait_until(pilot, lambda: isinstance(app.screen, SourceScreen))
+        page = app.screen.query_one(MarkdownView)
+        await wait_until(pilot, lambda: page.size.height > 0)
+        shown = rows(page)
+        assert "zap (common)" in shown[0] and any("zap -x" in row for row in shown)
+        await pilot.press("c")
+        await wait_until(pilot, lambda: app.clipboard.startswith("# zap (common)"))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
+
+
+@pytest.mark.parametrize("keys", [["alt+up", "s"], ["/", *"source", "enter"]])
+async def test_a_key_and_a_word_in_the_prompt_show_it(store: Store, drafter: Path, keys: list[str]) -> None:
+    core = ScriptedCore(store)
+    app = Window(core, Settings(drafter=str(drafter)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
+        await pilot.press(*keys)
+        await wait_until(pilot, lambda: isinstance(app.screen, SourceScreen))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not isinstance(app.screen, SourceScreen))
+        assert core.prompts == [] and app.prompt.text == "", "nothing was asked"
+
+
+async def test_an_answer_without_a_page_says_so(store: Store) -> None:
+    core = ScriptedCore(store)
+    app = Window(core)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press("/", *"source", "enter")
+        await wait_until(pilot, lambda: "There is no message yet." in toasts(app))
+        prose = await opened(pilot, app, stored(store))
+        assert not any("tldr" in row for row in rows(prose))
+        await pilot.press("/", *"source", "enter")
+        await wait_until(pilot, lambda: "names no page" in toasts(app))
+        assert core.prompts == []
+
+
+async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Path) -> None:
+    (drafter / FILE).write_bytes(b"no database" * 400)
+    app = Window(ScriptedCore(store), Settings(drafter=str(drafter)))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await opened(pilot, app, stored(store, {"page": "zap", "platform": "common"}))
+        await pilot.press("alt+up", "s")
+        await wait_until(pilot, lambda: "cannot be read" in toasts(app))
+
+
+async def test_a_new_answer_names_its_page_when_it_is_stored(store: Store) -> None:
+    """The store has the page when the answer ends: the screen reads it there."""
+    core = ScriptedCore(store, [[Verified(ANSWER, 2, 0), finished(2)]])
+    finish = store.messages.finish
+
+    def with_page(*args: Any, **options: Any) -> None:
+        *most, stats = args
+        finish(*most, {**stats, "sources": [{"page": "zap", "platform": "common"}]}, **options)
+
+    store.messages.finish = with_page  # type: ignore[method-assign, assignment]
+    app = Window(core)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.press(*"unzap", "enter")
+        await wait_until(pilot, lambda: app.answers == [ANSWER])
+        await wait_until(pilot, lambda: rows(app.screen.query_one(AnswerView).prose)[-1] == LINE)
