@@ -41,6 +41,7 @@ LONGEST = 512
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
+ShellKey = Annotated[str, msgspec.Meta(pattern="^(alt|ctrl)-[a-z]( (alt|ctrl)-[a-z])?$")]
 UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
 
 
@@ -106,6 +107,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Folder or name of the bundled verifier's model."""
     keys: dict[str, str | dict[str, str]] = {}
     """Keys of the screen's actions, such as `chat.new = "f5,ctrl+n"`; `outrider keys` lists the actions."""
+    shell_command_key: ShellKey = "alt-m"
+    """Key in the shell that turns the words of the line into a command: `alt-` or `ctrl-` and a letter, or two such
+    keys with a space between them. A new shell takes it."""
+    shell_explain_key: ShellKey = "alt-i"
+    """Key in the shell that explains the command of the line."""
+    shell_ghost: bool = False
+    """Show a command behind the words while they are typed, dimmed, in zsh. The drafter alone writes it, on this
+    device."""
+    shell_idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=1440)] = 15.0
+    """Minutes without a question after which the shell's helper ends and frees its memory."""
     log: LogLevel = "info"
     """How much is logged. debug: also the text of errors, which may quote a conversation."""
 
@@ -215,6 +226,8 @@ def _explain(error: msgspec.ValidationError) -> str:
     if "unknown field" in sentence:
         wrong = sentence.removeprefix("Object contains unknown field ")
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
+    if "(alt|ctrl)" in sentence:
+        return f"{name} is no key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
     if "https?://" in sentence:
         return "remote is neither an address, which starts with http:// or https://, nor a name"
     if "enum" in sentence:

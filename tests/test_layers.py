@@ -25,7 +25,7 @@ LAYERS = (
     {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},
-    {"tui"},
+    {"tui", "shell"},
     {"cli"},
     {"start"},
 )

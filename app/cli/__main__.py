@@ -16,12 +16,14 @@ import typer
 from app.cli.archive import export, import_
 from app.cli.completion import answer_shells, completion, conversations
 from app.cli.drafter import drafter_commands
+from app.cli.fix import fix
 from app.cli.keys import keys
 from app.cli.log import log
 from app.cli.options import Remote, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with
+from app.cli.shell import shell
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
@@ -177,6 +179,8 @@ cli.command()(export)
 cli.command("import")(import_)
 cli.command()(log)
 cli.command()(completion)
+cli.command()(shell)
+cli.command()(fix)
 
 
 @cli.command()

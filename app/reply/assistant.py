@@ -167,6 +167,11 @@ class Assistant:
         """A reply runs."""
         return self._reading or self._reply is not None
 
+    @property
+    def fits(self) -> bool:
+        """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
+        return self._connection is None or self._connection.fits
+
     def no_verifier(self) -> Failed | None:
         """Why only the drafter could answer now; None: the verifier is there."""
         if self._connection is not None and self._connection.verifier is not None:

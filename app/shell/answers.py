@@ -1,0 +1,222 @@
+"""Answers to what a key in the shell asks. The assistant answers as it does for `outrider ask`, but keeps nothing.
+
+Its conversations are in a database in the helper's private folder. Each is erased when it is answered, and the
+database when the helper ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+
+from app.config import BUNDLED_DRAFTER, Folders, Settings, load_settings
+from app.events import Done, Failed, ReplyText
+from app.log import note
+from app.remotes.choice import source_of
+from app.remotes.last_seen import LastSeen
+from app.reply.assistant import Assistant
+from app.sanitise import sanitise
+from app.shell.explanation import Explainer, ManualPages, explanation
+from app.shell.ghost import GhostText, reads_as_words
+from app.shell.mends import Failure, mend
+from app.shell.requests import Answer, Request
+from app.shell.wording import command_of, question_for, question_of_failure, same_program, whole_command
+from drafter.runtime import Drafter
+from storage import Store
+
+log = logging.getLogger("outrider.shell")
+MODEL = "Your model"
+"""The source of an explanation that a model wrote."""
+
+
+class NoCommand(Exception):
+    """There is no answer to a key press; the message says why."""
+
+
+class Answers:
+    """Answers the requests of one home's shells, one after the other. `scratch`: a folder for what is not kept."""
+
+    def __init__(self, folders: Folders, home: str, scratch: Path, explainer: Explainer | None = None) -> None:
+        self._folders = folders
+        self._home = home
+        self._scratch = scratch
+        self._explainer = explainer or ManualPages()
+        self._turn = asyncio.Lock()
+        self._drafter: Drafter | None = None
+        self._drafter_of: tuple[str, str] | None = None
+        self._ghost: GhostText | None = None
+        self._ghosts = 0
+        self._assistant: Assistant | None = None
+        self._opened: object = None
+        """What the assistant was opened for: settings, and the state of the registry of remotes."""
+        self._open = AsyncExitStack()
+        shutil.rmtree(scratch, ignore_errors=True)  # A helper that crashed may have left it.
+
+    @property
+    def remote(self) -> str:
+        """Who answers, in words; empty while nothing is loaded."""
+        return "" if self._assistant is None else self._assistant.status().why
+
+    async def answer(self, request: Request) -> Answer:
+        """Raises `NoCommand`, and what the assistant's parts raise: `ConfigError`, `DrafterError`, `StorageError`."""
+        if request.kind == "ghost":
+            return Answer(await self._ghost_text(request))
+        if request.home != self._home:
+            raise NoCommand("This shell has another home than its helper. Open a new shell.")
+        if not request.text.strip():
+            raise NoCommand(EMPTY[request.kind])
+        if request.kind == "command":
+            return await self._command(request)
+        if request.kind == "explain":
+            return await self._explanation(request)
+        return await self._mend(request)
+
+    async def close(self) -> None:
+        """Let go of the assistant, and erase what it wrote."""
+        await self._open.aclose()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # ---- kinds -------------------------------------------------------------------------------------------------------
+
+    async def _command(self, request: Request) -> Answer:
+        async with self._turn:
+            assistant = await self._loaded(request)
+            question = question_for(request.text, request.shell, pair=self._is_pair(assistant, request))
+            text, alone = await _ask(assistant, question, whole_command)
+        command = command_of(text)
+        if command is None:
+            raise NoCommand(_first_sentence(text) or "The model gave no command.")
+        return Answer(command, ALONE if alone else "")
+
+    async def _explanation(self, request: Request) -> Answer:
+        sources = list(await self._explainer.explain(request.text, request.path))
+        async with self._turn:
+            settings = self._settings(request)
+            # The bundled pair was made to give commands. What it says of one is not worth reading.
+            if settings.drafter != str(BUNDLED_DRAFTER) or settings.remote is not None:
+                assistant = await self._loaded(request)
+                if not self._is_pair(assistant, request):
+                    question = f"Explain this shell command, part by part and briefly: {request.text}"
+                    text, _ = await _ask(assistant, question, lambda _: False)
+                    sources.append((MODEL, text))
+        if not sources:
+            raise NoCommand("Nothing is known of this command: it has no manual page, and Shell Guide cannot explain.")
+        return Answer(explanation(sources, request.columns))
+
+    async def _mend(self, request: Request) -> Answer:
+        failure = Failure(request.text, request.status, request.error, request.cwd, request.path)
+        if (found := await asyncio.to_thread(mend, failure)) is not None:
+            return Answer(found.command, found.why)
+        async with self._turn:
+            assistant = await self._loaded(request)
+            question = question_of_failure(failure.command, failure.status, failure.error, request.shell)
+            text, alone = await _ask(assistant, question, whole_command)
+            pair = self._is_pair(assistant, request)
+        command = command_of(text)
+        # Shell Guide was not made to mend: its answer counts only if it is about the same program.
+        if command is None or command == failure.command or (pair and not same_program(command, failure.command)):
+            raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
+        return Answer(command, f"the model's mend{f'; {ALONE}' if alone else ''}")
+
+    async def _ghost_text(self, request: Request) -> str:
+        self._ghosts += 1
+        turn = self._ghosts
+        if self._turn.locked() or not reads_as_words(request.text):
+            return ""
+        async with self._turn:
+            if turn != self._ghosts:  # Another key was pressed meanwhile.
+                return ""
+            drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
+            if self._ghost is None:
+                self._ghost = GhostText(drafter)
+            ghost = self._ghost
+            text = await asyncio.to_thread(ghost.after, request.text, lambda: turn == self._ghosts)
+        return (command_of(text) or "").partition("\n")[0]
+
+    # ---- what is loaded ----------------------------------------------------------------------------------------------
+
+    def _settings(self, request: Request) -> Settings:
+        settings = load_settings(self._folders, request.environment)
+        # Nothing waits in a queue that is erased.
+        return settings.replaced({"offline": "fail"}, "the shell") if settings.offline == "queue" else settings
+
+    async def _drafter_for(self, settings: Settings, cwd: str) -> Drafter:
+        wanted = str(Path(cwd or "/", settings.drafter)), settings.drafter_runtime
+        if self._drafter is None or self._drafter_of != wanted:
+            self._drafter = await asyncio.to_thread(Drafter.load, Path(wanted[0]), settings.drafter_runtime)
+            self._drafter_of, self._ghost = wanted, None
+        return self._drafter
+
+    async def _loaded(self, request: Request) -> Assistant:
+        """The assistant for the settings of the shell that asks; another one than before if they have changed."""
+        settings = self._settings(request)
+        opened = settings, request.cwd if not Path(settings.drafter).is_absolute() else "", self._registry()
+        if self._assistant is None or opened != self._opened:
+            self._assistant = None
+            await self._open.aclose()
+            drafter = await self._drafter_for(settings, request.cwd)
+            seen = await asyncio.to_thread(LastSeen, self._folders.servers)
+            store = self._open.enter_context(Store.open(self._scratch / "questions.db"))
+            assistant = Assistant(drafter, store, source_of(settings, self._folders), settings, seen=seen)
+            self._assistant = await self._open.enter_async_context(assistant)
+            self._opened = opened
+            log.info("loaded for %s", "offline" if settings.mode == "offline" else "a remote")
+        return self._assistant
+
+    def _registry(self) -> tuple[int, int]:
+        """Changes when somebody adds a remote or chooses another one."""
+        with contextlib.suppress(OSError):
+            found = (self._folders.config / "remotes.toml").stat()
+            return found.st_mtime_ns, found.st_ino
+        return 0, 0
+
+    def _is_pair(self, assistant: Assistant, request: Request) -> bool:
+        """Whether the bundled pair answers, which is asked in its own way."""
+        bundled = Path(request.cwd or "/", self._settings(request).drafter) == BUNDLED_DRAFTER
+        return bundled and assistant.fits
+
+
+ALONE = "from the small model alone, not checked"
+NO_MEND = "No mend is known for this command."
+MORE = "What it printed may help: COMMAND 2>&1 | outrider fix"
+EMPTY = {
+    "command": "Type what you want to do, in plain words, then press the key.",
+    "explain": "There is no command in the line to explain.",
+    "fix": "No command that failed is known in this shell.",
+}
+
+
+async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool]) -> tuple[str, bool]:
+    """The answer to one question, and whether any of it was only drafted. It ends early where it is `enough`.
+
+    Raises `NoCommand`.
+    """
+    store = assistant.store
+    conversation = store.conversations.create().id
+    reply, failed = ReplyText(), None
+    done: Done | None = None
+    try:
+        async with aclosing(assistant.reply(conversation, question)) as events:
+            async for event in events:
+                note(event)
+                reply.apply(event)
+                if isinstance(event, Failed):
+                    failed = event
+                elif isinstance(event, Done):
+                    done = event
+                elif enough(reply.solid):
+                    break
+    finally:
+        store.bin.erase(conversation)
+    if failed is not None and not enough(reply.solid):
+        raise NoCommand(failed.message)
+    return sanitise(reply.solid + (reply.ghost if done else "")), done is not None and not all(done.provenance)
+
+
+def _first_sentence(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:200]

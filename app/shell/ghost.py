@@ -1,0 +1,55 @@
+"""Ghost text: the command that the drafter would write for the words typed so far. It never leaves this device."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+
+from app.shell.words import commands
+from drafter.context import DraftContext
+from drafter.runtime import Drafter
+
+FEWEST_WORDS = 3
+"""Fewer words say too little: the guess would change with each of them."""
+MOST_TOKENS = 48
+"""A command of the guide takes some 28 tokens with the sentence before it, about 1 ms each."""
+PLAIN = re.compile(r"[^|<>;&$`(){}\\=]+")
+LITTLE_WORDS = {
+    "a", "all", "an", "and", "are", "by", "every", "for", "from", "how", "i", "in", "into", "is", "it", "me", "my",
+    "of", "on", "than", "that", "the", "this", "to", "what", "which", "with",
+}  # fmt: skip
+"""Words of a sentence. Many a sentence begins with a program's name, as `find all large files`."""
+
+
+class GhostText:
+    """Writes commands with one draft context, which reads again only what has changed since the last key."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self._drafter = drafter
+        self._context: DraftContext = drafter.context()
+
+    def after(self, words: str, wanted: Callable[[], bool]) -> str:
+        """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
+        text = self._drafter.text
+        self._context.follow(text.render([("user", " ".join(words.split()))]))
+        tokens: list[int] = []
+        for new in self._context.generate(0.0, 0):
+            tokens += [token for token in new if token not in text.stop_tokens]
+            if not wanted():
+                return ""
+            ended = any(token in text.stop_tokens for token in new)
+            if ended or len(tokens) >= MOST_TOKENS or text.decode(tokens).count("```") > 1:
+                break
+        return text.decode(tokens)
+
+
+def reads_as_words(line: str) -> bool:
+    """Whether a line is a request in words, and not a command that is being typed."""
+    words = line.split()
+    if len(words) < FEWEST_WORDS or not PLAIN.fullmatch(line) or any(word.startswith("-") for word in words):
+        return False
+    (simple,) = commands(line) or [[]]
+    if not simple or shutil.which(simple[0].value) is None:
+        return not simple or "/" not in simple[0].value
+    return any(word.lower() in LITTLE_WORDS for word in words[1:])

@@ -1,0 +1,305 @@
+"""Mends for commands that failed, found without a model: each is sure of what exists on this device.
+
+A mend is proposed, and never run. Nothing here runs the command again; `git` is asked for the names of its commands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.shell.spelling import nearest
+from app.shell.words import Word, commands, program, quoted, replaced
+
+BUILTINS = {
+    "alias", "bg", "cd", "command", "echo", "eval", "exec", "exit", "export", "fg", "hash", "help", "history", "jobs",
+    "kill", "let", "popd", "printf", "pushd", "pwd", "read", "return", "set", "shift", "source", "test", "times",
+    "trap", "type", "ulimit", "umask", "unalias", "unset", "wait",
+}  # fmt: skip
+"""Names that shells know by themselves."""
+READERS = {
+    "bat", "cat", "file", "head", "less", "ls", "md5sum", "more", "nl", "sha256sum", "sort", "source", "stat", "tac",
+    "tail", "uniq", "wc",
+}  # fmt: skip
+"""Programs that take files and read them, so that a name that is not there is a mistake. `rm` is not one: a mistake in
+a mend would delete."""
+ALSO_READERS = {
+    "bash", "diff", "grep", "gunzip", "jq", "node", "perl", "python", "python3", "ruby", "sed", "sh", "tar", "unzip",
+}  # fmt: skip
+"""Programs that take other words too. Of theirs, only a word with a dot or a slash is taken for a file."""
+NOT_FOUND = re.compile(r"command not found|: not found|[Uu]nknown command")
+NO_FILE = re.compile(r"[Nn]o such file or directory")
+DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")
+MEANT = re.compile(r"(?:[Dd]id you mean|similar command is)\b\W*(?:this\b|one of these\b)?\W*([\w.:-]+)")
+UPSTREAM = re.compile(r"^\s*(git push --set-upstream \S+ \S+)\s*$", re.M)
+NOT_EXECUTABLE, NO_PROGRAM = 126, 127
+GIT_SECONDS = 2.0
+MOST_ENTRIES = 5000
+"""Most entries of a folder that are compared."""
+
+
+class Mend(NamedTuple):
+    """A command to run in the place of the one that failed, and why: one phrase."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A command that failed. `status`: its exit code, if known. `error`: what it printed, if known."""
+
+    command: str
+    status: int | None
+    error: str = ""
+    cwd: str = ""
+    path: str = ""
+    """The folders that the shell looks for programs in."""
+
+    def there(self, name: str) -> str:
+        """The path of a file that the command names."""
+        return os.path.join(self.cwd or os.getcwd(), os.path.expanduser(name))
+
+    def runs(self, name: str) -> bool:
+        """Whether a shell would find a program of this name."""
+        if "/" in name:
+            return os.path.exists(self.there(name))
+        return name in BUILTINS or shutil.which(name, path=self.path or None) is not None
+
+
+def mend(failure: Failure) -> Mend | None:
+    """The first mend that is known for this failure; None: none is."""
+    if failure.status == 0 and not failure.error:
+        return None
+    for rule in RULES:
+        found = rule(failure)
+        if found is not None and found.command != failure.command:
+            return found
+    return None
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+
+def copied_prompt(failure: Failure) -> Mend | None:
+    """Remove the `$` that was copied with a command."""
+    found = re.match(r"\s*[$%] +(?=\S)", failure.command)
+    return Mend(failure.command[found.end() :], "without the prompt that was copied") if found else None
+
+
+def missing_space(failure: Failure) -> Mend | None:
+    """Put the space into `cd..`."""
+    found = re.fullmatch(r"\s*cd(\.\.(?:/\S*)?|/\S*)\s*", failure.command)
+    return Mend(f"cd {found[1]}", "with the space") if found else None
+
+
+def misspelt_program(failure: Failure) -> Mend | None:
+    """Correct the name of a program that is not there."""
+    if failure.status not in (None, NO_PROGRAM) and not NOT_FOUND.search(failure.error):
+        return None
+    for words in commands(failure.command):
+        name = program(words)
+        if name is None or "/" in name.value or "$" in name.value or failure.runs(name.value):
+            continue
+        if (meant := nearest(name.value, _programs(failure.path))) is not None:
+            return Mend(replaced(failure.command, name, meant), f"{name.value} is not there, {meant} is")
+        return None
+    return None
+
+
+def misspelt_git_command(failure: Failure) -> Mend | None:
+    """Correct the name of a git command."""
+    for words in commands(failure.command):
+        name = program(words)
+        if name is None or name.value != "git" or not failure.runs("git"):
+            continue
+        given = next((word for word in words[words.index(name) + 1 :] if not word.value.startswith("-")), None)
+        if given is None or words[words.index(given) - 1].value in ("-C", "-c"):
+            return None
+        if (meant := nearest(given.value, _git_commands(failure))) is not None:
+            return Mend(replaced(failure.command, given, meant), f"git has no {given.value}, but {meant}")
+    return None
+
+
+def suggested_word(failure: Failure) -> Mend | None:
+    """Take the word that the program itself suggests for one that it does not know."""
+    found = MEANT.search(failure.error)
+    if found is None:
+        return None
+    for words in commands(failure.command):
+        for word in words[1:]:
+            if word.value != found[1] and nearest(word.value, [found[1]]) is not None:
+                return Mend(replaced(failure.command, word, found[1]), f"the program suggests {found[1]}")
+    return None
+
+
+def upstream(failure: Failure) -> Mend | None:
+    """Take the push that git itself suggests for a branch without an upstream."""
+    found = UPSTREAM.search(failure.error)
+    return Mend(found[1], "git suggests it") if found and failure.command.startswith("git push") else None
+
+
+def near_folder(failure: Failure) -> Mend | None:
+    """Go to the folder whose name is near."""
+    for words in commands(failure.command):
+        if words[0].value not in ("cd", "pushd") or len(words) != 2:
+            continue
+        target = words[1]
+        if os.path.isfile(failure.there(target.value)):
+            folder = os.path.dirname(target.value) or "."
+            return Mend(replaced(failure.command, target, folder), f"{target.value} is a file")
+        if not os.path.exists(failure.there(target.value)):
+            near = _near_path(failure, target.value, os.path.isdir)
+            return Mend(replaced(failure.command, target, near), f"there is {near}") if near else None
+    return None
+
+
+def missing_parents(failure: Failure) -> Mend | None:
+    """Make the folders above a new one, too."""
+    for words in commands(failure.command):
+        name = program(words)
+        rest = words[words.index(name) + 1 :] if name else []
+        if name is None or name.value != "mkdir" or any(word.value in ("-p", "--parents") for word in rest):
+            continue
+        folders = [word.value for word in rest if not word.value.startswith("-")]
+        if any(not os.path.exists(os.path.dirname(failure.there(one.rstrip("/")))) for one in folders):
+            return Mend(_with_option(failure.command, name, "-p"), "makes the folders above, too")
+    return None
+
+
+def near_file(failure: Failure) -> Mend | None:
+    """Read the file whose name is near."""
+    for words in commands(failure.command):
+        name = program(words)
+        if name is None:
+            continue
+        for word in words[words.index(name) + 1 :]:
+            if not _is_missing(failure, name.value, word):
+                continue
+            if (near := _near_path(failure, word.value, os.path.exists)) is not None:
+                return Mend(replaced(failure.command, word, near), f"there is {near}")
+    return None
+
+
+def recursive_copy(failure: Failure) -> Mend | None:
+    """Copy a folder with what is in it."""
+    for words in commands(failure.command):
+        name = program(words)
+        if name is not None and name.value == "cp" and "omitting directory" in failure.error:
+            return Mend(_with_option(failure.command, name, "-r"), "copies folders, too")
+    return None
+
+
+def not_executable(failure: Failure) -> Mend | None:
+    """Make a script executable, and run it."""
+    if failure.status not in (None, NOT_EXECUTABLE):
+        return None
+    for words in commands(failure.command):
+        name = program(words)
+        if name is not None and "/" in name.value:
+            file = failure.there(name.value)
+            if os.path.isfile(file) and not os.access(file, os.X_OK):
+                return Mend(f"chmod +x {quoted(name.value)} && {failure.command}", f"{name.value} is not executable")
+    return None
+
+
+def as_root(failure: Failure) -> Mend | None:
+    """Run it as root, where the error says that rights are missing."""
+    words = commands(failure.command)
+    refused = DENIED.search(failure.error)
+    if refused and len(words) == 1 and words[0][0].value not in ("sudo", "doas", "cd", "ssh") and failure.runs("sudo"):
+        if ">" in failure.command:  # The shell opens the file, and sudo would not help.
+            return None
+        return Mend(f"sudo {failure.command.lstrip()}", "runs as root: be sure that you want that")
+    return None
+
+
+Rule = Callable[[Failure], Mend | None]
+RULES: tuple[Rule, ...] = (
+    copied_prompt,
+    missing_space,
+    misspelt_program,
+    upstream,
+    misspelt_git_command,
+    suggested_word,
+    near_folder,
+    missing_parents,
+    near_file,
+    recursive_copy,
+    not_executable,
+    as_root,
+)
+
+
+# ---- what exists here ------------------------------------------------------------------------------------------------
+
+
+def _programs(path: str) -> Iterator[str]:
+    """Names of programs that a shell finds."""
+    yield from BUILTINS
+    for folder in (path or os.environ.get("PATH", os.defpath)).split(os.pathsep):
+        try:
+            with os.scandir(folder or ".") as entries:
+                yield from (entry.name for entry in entries)
+        except OSError:  # Folders that are missing are usual.
+            continue
+
+
+def _git_commands(failure: Failure) -> list[str]:
+    """The names that git knows here: its commands and the person's own."""
+    git = shutil.which("git", path=failure.path or None)
+    if git is None:
+        return []
+    try:
+        ran = subprocess.run(
+            [git, "--list-cmds=main,others,alias,nohelpers"],
+            cwd=failure.cwd or None, capture_output=True, text=True, timeout=GIT_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return ran.stdout.split()
+
+
+def _with_option(command: str, name: Word, option: str) -> str:
+    return f"{command[: name.end]} {option}{command[name.end :]}"
+
+
+def _is_missing(failure: Failure, name: str, word: Word) -> bool:
+    """Whether a word names a file that is not there, and that the program wanted to read."""
+    value = word.value
+    if value.startswith("-") or not value or any(letter in value for letter in "*?[$`") or "://" in value:
+        return False
+    if os.path.lexists(failure.there(value)):
+        return False
+    if NO_FILE.search(failure.error):
+        return value in failure.error and name not in ("rm", "rmdir", "shred")
+    return name in READERS or (name in ALSO_READERS and ("/" in value or "." in value))
+
+
+def _near_path(failure: Failure, path: str, there: Callable[[str], bool]) -> str | None:
+    """The path with each missing part replaced by a near one; None: some part has none."""
+    done = "/" if path.startswith("/") else ""
+    parts = [part for part in path.split("/") if part]
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        exists = there if last else os.path.isdir
+        if not exists(failure.there(done + part)):
+            near = nearest(part, _entries(failure.there(done or "."), exists))
+            if near is None:
+                return None
+            part = near
+        done += part + ("" if last else "/")
+    return done + ("/" if path.endswith("/") and len(path) > 1 else "")
+
+
+def _entries(folder: str, there: Callable[[str], bool]) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one.name for one, _ in zip(entries, range(MOST_ENTRIES)) if there(one.path)]
+    except OSError:
+        return []

@@ -1,0 +1,80 @@
+"""What passes between a shell and its helper: one line of JSON each way.
+
+The helper first says that it has taken the request, or why not. `ghost` with `plain` gets one line of bare text
+instead, because a shell reads it without a program's help.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Kind = Literal["command", "explain", "fix", "ghost", "status", "stop"]
+MOST_LINE = 1 << 20
+"""Longest request in bytes."""
+MOST_TEXT = 1 << 16
+Text = Annotated[str, msgspec.Meta(max_length=MOST_TEXT)]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A key press in a shell."""
+
+    kind: Kind
+    text: Text = ""
+    """Words or a command: what stands in the line, or for `fix` the command that failed."""
+    cwd: str = ""
+    home: str = ""
+    build: str = ""
+    path: str = ""
+    """The folders that the shell looks for programs in."""
+    shell: Literal["bash", "zsh", "fish", ""] = ""
+    status: int | None = None
+    """Exit code of the command that failed."""
+    error: Text = ""
+    """What it printed, where that is known."""
+    columns: Annotated[int, msgspec.Meta(ge=1)] = 80
+    environment: dict[str, str] = {}
+    """The variables of the shell that are settings."""
+    plain: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """The request is being answered."""
+
+    taken: bool = True
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """The helper is of another version. It ends, and the next one answers."""
+
+    stale: bool = True
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What comes of a request. `note`: one line for the person."""
+
+    text: str
+    note: str = ""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """There is no answer, and why."""
+
+    error: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What `outrider shell --status` prints."""
+
+    pid: int
+    build: str
+    seconds: float
+    """Since it started."""
+    idle_seconds: float
+    answered: int
+    memory_bytes: int | None
+    remote: str
+
+
+Reply = Answer | Refusal | Status

@@ -1,0 +1,67 @@
+"""How a key press is put to a model, and how its answer is read.
+
+Shell Guide gets the words alone, as it was trained. Any other model is told what is wanted.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+
+from app.shell.words import programs
+
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:\n {0,3}\1`*[ \t]*(?:\n|$)|\Z)", re.M | re.S)
+"""A fenced block of Markdown: the fence, its language, its text. An answer may end before the block does."""
+WHOLE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?\n {0,3}\1[ \t]*$", re.M | re.S)
+INLINE = re.compile(r"^`([^`\n]+)`$")
+LANGUAGES = {"", "sh", "bash", "zsh", "fish", "shell", "console", "shellsession", "terminal"}
+PROMPT = re.compile(r"^[$%>] ", re.M)
+MOST_ERROR = 2000
+"""Characters of an error that a model is shown: its end says what went wrong."""
+
+
+def question_for(words: str, shell: str, *, pair: bool) -> str:
+    """The question for a command that does what the words say. `pair`: Shell Guide answers."""
+    words = " ".join(words.split())
+    if pair:
+        return words
+    return f"{_wanted(shell)} What it must do: {words}"
+
+
+def question_of_failure(command: str, status: int | None, error: str, shell: str) -> str:
+    """The question for what to run in the place of a command that failed."""
+    ended = "failed" if status is None else f"ended with exit code {status}"
+    said = f"\nIt printed:\n{error.strip()[-MOST_ERROR:]}" if error.strip() else ""
+    return f"{_wanted(shell)} It must do what this command was meant to do, which {ended}: {command}{said}"
+
+
+def command_of(answer: str) -> str | None:
+    """The command in an answer: its first block of shell code, or the line if there is only one, in backquotes.
+
+    Prompts before it are removed. It may have several lines.
+    """
+    for found in FENCE.finditer(answer):
+        if found[2].lower() in LANGUAGES:
+            text = found[3]
+            if all(PROMPT.match(line) for line in text.splitlines() if line.strip()):
+                text = PROMPT.sub("", text)
+            return text.strip() or None
+    alone = INLINE.match(answer.strip())
+    return alone[1].strip() or None if alone else None
+
+
+def whole_command(answer: str) -> bool:
+    """Whether an answer that is still being written holds a whole block, so that nothing more need be waited for."""
+    return WHOLE.search(answer) is not None
+
+
+def same_program(command: str, other: str) -> bool:
+    """Whether two commands run the same program first."""
+    return programs(command)[:1] == programs(other)[:1]
+
+
+def _wanted(shell: str) -> str:
+    return (
+        f"Answer with one command for {shell or 'a shell'} on {platform.system()}, in a code block, and nothing else. "
+        "If there is none, say why in one sentence."
+    )

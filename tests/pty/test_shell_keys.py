@@ -1,0 +1,137 @@
+"""The integration in real shells: words become a command in the line, and nothing is run, lost or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.chat_server import ChatServer, Script
+from tests.support.shells import (
+    COMMAND_KEY,
+    EXPLAIN_KEY,
+    INTERRUPT,
+    KILL_LINE,
+    NAMES,
+    UNDO,
+    Name,
+    ShellTerminal,
+    environment_of,
+    installed,
+    served,
+    stop_helper,
+)
+
+WORDS = "say hello to the file greeting.txt"
+COMMAND = "echo hello > greeting.txt"
+ANSWER = Script(["Use `echo`:\n\n```sh\n", COMMAND, "\n```\n"])
+PROSE = Script(["I only know the command line, and this is about the weather."])
+HELD = Script(["Let me think"], hold=True)
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest) -> Name:
+    shell: Name = request.param
+    if not installed(shell):
+        pytest.skip(f"{shell} is not installed")
+    return shell
+
+
+@pytest.fixture
+def server() -> ChatServer:
+    return ChatServer([ANSWER])
+
+
+@pytest.fixture
+def shell(name: Name, server: ChatServer, tmp_path: Path) -> Iterator[ShellTerminal]:
+    """A shell in an empty folder, whose commands the scripted server writes."""
+    home, runtime, folder = tmp_path / "home", tmp_path / "run", tmp_path / "here"
+    for path in (home, runtime, folder):
+        path.mkdir()
+    with served(server) as url:
+        environment = environment_of(home, runtime, OUTRIDER_REMOTE=url)
+        try:
+            with ShellTerminal(name, environment, folder) as terminal:
+                terminal.source()
+                yield terminal
+        finally:
+            stop_helper(environment)
+
+
+def files(tmp_path: Path) -> set[str]:
+    return {path.name for path in (tmp_path / "here").iterdir()} - {"line-probe"}
+
+
+def test_words_become_a_command_that_is_not_run_and_undo_brings_them_back(
+    shell: ShellTerminal, server: ChatServer, tmp_path: Path
+) -> None:
+    shell.type(WORDS + COMMAND_KEY)
+    shell.wait_for_line(COMMAND)
+    assert files(tmp_path) == set(), "nothing is run"
+    assert WORDS in server.asked[0]["messages"][-1]["content"]
+    shell.type(UNDO)
+    shell.wait_for_line(WORDS)
+    shell.type(KILL_LINE)
+    history = shell.run("fc -l" if shell.name == "zsh" else "history")
+    assert "greeting.txt" not in history, "what was not run is not in the history"
+
+
+def test_without_a_command_the_line_stays_and_the_reason_is_said(shell: ShellTerminal, server: ChatServer) -> None:
+    server.scripts = [PROSE]
+    shell.press(WORDS + COMMAND_KEY, "about the weather")
+    assert shell.line() == WORDS
+    server.away = True
+    shell.press(COMMAND_KEY, "outrider: ")
+    assert shell.line() == WORDS
+
+
+def test_ctrl_c_cancels_a_slow_answer_and_keeps_the_line(shell: ShellTerminal, server: ChatServer) -> None:
+    server.scripts = [HELD, ANSWER]
+    shell.type(WORDS + COMMAND_KEY)
+    shell.wait_for(lambda: len(server.asked) == 1)
+    shell.type(INTERRUPT)
+    shell.wait_for(server.hung_up.is_set)
+    assert shell.line() == WORDS
+    shell.type(COMMAND_KEY)
+    shell.wait_for_line(COMMAND)
+
+
+def test_the_command_in_the_line_is_explained_above_it(shell: ShellTerminal, server: ChatServer) -> None:
+    server.scripts = [Script(["It prints hello into a file."])]
+    shell.press("echo hello > x" + EXPLAIN_KEY, "It prints hello into a file.")
+    assert shell.line() == "echo hello > x"
+    assert "echo hello > x" in server.asked[0]["messages"][-1]["content"]
+
+
+def test_a_failed_command_is_mended_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
+    (tmp_path / "here" / "Documents").mkdir()
+    shell.press("cd Documnts\r", "Documnts")
+    shell.wait_for(lambda: shell.line() == "")
+    shell.type("outrider fix\r")
+    shell.wait_for_line("cd Documents")
+    shell.type(KILL_LINE + COMMAND_KEY)  # The key does the same where the line is empty.
+    shell.wait_for_line("cd Documents")
+
+
+def test_what_a_command_printed_is_read_over_a_pipe(shell: ShellTerminal, tmp_path: Path) -> None:
+    (tmp_path / "here" / "notes.txt").write_text("a\n")
+    shell.type("cat ntoes.txt 2>&1 | outrider fix\r")
+    shell.wait_for_line("cat notes.txt")
+
+
+def test_the_command_that_was_chosen_in_a_program_stands_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
+    """A program that the integration starts may write the next line, whatever characters it has."""
+    line = "echo 'a  \"b\" $HOME `id` \\n !x' # ü"
+    (tmp_path / "here" / "chosen").write_text(line)
+    folder = next((tmp_path / "run").iterdir())
+    shell.run(f"cp chosen {folder}/line.{'$fish_pid' if shell.name == 'fish' else '$$'}")
+    shell.wait_for_line(line)
+    assert not list(folder.glob("line.*"))
+
+
+def test_other_programs_and_keys_are_as_before(shell: ShellTerminal) -> None:
+    assert "outrider" in shell.run("outrider --version")
+    assert "7" in shell.run("false; sh -c 'exit 7'; echo $status" if shell.name == "fish" else "(exit 7); echo $?")
+    shell.type("abc\x01x")  # Ctrl+A goes to the beginning.
+    shell.wait_for_line("xabc")
