@@ -52,9 +52,14 @@ _PLATFORMS = {
     "windows": ("windows", "common", OWN, "linux", "dos", "osx"),
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_BSD = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
+_OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
 """So many of a device's platforms are as good as its own."""
+_ELSEWHERE = re.compile(
+    rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
+    r"|\b(mac ?os|os ?x|powershell)\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def platforms_of(system: str) -> tuple[str, ...]:
     """
     system = {"darwin": "osx", "win32": "windows", "cygwin": "linux"}.get(system, system)
     name = re.sub(r"\d+$", "", system)
-    return _PLATFORMS.get(name) or (name, *_BSD)
+    return _PLATFORMS.get(name) or (name, *(platform for platform in _OTHERS if platform != name))
 
 
 def search(
@@ -89,26 +94,26 @@ def search(
 ) -> list[Hit]:
     """The examples that fit a question best, best first; empty if none fits.
 
-    `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
-    ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
-    find itself. `before`: an earlier question that this one goes on from; its terms count half.
+    `platforms`: those that may be shown, best first. One that the question names ("on macOS") comes before them.
+    `without`: ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must
+    not always find itself. `before`: an earlier question that this one goes on from; its terms count half.
 
     Raises `DrafterCorrupt`.
     """
     query = _Query(pages, question, before)
     if not query.weights:
         return []
-    platforms = query.platforms(platforms)
+    distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
     rows = {row[0]: row for row in _candidates(pages, query)}
     for number, platform, name, languages, own, wordings, command_terms, page_terms, page in rows.values():
-        if platform not in platforms:
+        if platform not in distance:
             continue
         score = query.score(number, name, wordings, command_terms, page_terms, without)
         if score is None:
             continue
         score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own + LEARNT * query.learnt.get(page, 0.0)
-        score -= ELSEWHERE * max(0, platforms.index(platform) - _NEAR + 1)
+        score -= ELSEWHERE * distance[platform]
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
     return _distinct(pages, query, best, limit)
@@ -176,7 +181,8 @@ class _Query:
         self._vocabulary, self._rarity = vocabulary, rarity
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
-        self._platform = next((PLATFORM_WORDS[term] for term in asked if term in PLATFORM_WORDS), None)
+        said = _ELSEWHERE.search(question)
+        self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]
 
     def _links(self, pages: Pages) -> dict[int, float]:
         """Page -> how often the terms of the question are about it, 0 to 1."""
@@ -192,11 +198,13 @@ class _Query:
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
 
-    def platforms(self, given: Sequence[str]) -> list[str]:
-        """The platforms, with the one that the question names in front."""
-        if self._platform is None:
-            return list(given)
-        return [self._platform, *(platform for platform in given if platform != self._platform)]
+    def distances(self, platforms: Sequence[str]) -> dict[str, int]:
+        """Platform -> how far it is from the one that is wanted: the device's own, or the one that is named."""
+        found = {platform: max(0, place - _NEAR + 1) for place, platform in enumerate(platforms)}
+        if self._platform is not None:
+            found = {platform: far + (platform != "common") for platform, far in found.items()}
+            found[self._platform] = 0
+        return found
 
     def score(
         self, number: int, name: str, wordings: bytes, command_terms: bytes, page_terms: bytes, without: Collection[int]
