@@ -35,7 +35,7 @@ _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
     r"with(?:out)?|including|excluding|except|recursively|in reverse|as root|why|explain|"
     r"(?:that|it|this|which) (?:does|did|is|was|gives|gave|says|said|fails|failed|shows|only|works?)|"
-    r"(?:doesn'?t|does not|didn'?t|not) )\b",
+    r"(?:does|did)(?: not|n'?t)|not)\b",
     re.I,
 )
 _POINTS_BACK = re.compile(r"\b(?:it|its|them|their|that|those|one|ones|same|instead)\b", re.I)

@@ -8,15 +8,14 @@ term is. A program that the question names, the page's use and its platform are 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log
 
-from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings
+from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS
-from drafter.guide.words import name_terms, terms, typed
+from drafter.guide.words import NAME, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
@@ -54,7 +53,7 @@ _PLATFORMS = {
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
-"""So many of a device's platforms are as good as its own."""
+"""The first platforms of a device, in number, that are as good as its own."""
 _ELSEWHERE = re.compile(
     rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
     r"|\b(mac ?os|os ?x|powershell)\b",
@@ -101,7 +100,7 @@ def search(
     Raises `DrafterCorrupt`.
     """
     query = _Query(pages, question, before)
-    if not query.weights:
+    if not query.counts:
         return []
     distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
@@ -176,6 +175,8 @@ class _Query:
         for term in self.counts:
             number = vocabulary[term][0]
             self.weights[number] = rarity[number] * (1.0 if term in asked else EARLIER)
+        if any(term not in vocabulary for term in asked) and NAME in vocabulary:  # Nobody knows it, so it is a name.
+            self.weights.setdefault(vocabulary[NAME][0], rarity[vocabulary[NAME][0]])
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
         self._vocabulary, self._rarity = vocabulary, rarity
@@ -193,7 +194,7 @@ class _Query:
         for number, packed in pages.rows(
             f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Numbers of our own.
         ):
-            pairs = iter(array("H", packed))
+            pairs = iter(unpack_ids(packed))
             for page, share in zip(pairs, pairs):
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
@@ -217,7 +218,7 @@ class _Query:
             if number_of in weights:
                 elsewhere[number_of] = IN_NAME * weights[number_of]
         for packed in (command_terms, page_terms):
-            for term in array("H", packed):
+            for term in unpack_ids(packed):
                 if term in weights and term not in elsewhere:
                     elsewhere[term] = IN_TERMS * weights[term]
         best = None
