@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+import weakref
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class Pages:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        weakref.finalize(self, connection.close)
         self._lock = Lock()
 
     @classmethod

@@ -15,7 +15,7 @@ from math import log
 
 from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS
-from drafter.guide.words import NAME, name_terms, terms, typed
+from drafter.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
@@ -32,6 +32,8 @@ NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
 Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
+TERMS = 40
+"""Different terms of a question that are searched, at most."""
 EARLIER = 0.5
 """Worth of a term of the question before."""
 UNKNOWN = 2.0
@@ -99,7 +101,7 @@ def search(
 
     Raises `DrafterCorrupt`.
     """
-    query = _Query(pages, question, before)
+    query = _Query(pages, question[:READ_CHARACTERS], before)
     if not query.counts:
         return []
     distance = query.distances(platforms)
@@ -166,8 +168,8 @@ class _Query:
 
     def __init__(self, pages: Pages, question: str, before: str) -> None:
         vocabulary, rarity = pages.vocabulary, pages.rarity
-        asked = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(question))]
-        earlier = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(before))] if before else []
+        asked = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
+        earlier = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
         self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
         """Term -> how many examples have it."""
         self.weights: dict[int, float] = {}
@@ -248,7 +250,7 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
     shares = pages.distinct_shares
     words = typed(question)
     named = {word: shares[word] for word in words if word in shares}
-    said = [match.lower() for match in _CODE.findall(question)] + _BY.findall(question.lower())
+    said = _CODE.findall(question.lower()) + _BY.findall(question.lower())
     named |= {word: max(BY, shares[word]) for word in said if word in shares}
     pairs = [f"{one} {other}" for one, other in zip(words, words[1:])]
     return named | {pair: 1.0 for pair in pairs if pair in pages.names and pair.split()[0] in named}

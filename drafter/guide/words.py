@@ -11,6 +11,9 @@ from functools import lru_cache
 
 from drafter.guide.synonyms import NUMBERS, PHRASES, SAME, STOP_WORDS
 
+READ_CHARACTERS = 1_000
+"""The beginning of a question that is read. A person may paste a whole file after it."""
+
 _SLOT = re.compile(r"\{([a-z0-9_]+)((?:\.[a-z0-9]+)*)\}")
 _QUOTED = re.compile(r"(?<!\w)(?:\"[^\"\n]+\"|'[^'\n]+'(?!\w))")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -46,6 +49,7 @@ def terms(text: str) -> list[str]:
     >>> terms("How do I unpack photos.tar.gz?")
     ['slotfile', 'dottargz', 'dottar', 'extract']
     """
+    text = text[:READ_CHARACTERS]
     found: list[str] = []
 
     def take(pattern: re.Pattern[str], kind: str, text: str) -> str:
@@ -107,7 +111,7 @@ def words(text: str) -> list[str]:
 
 def typed(text: str) -> list[str]:
     """The words of a question as they were typed, in small letters, as far as they may be programs: `g++`, `7z`."""
-    return _TYPED.findall(text.lower())
+    return _TYPED.findall(text[:READ_CHARACTERS].lower())
 
 
 def name_terms(name: str) -> list[str]:
