@@ -124,7 +124,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bhow (?:many|much)\b", "count"),
     (r"\bnumber of\b", "count"),
     (r"\bhow (?:big|large)\b", "size"),
-    (r"\btak(?:es?|ing)(?: up)?(?= (?:the )?(?:most|space|much|all|so))", "use size"),
+    (r"\btak(?:es?|ing)(?: up)?(?= (?:the |most |all |so |too |much |my )*(?:most|space|disk|room))", "use size"),
     (r"\b(?:hogging|eating|filling|wasting)(?: up)?\b", "use size"),
     (r"\b(?:disk|hard|free|available) (?:disk )?(?:space|usage|drive)\b(?: left| free| used)?", "disk size"),
     (r"\bspace (?:left|free|available)\b", "disk size"),
