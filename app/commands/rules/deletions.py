@@ -108,13 +108,14 @@ def disks(command: SimpleCommand) -> Iterator[Finding]:
         command.words[1:],
         frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),
     )
-    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run") or "print" in (
+    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run", "--check") or "print" in (
         word.value for word in arguments.operands
     ):
         return
-    devices = tuple(word for word in arguments.operands if word.value.startswith(("/", "<", "{{", "$", "disk")))
-    if devices:
-        yield Finding(DANGER, f"erases what is on {named(devices)}", devices)
+    targets = tuple(word for word in arguments.operands if not word.value.isdigit())[:1]
+    if targets:
+        real = disk(targets[0]) or not targets[0].plain or targets[0].value.startswith(("<", "{{"))
+        yield Finding(DANGER if real else WARNING, f"erases what is on {named(targets)}", targets)
 
 
 def emptied(command: SimpleCommand) -> Iterator[Finding]:
@@ -167,9 +168,10 @@ DELETIONS: tuple[Rule, ...] = (
             _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
         ),
         Row(_D, WARNING, "unlink", "deletes {what}", operands=True),
-        Row(_D, NOTICE, "trash|trash-put|rmtrash", "moves {what} to the trash", operands=True),
+        Row(_D, NOTICE, "trash-put|rmtrash", "moves {what} to the trash", operands=True),
         Row(_D, WARNING, "trash-empty", "deletes what is in the trash"),
-        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore"),
+        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore --empty", operands=True),
+        Row(_D, WARNING, "gio trash", "deletes what is in the trash", options="--empty"),
         Row(_D, WARNING, "gio remove", "deletes {what}", operands=True),
         Row(_D, WARNING, "zip", "deletes the files when they are in the archive", options="-m --move"),
         Row(_D, WARNING, "7z|7za d", "deletes from the archive {what}"),

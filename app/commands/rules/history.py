@@ -104,7 +104,7 @@ HISTORY: tuple[Rule, ...] = (
             valued="-B -C",
         ),
         Row(_R, WARNING, "hg strip|histedit|rollback", "deletes or rewrites commits"),
-        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d -w"),
+        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d"),
         Row(_R, NOTICE, "history clear|delete|clear-session", "deletes the shell's history"),
     ),
 )

@@ -157,7 +157,7 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
         if not word.value.startswith("of="):
             continue
         target = Word(word.value[3:], word.span, word.plain, word.pattern)
-        if disk(target):
+        if disk(target) or (target.value.startswith("/dev/") and not sink(target)):
             yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
         elif not sink(target):
             severity = WARNING if system_folder(target) else NOTICE

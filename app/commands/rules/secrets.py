@@ -141,17 +141,17 @@ def _passwords(command: SimpleCommand) -> Iterator[bool]:
 
 def reverse_shell(command: SimpleCommand) -> Iterator[Finding]:
     """A shell whose input and output go over the network."""
-    targets = [one.target.value for one in command.redirections if one.target is not None]
-    if any(target.startswith(("/dev/tcp/", "/dev/udp/")) for target in targets):
-        shell = command.program in ("sh", "bash", "zsh", "exec")
-        yield Finding(DANGER if shell else WARNING, "opens a line to another machine, which can control this one")
-    elif (
-        command.program in ("nc", "ncat", "netcat")
-        and any(re.match(r"-\w*[ec]$|--exec|--sh-exec", word.value) for word in command.words[1:])
-        or command.program == "socat"
-        and any(re.match(r"(?:exec|system):", word.value, re.I) for word in command.words[1:])
-    ):
-        yield Finding(DANGER, "gives a shell on this device to another machine")
+    for one in command.redirections:
+        if one.target is not None and one.target.value.startswith(("/dev/tcp/", "/dev/udp/")):
+            shell = command.program in ("sh", "bash", "zsh")
+            sentence = "opens a line to another machine, which can control this one"
+            yield Finding(DANGER if shell else WARNING, sentence, (one.target,))
+            return
+    for word in command.words[1:]:
+        given = command.program in ("nc", "ncat", "netcat") and re.match(r"-\w*[ec]$|--exec|--sh-exec", word.value)
+        if given or (command.program == "socat" and re.match(r"(?:exec|system):", word.value, re.IGNORECASE)):
+            yield Finding(DANGER, "gives a shell on this device to another machine", (word,))
+            return
 
 
 def unchecked(command: SimpleCommand) -> Iterator[Finding]:

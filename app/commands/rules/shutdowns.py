@@ -70,7 +70,7 @@ def services(command: SimpleCommand) -> Iterator[Finding]:
     if not arguments.operands:
         return
     verb, what = arguments.operands[0].value, arguments.operands[1:]
-    if verb in ("poweroff", "halt", "reboot", "kexec", "soft-reboot", "exit"):
+    if verb in ("poweroff", "halt", "reboot", "kexec", "soft-reboot"):
         done = "restarts" if "reboot" in verb or verb == "kexec" else "switches off"
         yield Finding(WARNING, f"{done} this device, and ends every program")
     elif verb in ("suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate"):
@@ -116,10 +116,18 @@ SHUTDOWNS: tuple[Rule, ...] = (
             _S,
             NOTICE,
             "docker|podman|nerdctl compose down|stop|restart|kill",
-            "stops the services of this folder",
-            valued="-f --file",
+            "stops {what}",
+            unnamed="every service of this folder",
+            valued="-f --file -t --timeout",
         ),
-        Row(_S, NOTICE, "docker-compose down|stop|restart", "stops the services of this folder", valued="-f --file"),
+        Row(
+            _S,
+            NOTICE,
+            "docker-compose down|stop|restart",
+            "stops {what}",
+            unnamed="every service of this folder",
+            valued="-f --file -t --timeout",
+        ),
         Row(_S, WARNING, "kubectl|oc drain", "stops everything that runs on {what}"),
         Row(_S, WARNING, "launchctl unload|bootout|remove|kill|stop", "stops {what}"),
         Row(_S, NOTICE, "brew services stop|restart|kill", "stops the service {what}"),

@@ -202,6 +202,14 @@ strings app | grep version
 history
 history | grep ssh
 history 20
+history -w
+gio trash --list
+mkswap --check /dev/sdb2
+setcap -r tool
+xattr -l f.txt
+xattr -d user.note f.txt
+gpg --armor --export me
+systemctl --user exit
 alias ll='ls -l'
 export PATH="$HOME/bin:$PATH"
 env

