@@ -144,7 +144,7 @@ WORDINGS: dict[Kind, Wording] = {
         (
             r"log(?:ging)? in(?:to)?",
             r"without (?:check|verif)\w*",
-            r"(?:ignor|skip|disabl|turn)\w* (?:\w+ ){0,3}(?:ssl|tls|host|key|check\w*|error|errors|warning|warnings)",
+            r"(?:ignor|skip|disable|disabling|turn)\w* (?:\w+ ){0,3}(?:ssl|tls|host|key|check\w*|errors?|warnings?)",
             r"private keys?",
             r"reverse shell",
             _BACK_UP,

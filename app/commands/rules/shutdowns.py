@@ -57,10 +57,11 @@ def killing(command: SimpleCommand) -> Iterator[Finding]:
         return
     hard = ", without a chance to save anything" if signal in _HARD else ""
     named_targets = tuple(word for word in targets if not word.value.startswith("-"))
-    what = named(named_targets, command) or "what comes through the pipe"
     if program == "kill":
-        yield Finding(WARNING if hard else NOTICE, f"ends the process {what}{hard}", named_targets)
+        ended = f"the process {named(named_targets)}" if named_targets else "every process that comes through the pipe"
+        yield Finding(WARNING if hard else NOTICE, f"ends {ended}{hard}", named_targets)
     else:
+        what = named(named_targets, command)
         yield Finding(WARNING, f"ends every process that matches {what}{hard}", named_targets)
 
 
