@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
-from app.commands.script import SimpleCommand
+from app.commands.script import SimpleCommand, Word
 from app.commands.targets import disk, empty_variable, system_folder, whole_system
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
@@ -20,10 +21,23 @@ _INLINE = re.compile(
     r"\b(?:rmtree|os\.(?:remove|unlink|rmdir)|unlink|rm_rf|FileUtils\.rm\w*|rmSync|rmdirSync|unlinkSync)\b"
 )
 _SQL = re.compile(
-    r"\b(?:drop\s+(?:table|database|schema|index|view|user|role|collection|column)|truncate\s+(?:table\s+)?\w"
+    r"\b(?:drop\s+(?:table|database|schema|index|view|user|role|collection|column)|truncate\s+(?:table\s+)?\w+"
     r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$)|dropDatabase|flushall|flushdb|alter\s+table\s+\S+\s+drop)",
     re.IGNORECASE,
 )
+
+
+def _extent(words: Sequence[Word]) -> str:
+    """What the widest of the words stands for, where its name does not say it."""
+    for word in words:
+        if word.value in ("*", "./*"):
+            return "all that is in this folder"
+        if word.value in ("..", "../"):
+            return "all that is in the folder above"
+        if whole_system(word):
+            homes = ("~", "$", "/home", "/Users", "/root")
+            return "a whole home" if posixpath.normpath(word.value).startswith(homes) else "the whole system"
+    return ""
 
 
 def removal(command: SimpleCommand) -> Iterator[Finding]:
@@ -35,15 +49,12 @@ def removal(command: SimpleCommand) -> Iterator[Finding]:
     recursive = arguments.has("-r", "-R", "--recursive")
     what = named(operands, command)
     sentence = f"deletes {what}"
-    if recursive:
-        sentence += (
-            " and everything in it"
-            if len(operands) == 1 and not operands[0].pattern
-            else ", folders with everything in them"
-        )
     wide = [word for word in operands if whole_system(word) or system_folder(word)]
-    if recursive and any(word.value in ("*", ".", "./", "./*", "..", "../") for word in operands):
-        sentence += ": the whole folder"
+    if recursive and (extent := _extent(operands)):
+        sentence += f": {extent}"
+    elif recursive:
+        single = len(operands) == 1 and not operands[0].pattern
+        sentence += " and everything in it" if single else ", folders with everything in them"
     empty = next((name for word in operands if recursive and (name := empty_variable(word))), None)
     severity = WARNING
     if arguments.has("-i", "-I", "--interactive") and not arguments.has("-f", "--force"):
@@ -108,13 +119,14 @@ def disks(command: SimpleCommand) -> Iterator[Finding]:
         command.words[1:],
         frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),
     )
-    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run") or "print" in (
+    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run", "--check") or "print" in (
         word.value for word in arguments.operands
     ):
         return
-    devices = tuple(word for word in arguments.operands if word.value.startswith(("/", "<", "{{", "$", "disk")))
-    if devices:
-        yield Finding(DANGER, f"erases what is on {named(devices)}", devices)
+    targets = tuple(word for word in arguments.operands if not word.value.isdigit())[:1]
+    if targets:
+        real = disk(targets[0]) or not targets[0].plain or targets[0].value.startswith(("<", "{{"))
+        yield Finding(DANGER if real else WARNING, f"erases what is on {named(targets)}", targets)
 
 
 def emptied(command: SimpleCommand) -> Iterator[Finding]:
@@ -167,12 +179,13 @@ DELETIONS: tuple[Rule, ...] = (
             _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
         ),
         Row(_D, WARNING, "unlink", "deletes {what}", operands=True),
-        Row(_D, NOTICE, "trash|trash-put|rmtrash", "moves {what} to the trash", operands=True),
+        Row(_D, NOTICE, "trash-put|rmtrash", "moves {what} to the trash", operands=True),
         Row(_D, WARNING, "trash-empty", "deletes what is in the trash"),
-        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore"),
+        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore --empty", operands=True),
+        Row(_D, WARNING, "gio trash", "deletes what is in the trash", options="--empty"),
         Row(_D, WARNING, "gio remove", "deletes {what}", operands=True),
         Row(_D, WARNING, "zip", "deletes the files when they are in the archive", options="-m --move"),
-        Row(_D, WARNING, "7z|7za d", "deletes from the archive {what}"),
+        Row(_D, WARNING, "7z|7za d", "deletes from an archive: {what}"),
         Row(_D, WARNING, "crontab", "deletes all your timed jobs", options="-r"),
         Row(_D, WARNING, "journalctl", "deletes old logs", options="--vacuum-time --vacuum-size --vacuum-files"),
         Row(
@@ -202,163 +215,5 @@ DELETIONS: tuple[Rule, ...] = (
         Row(_D, NOTICE, "git worktree remove", "deletes the worktree {what}"),
         Row(_D, WARNING, "gh repo delete", "deletes the repository {what} on GitHub"),
         Row(_D, WARNING, "gh release|gist|issue|secret|run delete", "deletes {what} on GitHub"),
-        # Containers.
-        Row(
-            _D,
-            NOTICE,
-            "docker|podman|nerdctl rm",
-            "deletes the container {what}",
-            without="-v --volumes",
-            operands=True,
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker|podman|nerdctl rm",
-            "deletes the container {what} and its volumes",
-            options="-v --volumes",
-        ),
-        Row(_D, NOTICE, "docker|podman|nerdctl rmi", "deletes the image {what}", operands=True),
-        Row(
-            _D,
-            NOTICE,
-            "docker|podman|nerdctl container|image|network|builder|buildx rm|prune",
-            "deletes containers, images or caches: {what}",
-            unnamed="all that nothing uses",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker|podman|nerdctl volume rm|prune",
-            "deletes the data in volumes: {what}",
-            unnamed="all that nothing uses",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker|podman|nerdctl system prune",
-            "deletes every container that is stopped, and images that nothing uses",
-            without="--volumes",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker|podman|nerdctl system prune",
-            "deletes containers, images and the data in volumes that nothing uses",
-            options="--volumes",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker|podman|nerdctl compose down",
-            "deletes the containers and the data in their volumes",
-            options="-v --volumes",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "docker-compose down",
-            "deletes the containers and the data in their volumes",
-            options="-v --volumes",
-        ),
-        Row(
-            _D,
-            WARNING,
-            "kubectl|oc delete",
-            "deletes {what} in the cluster",
-            without="--dry-run",
-            unnamed="what the file names",
-        ),
-        Row(_D, WARNING, "helm uninstall|delete", "deletes the release {what}"),
-        # Clouds and virtual machines.
-        Row(_D, DANGER, "terraform|tofu destroy", "deletes everything that this configuration has made"),
-        Row(
-            _D,
-            DANGER,
-            "terraform|tofu apply",
-            "deletes everything that this configuration has made",
-            options="-destroy",
-        ),
-        Row(_D, WARNING, "aws s3 rm|rb", "deletes {what} in the cloud", without="--dryrun"),
-        Row(
-            _D,
-            WARNING,
-            "aws s3 sync",
-            "deletes in the target what is not in the source",
-            options="--delete",
-            without="--dryrun",
-        ),
-        Row(_D, WARNING, "gsutil rm|rb", "deletes {what} in the cloud"),
-        Row(_D, WARNING, "rclone delete|purge|sync|cleanup", "deletes files in {what}", without="-n --dry-run"),
-        Row(_D, WARNING, "vagrant destroy", "deletes the virtual machine"),
-        Row(_D, WARNING, "virsh undefine|vol-delete", "deletes the virtual machine {what}"),
-        Row(_D, DANGER, "zfs|zpool destroy", "deletes {what} and all that is stored in it"),
-        Row(_D, DANGER, "lvremove|vgremove|pvremove", "deletes the volume {what} and all that is stored in it"),
-        Row(_D, WARNING, "btrfs subvolume delete", "deletes {what} and all that is stored in it"),
-        Row(_D, DANGER, "diskutil eraseDisk|eraseVolume|partitionDisk|zeroDisk|secureErase|reformat", "erases {what}"),
-        Row(_D, DANGER, "diskutil apfs deleteContainer|deleteVolume", "erases {what}"),
-        Row(_D, DANGER, "cryptsetup luksFormat|erase|luksErase", "erases what is on {what}"),
-        Row(_D, WARNING, "tmutil delete", "deletes the backup {what}"),
-        # Programs and accounts.
-        Row(
-            _D,
-            WARNING,
-            "apt|apt-get|aptitude|dnf|yum|zypper remove|purge|erase|rm|full-remove",
-            "removes {what} from this device",
-            without="-s --simulate --dry-run",
-        ),
-        Row(
-            _D,
-            NOTICE,
-            "apt|apt-get|dnf|yum autoremove",
-            "removes packages that nothing needs",
-            without="-s --simulate --dry-run",
-        ),
-        Row(_D, NOTICE, "apt|apt-get|dnf|yum clean|autoclean", "deletes downloaded packages"),
-        Row(_D, WARNING, "dpkg", "removes {what} from this device", options="-r --remove -P --purge"),
-        Row(_D, WARNING, "rpm", "removes {what} from this device", options="-e --erase"),
-        Row(_D, WARNING, "pacman", "removes {what} from this device", options="-R --remove"),
-        Row(_D, WARNING, "apk del", "removes {what} from this device"),
-        Row(_D, WARNING, "brew uninstall|remove|rm", "removes {what} from this device"),
-        Row(_D, NOTICE, "brew cleanup", "deletes old versions and downloads"),
-        Row(_D, WARNING, "snap remove", "removes {what} and its data from this device"),
-        Row(_D, WARNING, "flatpak uninstall|remove", "removes {what} from this device", unnamed="programs"),
-        Row(_D, NOTICE, "pip|pip3|pipx|npm|cargo|gem uninstall|remove|rm", "removes the package {what}", operands=True),
-        Row(_D, WARNING, "conda|mamba env remove", "deletes the environment {what}", valued="-n --name -p --prefix"),
-        Row(
-            _D,
-            WARNING,
-            "userdel|deluser",
-            "deletes the account {what}",
-            without="-r --remove --remove-home --remove-all-files",
-            operands=True,
-        ),
-        Row(
-            _D,
-            WARNING,
-            "userdel|deluser",
-            "deletes the account {what} and its files",
-            options="-r --remove --remove-home --remove-all-files",
-            operands=True,
-        ),
-        Row(_D, WARNING, "groupdel|delgroup", "deletes the group {what}", operands=True),
-        Row(
-            _D,
-            WARNING,
-            "dropdb|dropuser",
-            "deletes {what} from the database server",
-            valued="-h -p -U --host --port --username",
-            operands=True,
-        ),
-        Row(_D, WARNING, "mysqladmin drop", "deletes the database {what}", valued="-u -h -P --user --host --port"),
-        Row(
-            _D,
-            WARNING,
-            "iptables|ip6tables",
-            "deletes firewall rules",
-            options="-F --flush -X -D --delete",
-            valued="-t -A -I -p -s -d -j",
-        ),
-        Row(_D, WARNING, "nft flush", "deletes firewall rules"),
     ),
 )

@@ -1,0 +1,33 @@
+"""Commands that do harm, and what the rules say of each: nothing more and nothing less."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.commands.risks import risks
+from app.commands.rules.registry import RULES, rules_for
+from app.commands.rules.table import Rule
+from app.commands.syntax import parse
+from tests.app.commands.cases import Expected, cases, kinds, table
+
+TABLES = ("deletions", "overwrites", "history", "shutdowns", "rights", "root", "unseen", "leaks", "nested")
+CASES = [case for name in TABLES for case in cases(table(name))]
+
+
+@pytest.mark.parametrize(("command", "expected"), [pytest.param(*case, id=case[0]) for case in CASES])
+def test_a_command_does_what_the_table_says(command: str, expected: Expected) -> None:
+    assert kinds(risks(command)) == expected
+
+
+def test_the_tables_try_every_rule() -> None:
+    """A rule that no command of the tables fits may be broken, or be for no command at all."""
+    commands = [one for command, _ in CASES for one in parse(command).commands]
+    tried = {rule for one in commands for rule in rules_for(one.program) if any(True for _ in rule.test(one))}
+    assert [rule for rule in RULES if rule not in tried] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.programs], ids=lambda rule: rule.programs[0])
+def test_a_program_without_words_never_breaks_a_rule(rule: Rule) -> None:
+    for program in rule.programs:
+        for words in ("", " -", " --", " -x", " a", " --force --delete", " '' ''"):
+            risks(program + words)
