@@ -16,7 +16,7 @@ from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.sources import sources_of
 from app.tui.stored_thread import StoredThread, read_thread
-from app.tui.turn import Cursor, Part, Turn
+from app.tui.turn import EARLIER, Cursor, Part, Turn
 from storage import NotFound, Queued, StorageError
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class OpenConversation:
             if at == len(turns) and turns and turns[-1].message in ("", live.turn.message):
                 at -= 1  # The store has the question, and the answer as far as its last checkpoint.
             turns[at : at + 1] = [live.turn]
+        self._place_questions()
 
     @property
     def outdated(self) -> bool:
@@ -195,15 +196,24 @@ class OpenConversation:
         self.live = reply
         if reply.conversation != self.id:
             return None
+        replaced: Turn | None = None
         if reply.instead is not None:
             self.turns = [*self.turns[: reply.at], reply.turn]
-            return None
-        for at, old in enumerate(self.turns):
-            if reply.verifies and old.message == reply.verifies:
-                self.turns[at] = reply.turn
-                return old
-        self.turns.append(reply.turn)
-        return None
+        else:
+            places = (at for at, old in enumerate(self.turns) if reply.verifies and old.message == reply.verifies)
+            at = next(places, None)
+            if at is None:
+                self.turns.append(reply.turn)
+            else:
+                replaced, self.turns[at] = self.turns[at], reply.turn
+        self._place_questions()
+        return replaced
+
+    def _place_questions(self) -> None:
+        """Tell each turn the questions before it."""
+        questions = [turn.question for turn in self.turns]
+        for at, turn in enumerate(self.turns):
+            turn.earlier = tuple(questions[max(0, at - EARLIER) : at])
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
         """Follow the running reply to its end; each event goes to `tell`. Raises nothing that the reply dies of."""

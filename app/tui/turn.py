@@ -15,6 +15,8 @@ from app.tui.sources import SourcePage, sources_of
 from storage import Message
 
 CUT = "cut at the length limit"
+EARLIER = 3
+"""Questions before a follow-up that it may be about."""
 Outcome = Literal["running", "done", "stopped", "failed"]
 Part = Literal["question", "answer"]
 
@@ -49,6 +51,8 @@ class Turn:
     """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
     sources: tuple[SourcePage, ...] = ()
     """The pages that the answer came from."""
+    earlier: tuple[str, ...] = ()
+    """The questions before it, the last one last; not more than a follow-up may be about."""
     unfolded: bool = False
     """The withdrawn text is shown, and not only that there is some."""
     revision: int = 0
@@ -60,6 +64,13 @@ class Turn:
     @property
     def text(self) -> str:
         return self.reply.solid + self.reply.ghost
+
+    @property
+    def request(self) -> str:
+        """The question with those before it that it goes on from, as in "and only the old ones?"."""
+        from drafter.guide.prompt import earlier
+
+        return "\n".join(part for part in (earlier((*self.earlier, self.question)), self.question) if part)
 
     @property
     def drafted(self) -> int:

@@ -181,7 +181,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         blocks = self.prose.complete_blocks
         if blocks != self._noted:
             self._noted = blocks
-            self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.question, blocks))
+            self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
 
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
@@ -211,7 +211,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
 
 def _notes(turn: Turn) -> AnswerNotes:
     """The notes of a finished answer."""
-    return answer_notes(turn.question, turn.text, turn.sources)
+    return answer_notes(turn.request, turn.text, turn.sources)
 
 
 class WithdrawnText(Vertical):
