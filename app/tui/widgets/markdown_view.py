@@ -198,8 +198,9 @@ class MarkdownView(GrowingHeight):
         if not 0 <= row < self._tops[-1]:
             return None
         at = bisect_right(self._tops, row) - 1
-        found = self._drawn[at].rows[row - self._tops[at]]
-        return TextPlace(at, found.y, found.pieces[0][2]) if found.pieces else TextPlace(at, 0, 0)
+        above = reversed(self._drawn[at].rows[: row - self._tops[at] + 1])
+        found = next((one for one in above if one.pieces), None)  # A note counts as the last line of its block.
+        return TextPlace(at, found.y, found.pieces[0][2]) if found else TextPlace(at, 0, 0)
 
     def row_of(self, place: TextPlace, width: int) -> int:
         """The row of that place if the text is `width` cells wide."""
