@@ -29,8 +29,8 @@ SAID, ALIKE = 0.75, 0.5
 IN_NAME, IN_TERMS = 0.7, 0.3
 """Worth of a term that the page's name, or the command and description have, and the wording has not."""
 NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
-"""Added for a program that is named, one that such questions are about, a page in many languages, an example of Outrider's own;
-taken off for each platform that comes before."""
+"""Added for a program that is named, one that such questions are about, a page in many languages, an example of
+Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
 EARLIER = 0.5
@@ -52,9 +52,14 @@ _PLATFORMS = {
     "windows": ("windows", "common", OWN, "linux", "dos", "osx"),
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_BSD = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
+_OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
 """So many of a device's platforms are as good as its own."""
+_ELSEWHERE = re.compile(
+    rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
+    r"|\b(mac ?os|os ?x|powershell)\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Hit:
     page: Page
     example: Example
     score: float
-    """0 to about 1.5; from 0.8 on it is nearly always what was asked for."""
+    own: bool = False
+    """The example is Outrider's own and does not stand on the page, which is about the same program."""
 
 
 def platforms_of(system: str) -> tuple[str, ...]:
@@ -74,7 +80,7 @@ def platforms_of(system: str) -> tuple[str, ...]:
     """
     system = {"darwin": "osx", "win32": "windows", "cygwin": "linux"}.get(system, system)
     name = re.sub(r"\d+$", "", system)
-    return _PLATFORMS.get(name) or (name, *_BSD)
+    return _PLATFORMS.get(name) or (name, *(platform for platform in _OTHERS if platform != name))
 
 
 def search(
@@ -88,24 +94,26 @@ def search(
 ) -> list[Hit]:
     """The examples that fit a question best, best first; empty if none fits.
 
-    `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
-    ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
-    find itself. `before`: an earlier question that this one goes on from; its terms count half. Raises `DrafterCorrupt`.
+    `platforms`: those that may be shown, best first. One that the question names ("on macOS") comes before them.
+    `without`: ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must
+    not always find itself. `before`: an earlier question that this one goes on from; its terms count half.
+
+    Raises `DrafterCorrupt`.
     """
     query = _Query(pages, question, before)
     if not query.weights:
         return []
-    platforms = query.platforms(platforms)
+    distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
     rows = {row[0]: row for row in _candidates(pages, query)}
     for number, platform, name, languages, own, wordings, command_terms, page_terms, page in rows.values():
-        if platform not in platforms:
+        if platform not in distance:
             continue
         score = query.score(number, name, wordings, command_terms, page_terms, without)
         if score is None:
             continue
         score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own + LEARNT * query.learnt.get(page, 0.0)
-        score -= ELSEWHERE * max(0, platforms.index(platform) - _NEAR + 1)
+        score -= ELSEWHERE * distance[platform]
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
     return _distinct(pages, query, best, limit)
@@ -118,8 +126,9 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
     for score, number in best:
         if score < LEAST or len(hits) >= limit:
             break
-        ((name, platform, task, command),) = pages.rows(
-            "SELECT name, platform, task, command FROM examples JOIN pages ON pages.id = page WHERE examples.id = ?",
+        ((name, platform, task, command, own),) = pages.rows(
+            "SELECT name, platform, task, command, own FROM examples JOIN pages ON pages.id = page "
+            "WHERE examples.id = ?",
             (number,),
         )
         shown = sum(hit.page.name == name for hit in hits)
@@ -128,7 +137,7 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
         page = pages.page(name, platform)
         if page is not None:
             commands.add(command)
-            hits.append(Hit(page, Example(task, command), round(score, 4)))
+            hits.append(Hit(page, Example(task, command), round(score, 4), bool(own)))
     return hits
 
 
@@ -172,7 +181,8 @@ class _Query:
         self._vocabulary, self._rarity = vocabulary, rarity
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
-        self._platform = next((PLATFORM_WORDS[term] for term in asked if term in PLATFORM_WORDS), None)
+        said = _ELSEWHERE.search(question)
+        self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]
 
     def _links(self, pages: Pages) -> dict[int, float]:
         """Page -> how often the terms of the question are about it, 0 to 1."""
@@ -188,11 +198,13 @@ class _Query:
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
 
-    def platforms(self, given: Sequence[str]) -> list[str]:
-        """The platforms, with the one that the question names in front."""
-        if self._platform is None:
-            return list(given)
-        return [self._platform, *(platform for platform in given if platform != self._platform)]
+    def distances(self, platforms: Sequence[str]) -> dict[str, int]:
+        """Platform -> how far it is from the one that is wanted: the device's own, or the one that is named."""
+        found = {platform: max(0, place - _NEAR + 1) for place, platform in enumerate(platforms)}
+        if self._platform is not None:
+            found = {platform: far + (platform != "common") for platform, far in found.items()}
+            found[self._platform] = 0
+        return found
 
     def score(
         self, number: int, name: str, wordings: bytes, command_terms: bytes, page_terms: bytes, without: Collection[int]

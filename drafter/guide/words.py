@@ -21,7 +21,7 @@ _HOST = re.compile(
     r"\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|local|lan|example|test|internal)\b(?::\d+)?", re.I
 )
 _FILE = re.compile(
-    r"(?<![\w.])(?P<whole>(?:~?/|\.{1,2}/)[\w./+*@%,-]*|[\w.+@%,*-]*/[\w./+@%,*-]+|[\w+@%,*-]*(?:\.[A-Za-z]\w{0,7}){1,2}\b)"
+    r"(?<![\w.])(?P<whole>(?:~?/|\.{1,2}/)[\w./+*@%,-]*|[\w.+@%,*-]*/[\w./+@%,*-]+|[\w+@%,*-]*(?:\.[A-Za-z]\w{0,7}){1,2}\b|[\w.+-]+/(?=\s|$))"
 )
 _ENDING = re.compile(r"((?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2})$")
 _BARE_ENDING = re.compile(r"\*?(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}")
