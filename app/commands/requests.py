@@ -122,7 +122,7 @@ WORDINGS: dict[Kind, Wording] = {
         (
             r"set(?:ting)? up",
             r"(?:download|fetch|curl|wget)\w*.{0,60}\b(?:run|execute|pip(?:e|ing)|sh\b|bash)\w*",
-            r"(?:run|execute|executing|pip(?:e|ing))\w* .{0,60}(?:https?://|url|web|internet|remote script|download)\S*",
+            r"(?:run|execute|executing|pip(?:e|ing))\w* .{0,60}(?:https?://|url|web|internet|remote|download)\S*",
         ),
     ),
     Kind.LEAKS: Wording(

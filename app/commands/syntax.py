@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from app.commands.quotes import ansi_c, double_quoted, unescaped
 from app.commands.script import Redirection, Script, SimpleCommand, Span, Word
+from app.commands.words import DEEPEST, WORDS, Places, WordReader
 from app.commands.wrappers import SHELLS, inner_commands
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 LONGEST = 20_000
 """Characters. A longer text is not parsed: no command is that long, and a hostile one would cost seconds."""
-DEEPEST = 60
-"""Nested brackets. More are reported as unreadable."""
 SCRIPTS_DEEP = 6
 """Scripts in quotes in scripts in quotes."""
-MOST_COMMANDS = 2_000
+WRAPPERS_DEEP = 20
+"""Wrappers that run wrappers."""
+MOST_COMMANDS = 500
 """Commands of one text, with what they run. The rest is reported as unreadable."""
 
 PLACEHOLDER = re.compile(
@@ -36,11 +36,8 @@ PLACEHOLDER = re.compile(
 )
 """What stands for a name that the person fills in. `<in>out` without a space is two redirections."""
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-_PATTERN = re.compile(r"(?<!\\)[*?\[]")
-_LITERALS = {"word", "number", "extglob_pattern", "regex", "variable_name", "special_variable_name", "test_operator"}
-_EXPANSIONS = {"simple_expansion", "expansion", "arithmetic_expansion", "brace_expression"}
-_SUBSTITUTIONS = {"command_substitution", "process_substitution"}
-_WORDS = {*_LITERALS, *_EXPANSIONS, *_SUBSTITUTIONS, "string", "raw_string", "concatenation", "ansi_c_string"}
+_CONTINUED = re.compile(r"(?<=[\w./-])(?<!\\)\\\n(?=[\w./-])")
+_READ_AND_WRITE = re.compile(r"<>")
 _ECHOES = ("echo", "printf")
 
 
@@ -48,7 +45,7 @@ def parse(text: str) -> Script:
     """The simple commands of a text. What cannot be read is named by its place, and never guessed."""
     if len(text) > LONGEST:
         return Script((), ((0, len(text)),))
-    reader = _Reader(text)
+    reader = _Reader(Places(text))
     reader.read()
     return Script(tuple(reader.commands), tuple(reader.unreadable), tuple(reader.forks))
 
@@ -62,50 +59,56 @@ def _parser() -> Parser:
 
 
 def masked(text: str) -> str:
-    """The text with a letter for each character of a placeholder and each one beyond ASCII; as long as before."""
+    """The text with a letter for each character of a placeholder and each one beyond ASCII; as long as before.
+
+    The grammar does not know `<>`, which becomes `<`, and a line that goes on in the middle of a word.
+    """
+    text = _CONTINUED.sub(_joined, _READ_AND_WRITE.sub("< ", text))
     return _BEYOND_ASCII.sub("x", PLACEHOLDER.sub(lambda found: "x" * len(found.group()), text))
+
+
+def _joined(found: re.Match[str]) -> str:
+    """A remark does not go on in the next line, so the line with one stays as it is."""
+    line = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.start()]
+    return found[0] if "#" in line else "xx"
 
 
 class _Reader:
     """One pass over a text.
 
-    `whole`: the place of every word, for a script whose own places are not in the text. `expanded`: the substitutions
-    in it have been read before.
+    `nested`: how many scripts it lies in. `expanded`: its substitutions have been read before. `outer`: what runs it.
     """
 
     def __init__(
-        self, text: str, start: int = 0, whole: Span | None = None, nested: int = 0, outer: SimpleCommand | None = None,
-        far: bool = False, expanded: bool = False,
-    ) -> None:  # fmt: skip
-        self.text = text
+        self, places: Places, nested: int = 0, outer: SimpleCommand | None = None, *, expanded: bool = False
+    ) -> None:
         self.commands: list[SimpleCommand] = []
         self.unreadable: list[Span] = []
         self.forks: list[Span] = []
-        self._start = start
-        self._whole = whole
+        self._places = places
         self._nested = nested
         self._outer = outer
-        self._far = far
+        self._far = outer is not None and outer.far
         self._expanded = expanded
+        self._words = WordReader(places, self._substitution, self.unreadable)
 
-    def read(self) -> None:
-        root = _parser().parse(masked(self.text).encode("ascii")).root_node
+    def read(self, depth: int = 0) -> None:
+        """Read the whole text, which itself lies `depth` brackets deep."""
+        root = _parser().parse(masked(self._places.text).encode("ascii")).root_node
         if root.has_error:
-            self.unreadable.append(self._place(*_first_error(root)))
-        self._statement(root, 0)
+            self.unreadable.append(self._places.at(*_first_error(root)))
+        self._statement(root, depth)
 
     # ---- statements --------------------------------------------------------------------------------------------------
 
-    def _statement(
-        self, node: Node, depth: int, feeders: tuple[SimpleCommand, ...] = (), redirections: tuple[Node, ...] = ()
-    ) -> list[SimpleCommand]:
-        """Read a statement; returns its commands. `redirections`: nodes around it."""
+    def _statement(self, node: Node, depth: int, feeders: tuple[SimpleCommand, ...] = ()) -> list[SimpleCommand]:
+        """Read a statement; returns its commands."""
         if depth > DEEPEST or len(self.commands) > MOST_COMMANDS:
-            self.unreadable.append(self._span(node))
+            self.unreadable.append(self._places.span(node))
             return []
         kind = node.type
         if kind in ("command", "declaration_command", "unset_command"):
-            return self._command(node, depth, feeders, redirections)
+            return self._command(node, depth, feeders)
         if kind == "redirected_statement":
             return self._redirected(node, depth, feeders)
         if kind == "pipeline":
@@ -113,13 +116,16 @@ class _Reader:
         if kind == "ERROR":
             return []
         if kind == "function_definition" and self._forks(node):
-            self.forks.append(self._span(node))
-        if kind in _SUBSTITUTIONS or kind == "variable_assignment":
-            redirections = ()
+            self.forks.append(self._places.span(node))
         found: list[SimpleCommand] = []
-        for child in node.named_children:
+        for child in _parts(node):
             found += self._statement(child, depth + 1, feeders)
         return found
+
+    def _substitution(self, node: Node, depth: int) -> list[SimpleCommand]:
+        if self._expanded:
+            return []
+        return [command for child in node.named_children for command in self._statement(child, depth)]
 
     def _redirected(self, node: Node, depth: int, feeders: tuple[SimpleCommand, ...]) -> list[SimpleCommand]:
         body = node.child_by_field_name("body")
@@ -132,7 +138,8 @@ class _Reader:
         found = self._statement(body, depth + 1, feeders) if body is not None else []
         alone = self._redirections(redirects, depth)
         if alone:
-            found.append(self._add(SimpleCommand((), self._span(node), tuple(alone[0]), feeders=feeders)))
+            writers = (*feeders, *found)
+            found.append(self._add(SimpleCommand((), self._places.span(node), tuple(alone[0]), feeders=writers)))
         return found
 
     def _pipeline(
@@ -145,7 +152,11 @@ class _Reader:
             if last and stage.type == "command":
                 found += self._command(stage, depth + 1, (*feeders, *found), last)
             else:
-                found += self._statement(stage, depth + 1, (*feeders, *found))
+                # The grammar puts `c && d` of `a | b | c && d` into one stage; the pipe ends at `c`.
+                first, *rest = _parts(stage) if stage.type == "list" else [stage]
+                found += self._statement(first, depth + 1, (*feeders, *found))
+                for other in rest:
+                    found += self._statement(other, depth + 1, feeders)
         return found
 
     def _command(
@@ -166,7 +177,7 @@ class _Reader:
         redirections, more, documents, readers = self._redirections(tuple(redirects), depth)
         words += more
         words.sort(key=lambda word: word.span)
-        places = [self._span(node), *(word.span for word in more), *(one.span for one in redirections)]
+        places = [self._places.span(node), *(word.span for word in more), *(one.span for one in redirections)]
         span = (min(place[0] for place in places), max(place[1] for place in places))
         command = SimpleCommand(
             tuple(words),
@@ -178,7 +189,7 @@ class _Reader:
             self._outer,
             self._far,
         )
-        found = [self._add(command), *self._run_by(command)]
+        found = [self._add(command), *self._run_by(command, depth)]
         for reader in readers:  # `cat <<END | sort`: the rest of the pipe stands before the text.
             found += self._statement(reader, depth + 1, (*feeders, found[0]))
         return found
@@ -191,20 +202,24 @@ class _Reader:
 
     # ---- what a command runs -----------------------------------------------------------------------------------------
 
-    def _run_by(self, command: SimpleCommand) -> list[SimpleCommand]:
+    def _run_by(self, command: SimpleCommand, depth: int) -> list[SimpleCommand]:
         """The commands that a wrapper runs, added and returned."""
         found: list[SimpleCommand] = []
         todo = [command]
         while todo and len(self.commands) < MOST_COMMANDS:
             outer = todo.pop()
             inners = tuple(inner_commands(outer.words)) if outer.words else ()
-            if outer.program in SHELLS and not any(inner.script for inner in inners):
+            if _reads_script(outer) and not any(inner.script or outer.program not in SHELLS for inner in inners):
+                outer = replace(outer, far=outer.far or outer.program == "ssh")
                 for script in (*command.documents, *_piped_scripts(command)):
-                    found += self._script(script, outer)
+                    found += self._script(script, outer, depth)
+            if inners and sum(1 for _ in outer.outers) >= WRAPPERS_DEEP:
+                self.unreadable.append(outer.span)
+                break
             for inner in inners:
                 far = outer.far or inner.far
                 if inner.script is not None:
-                    found += self._script(inner.script, replace(outer, far=far))
+                    found += self._script(inner.script, replace(outer, far=far), depth)
                     continue
                 span = (inner.words[0].span[0], inner.words[-1].span[1])
                 one = SimpleCommand(
@@ -214,22 +229,15 @@ class _Reader:
                 todo.append(one)
         return found
 
-    def _script(self, word: Word, outer: SimpleCommand) -> list[SimpleCommand]:
+    def _script(self, word: Word, outer: SimpleCommand, depth: int) -> list[SimpleCommand]:
         """The commands of a script in one word."""
         if self._nested >= SCRIPTS_DEEP:
             self.unreadable.append(word.span)
             return []
         exact = word.verbatim is not None and word.plain
-        reader = _Reader(
-            word.value,
-            start=word.verbatim if exact and word.verbatim is not None else 0,
-            whole=None if exact else word.span,
-            nested=self._nested + 1,
-            outer=outer,
-            far=outer.far,
-            expanded=not word.plain,
-        )
-        reader.read()
+        places = Places(word.value, word.verbatim or 0, None if exact else word.span)
+        reader = _Reader(places, self._nested + 1, outer, expanded=not word.plain)
+        reader.read(depth + 1)
         self.commands += reader.commands
         self.unreadable += reader.unreadable
         self.forks += reader.forks
@@ -250,14 +258,14 @@ class _Reader:
                 for child in node.children:
                     if child.type == "heredoc_body":
                         body = self._word(child, depth)
-                        documents.append(replace(body, value=self._source(child), verbatim=body.span[0]))
+                        documents.append(replace(body, value=self._places.source(child), verbatim=body.span[0]))
                     elif child.type == "file_redirect":
                         inner, extra, *_ = self._redirections((child,), depth)
                         found += inner
                         more += extra
                     elif child.is_named and child.type not in ("heredoc_start", "heredoc_end", "file_descriptor"):
                         # A pipe's further stages, `&& …`, or one more word.
-                        if child.type in _WORDS:
+                        if child.type in WORDS:
                             more.append(self._word(child, depth))
                         else:
                             readers.append(child)
@@ -267,91 +275,12 @@ class _Reader:
                 continue
             operator = next((child.type for child in node.children if not child.is_named), "")
             targets = [self._word(child, depth) for child in node.children_by_field_name("destination")]
-            found.append(Redirection(operator, targets[0] if targets else None, self._span(node)))
+            found.append(Redirection(operator, targets[0] if targets else None, self._places.span(node)))
             more += targets[1:]
         return found, more, documents, readers
 
     def _word(self, node: Node, depth: int) -> Word:
-        before = len(self.commands)
-        value, plain, pattern = self._value(node, depth)
-        span = self._span(node)
-        verbatim = None
-        for quote in (0, 1):
-            if self.text[node.start_byte + quote : node.end_byte - quote] == value and self._whole is None:
-                verbatim = self._start + node.start_byte + quote
-                break
-        return Word(value, span, plain, pattern, verbatim, tuple(self.commands[before:]))
-
-    def _value(self, node: Node, depth: int) -> tuple[str, bool, bool]:
-        """The text without quotes; whether it has no expansion; whether it is a pattern."""
-        source = self._source(node)
-        kind = node.type
-        if depth > DEEPEST:
-            self.unreadable.append(self._span(node))
-            return source, False, False
-        if kind == "raw_string":
-            return source[1:-1], True, False
-        if kind == "ansi_c_string":
-            return ansi_c(source[2:-1]), True, False
-        if kind in _LITERALS:
-            return unescaped(source), True, _PATTERN.search(source) is not None
-        if kind in _SUBSTITUTIONS:
-            self._substitution(node, depth)
-            return source, False, False
-        if kind == "string" or kind == "translated_string":
-            return self._string(node, depth)
-        if kind == "concatenation":
-            parts = [self._value(child, depth + 1) for child in node.children]
-            value = "".join(part[0] for part in parts)
-            braces = any(child.type == "word" and self._source(child) == "{" for child in node.children)
-            return value, all(part[1] for part in parts), braces or any(part[2] for part in parts)
-        for child in node.named_children:
-            self._inside(child, depth + 1)
-        plain = kind not in _EXPANSIONS and not node.named_child_count
-        return source, plain, _PATTERN.search(source) is not None and kind not in _EXPANSIONS
-
-    def _string(self, node: Node, depth: int) -> tuple[str, bool, bool]:
-        plain, pieces, at = True, [], node.start_byte + (2 if node.type == "translated_string" else 1)
-        for child in node.named_children:
-            if child.type == "string_content":
-                continue
-            pieces.append(double_quoted(self.text[at : child.start_byte]))
-            if child.type == "string":  # The string in $"…".
-                return self._string(child, depth + 1)
-            pieces.append(self._source(child))
-            self._inside(child, depth + 1)
-            plain = False
-            at = child.end_byte
-        end = node.end_byte if node.children[-1].is_missing else node.end_byte - 1
-        pieces.append(double_quoted(self.text[at:end]))
-        return "".join(pieces), plain, False
-
-    def _inside(self, node: Node, depth: int) -> None:
-        """Read the substitutions in an expansion."""
-        if depth > DEEPEST:
-            self.unreadable.append(self._span(node))
-        elif node.type in _SUBSTITUTIONS:
-            self._substitution(node, depth)
-        else:
-            for child in node.named_children:
-                self._inside(child, depth + 1)
-
-    def _substitution(self, node: Node, depth: int) -> None:
-        if self._expanded:
-            return
-        for child in node.named_children:
-            self._statement(child, depth + 1)
-
-    # ---- places ------------------------------------------------------------------------------------------------------
-
-    def _source(self, node: Node) -> str:
-        return self.text[node.start_byte : node.end_byte]
-
-    def _span(self, node: Node) -> Span:
-        return self._place(node.start_byte, node.end_byte)
-
-    def _place(self, start: int, end: int) -> Span:
-        return self._whole or (self._start + start, self._start + end)
+        return self._words.word(node, depth)
 
     def _forks(self, function: Node) -> bool:
         """The function pipes itself into itself: a fork bomb."""
@@ -359,12 +288,27 @@ class _Reader:
         body = function.child_by_field_name("body")
         if name is None or body is None:
             return False
-        own = self._source(name)
+        own = self._places.source(name)
         return any(
-            sum(self._source(stage) == own for stage in child.named_children) > 1
+            sum(self._places.source(stage) == own for stage in child.named_children) > 1
             for child in body.named_children
             if child.type == "pipeline"
         )
+
+
+def _parts(node: Node) -> list[Node]:
+    """The statements in a node. `a && b && c` is a tree that is as deep as it is long; here it is one row."""
+    found: list[Node] = []
+    while node.type == "list":
+        first, *rest = node.named_children
+        found += reversed(rest)
+        node = first
+    return [node, *reversed(found)] if found else node.named_children
+
+
+def _reads_script(command: SimpleCommand) -> bool:
+    """It runs what it reads, if nothing else is named."""
+    return command.program in SHELLS or command.program in ("ssh", "su", "sudo", "doas", "at", "batch")
 
 
 def _piped_scripts(command: SimpleCommand) -> Iterable[Word]:

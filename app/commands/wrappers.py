@@ -62,6 +62,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "pkexec": Wrapper(_options("--user")),
     "run0": Wrapper(_options("-u --user -g --group -D --chdir --nice --unit --property --setenv")),
     "env": Wrapper(_options("-u --unset -C --chdir -S --split-string"), assignments=True),
+    # Words of the shell itself, which the grammar takes for programs in a wrong place.
+    **dict.fromkeys(("then", "else", "do", "if", "elif", "while", "until"), Wrapper()),
     "nohup": Wrapper(),
     "time": Wrapper(_options("-f --format -o --output")),
     "command": Wrapper(not_with=_options("-v -V")),

@@ -52,7 +52,7 @@ def redirected(command: SimpleCommand) -> Iterator[Finding]:
                 yield Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
             elif target.value in read:
                 yield Finding(WARNING, f"empties {named([target])} before it is read", (target,))
-            elif not command.words or command.program in (":", "true") or _nothing(command):
+            elif not (command.words or command.feeders) or command.program in (":", "true") or _nothing(command):
                 yield Finding(WARNING, f"empties {named([target])}", (target,))
             elif system_folder(target) or _STARTUP.search(target.value):
                 yield Finding(WARNING, f"replaces the whole of {named([target])}", (target,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.commands.rules.deletions import DELETIONS
 from app.commands.rules.history import HISTORY
 from app.commands.rules.overwrites import OVERWRITES
+from app.commands.rules.removals import REMOVALS
 from app.commands.rules.rights import RIGHTS
 from app.commands.rules.root import ROOT
 from app.commands.rules.secrets import SECRETS
@@ -12,7 +13,7 @@ from app.commands.rules.shutdowns import SHUTDOWNS
 from app.commands.rules.table import Rule
 from app.commands.rules.unseen import UNSEEN
 
-RULES: tuple[Rule, ...] = (*DELETIONS, *OVERWRITES, *HISTORY, *SHUTDOWNS, *RIGHTS, *ROOT, *UNSEEN, *SECRETS)
+RULES: tuple[Rule, ...] = (*DELETIONS, *REMOVALS, *OVERWRITES, *HISTORY, *SHUTDOWNS, *RIGHTS, *ROOT, *UNSEEN, *SECRETS)
 
 
 def _by_program() -> dict[str, tuple[Rule, ...]]:

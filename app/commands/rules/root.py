@@ -21,7 +21,8 @@ def elevated(command: SimpleCommand) -> Iterator[Finding]:
     inner = next(iter(inner_commands(command.words)), None)
     run = inner.words[0].value if inner is not None and inner.words else ""
     whom = f"as the user `{user}`" if user not in ("", "root") else "as root"
-    alone = inner is not None and len(inner.words) == 1 and not (command.feeders or command.documents)
+    options_only = inner is not None and all(word.value.startswith("-") for word in inner.words[1:])
+    alone = options_only and not (command.feeders or command.documents)
     if run in ("su", *SHELLS) and alone:
         run = ""
     if run:
@@ -36,9 +37,9 @@ def elevated(command: SimpleCommand) -> Iterator[Finding]:
 
 def switched(command: SimpleCommand) -> Iterator[Finding]:
     """su: the user is its first operand, root without one."""
-    if command.runs_under("sudo", "doas", "pkexec", "run0"):
-        return
     words = [word.value for word in command.words[1:]]
+    if command.runs_under("sudo", "doas", "pkexec", "run0") or words[:1] in (["--help"], ["-h"], ["--version"], ["-V"]):
+        return
     inner = next(iter(inner_commands(command.words)), None)
     user = next((word for word in words if not word.startswith("-")), "")
     if inner is not None and inner.script is not None and inner.script.value == user:

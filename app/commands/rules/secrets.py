@@ -30,6 +30,7 @@ SENDERS = {
     "mutt",
 }
 COPIERS = {"scp", "rsync", "sftp", "rclone"}
+_UPLOADS = ("-T", "--upload-file", "--post-file", "--body-file")
 _READERS = {
     "cat",
     "tac",
@@ -68,6 +69,8 @@ def sent(command: SimpleCommand) -> Iterator[Finding]:
         return
     where = f" to {named(far[:1])}" if far else " over the network"
     files = tuple(word for word in command.words[1:] if re.search(r"@|^<|^/|^~", word.value) and _sent_file(word))
+    uploads = Arguments(command.words[1:], _UPLOADS)
+    files += tuple(word for word in uploads.values(*_UPLOADS) if secret(word))
     files += tuple(
         one.target for one in command.redirections if one.operator == "<" and one.target and secret(one.target)
     )

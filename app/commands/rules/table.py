@@ -81,7 +81,7 @@ class Row:
 
 VALUED = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path -m --message",
-    "docker": "-H --host -c --context --config -l --log-level -f --file -p --project-name --filter -t --time",
+    "docker": "-H --host -c --context --config -l --log-level -p --project-name --filter -t --time",
     "podman": "-c --connection --filter -t --time",
     "kubectl": "-n --namespace --context --kubeconfig -l --selector -f --filename --grace-period",
     "systemctl": "-H --host -M --machine -t --type -s --signal -n -o",
