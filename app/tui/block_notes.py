@@ -5,15 +5,17 @@ The rules and the parser of commands are imported with the first block of comman
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from app.events import PageSource
 from app.tui.code_blocks import CodeBlock, code_block
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import NO_BLOCK_NOTES, AnswerNotes, BlockNotes, NoteLine
 from app.tui.markdown.parser import leaves
-from app.tui.sources import SourcePage, said
+from app.tui.sources import source_lines
 
 if TYPE_CHECKING:
     from app.commands.risk import Risk
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 """Lines below one block. A script of many lines has more; they are counted."""
 UNASKED = "not asked for"
+UNCHECKED = BlockNotes((), (NoteLine((("notice: what this would do could not be checked", ".notice"),)),))
+log = logging.getLogger("outrider.screen")
 
 
 @lru_cache(maxsize=64)
-def answer_notes(request: str, text: str, sources: tuple[SourcePage, ...]) -> AnswerNotes:
+def answer_notes(request: str, text: str, sources: tuple[PageSource, ...]) -> AnswerNotes:
     """The notes of a finished answer. Call it in a thread: it may load the parser of commands."""
-    return AnswerNotes(_noted(request, leaves(text)), _source_lines(sources))
+    return AnswerNotes(_noted(request, leaves(text)), _footer(sources))
 
 
 def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
@@ -40,13 +44,13 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
     if block.shell is None:
         return NO_BLOCK_NOTES
     from app.commands.requests import unasked
-    from app.commands.risk import Kind
-    from app.commands.risks import risks
 
-    found = risks(block.shell.command)
-    if not block.language:  # It may be the output of a program.
-        found = tuple(risk for risk in found if risk.kind is not Kind.UNREADABLE)
-    surplus = unasked(request, found)
+    try:
+        found = _risks(block)
+        surplus = unasked(request, found)
+    except Exception as error:  # Hostile text that a rule does not stand must not take the answer away.
+        log.error("a code block was not checked: %s", type(error).__name__)
+        return UNCHECKED
     told = sorted(found, key=lambda risk: -risk.severity.rank)
     lines = list(dict.fromkeys(_line(risk, asked=risk not in surplus) for risk in told))
     if len(lines) > MOST_LINES:
@@ -56,6 +60,17 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
         (*block.span_in_code(risk.span), f".{risk.severity}") for risk in reversed(told) if risk.severity != "notice"
     ]
     return BlockNotes(tuple(marks), tuple(lines))
+
+
+def _risks(block: CodeBlock) -> tuple[Risk, ...]:
+    """The risks of the commands in a block of commands."""
+    from app.commands.risk import Kind
+    from app.commands.risks import risks
+
+    found = risks(block.shell.command) if block.shell is not None else ()
+    if block.language:
+        return found
+    return tuple(risk for risk in found if risk.kind is not Kind.UNREADABLE)  # It may be the output of a program.
 
 
 def _noted(request: str, parsed: Sequence[Leaf]) -> tuple[tuple[int, BlockNotes], ...]:
@@ -70,6 +85,6 @@ def _line(risk: Risk, *, asked: bool) -> NoteLine:
     return NoteLine(((head, style), (risk.sentence, style if mild else "")))
 
 
-def _source_lines(sources: tuple[SourcePage, ...]) -> tuple[NoteLine, ...]:
-    """The line that names the pages. A click on it shows them."""
-    return (NoteLine(((said(sources), ".notice"),), click="show_sources"),) if sources else ()
+def _footer(sources: tuple[PageSource, ...]) -> tuple[NoteLine, ...]:
+    """The lines that name the pages. A click on one shows them."""
+    return tuple(NoteLine(((line, ".notice"),), click="show_sources") for line in source_lines(sources))

@@ -14,9 +14,8 @@ from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
-from app.tui.sources import sources_of
 from app.tui.stored_thread import StoredThread, read_thread
-from app.tui.turn import EARLIER, Cursor, Part, Turn
+from app.tui.turn import Cursor, Part, Turn, place_questions
 from storage import NotFound, Queued, StorageError
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class OpenConversation:
             if at == len(turns) and turns and turns[-1].message in ("", live.turn.message):
                 at -= 1  # The store has the question, and the answer as far as its last checkpoint.
             turns[at : at + 1] = [live.turn]
-        self._place_questions()
+        place_questions(self.turns)
 
     @property
     def outdated(self) -> bool:
@@ -206,14 +205,8 @@ class OpenConversation:
                 self.turns.append(reply.turn)
             else:
                 replaced, self.turns[at] = self.turns[at], reply.turn
-        self._place_questions()
+        place_questions(self.turns)
         return replaced
-
-    def _place_questions(self) -> None:
-        """Tell each turn the questions before it."""
-        questions = [turn.question for turn in self.turns]
-        for at, turn in enumerate(self.turns):
-            turn.earlier = tuple(questions[max(0, at - EARLIER) : at])
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
         """Follow the running reply to its end; each event goes to `tell`. Raises nothing that the reply dies of."""
@@ -238,12 +231,6 @@ class OpenConversation:
             return False
         self.core.store.branches.show(reply.instead)
         return self.core.store.messages.get(reply.instead).role == "user"
-
-    async def cite(self, turn: Turn) -> None:
-        """Set which pages an answer came from, once it is stored."""
-        if turn.message:
-            message = await asyncio.to_thread(self.core.store.messages.get, turn.message)
-            turn.cite(sources_of(message.stats))
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.events import Done, Event, Failed, Judged, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
-from app.tui.sources import SourcePage, sources_of
+from app.tui.sources import sources_of
 from storage import Message
 
 CUT = "cut at the length limit"
@@ -49,7 +49,7 @@ class Turn:
     """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
     """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
-    sources: tuple[SourcePage, ...] = ()
+    sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from."""
     earlier: tuple[str, ...] = ()
     """The questions before it, the last one last; not more than a follow-up may be about."""
@@ -136,7 +136,7 @@ class Turn:
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
-            self.provenance = event.provenance
+            self.provenance, self.sources = event.provenance, event.sources
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -165,12 +165,6 @@ class Turn:
         """Set the shaded ranges of characters; none takes the shading off."""
         if tuple(ranges) != self.shaded:
             self.shaded = tuple(ranges)
-            self.revision += 1
-
-    def cite(self, sources: tuple[SourcePage, ...]) -> None:
-        """Set the pages that the answer came from."""
-        if sources != self.sources:
-            self.sources = sources
             self.revision += 1
 
     @classmethod
@@ -203,6 +197,13 @@ class Turn:
                 turn.sources = sources_of(message.stats)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
+
+
+def place_questions(turns: Sequence[Turn]) -> None:
+    """Tell each turn of a conversation the questions before it."""
+    questions = [turn.question for turn in turns]
+    for at, turn in enumerate(turns):
+        turn.earlier = tuple(questions[max(0, at - EARLIER) : at])
 
 
 Cursor = tuple[Turn, Part] | None

@@ -16,10 +16,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.events import PageSource
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
-from app.tui.sources import SourcePage
 from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
@@ -85,7 +85,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     class SourcesAsked(Message):
         """The person wants to see the pages that an answer came from."""
 
-        sources: tuple[SourcePage, ...]
+        sources: tuple[PageSource, ...]
 
     def __init__(self, turn: Turn) -> None:
         super().__init__()

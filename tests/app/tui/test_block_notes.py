@@ -7,10 +7,13 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.pilot import Pilot
 
+from app.commands.risk import Risk
 from app.events import Drafted, Retracted, Verified
-from app.tui.block_notes import MOST_LINES, UNASKED, answer_notes, notes_of_block
+from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock
 from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.turn import Turn
@@ -87,6 +90,23 @@ def test_blocks_are_noted_by_number_whatever_stands_around_them() -> None:
     text = f"> ```sh\n> rm -rf a\n> ```\n\n{listed}"
     notes = answer_notes("", text, ())
     assert [number for number, _ in notes.blocks] == [1, 3]
+
+
+@given(st.text(max_size=300), st.sampled_from(["", "sh", "console", "python"]))
+def test_any_code_can_be_noted(code: str, language: str) -> None:
+    block = CodeBlock(1, language, code)
+    notes = notes_of_block("delete it", block)
+    assert notes is not UNCHECKED
+    assert all(0 <= start <= end <= len(code) for start, end, _ in notes.marks)
+
+
+def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(command: str) -> tuple[Risk, ...]:
+        raise RecursionError(command)
+
+    monkeypatch.setattr("app.commands.risks.risks", broken)
+    assert said("q", "rm -rf this/one") == ["notice: what this would do could not be checked"]
+    notes_of_block.cache_clear()
 
 
 def test_a_follow_up_asks_with_the_words_of_the_question_before() -> None:
