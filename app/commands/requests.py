@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from app.commands.risk import Kind, Risk, Severity
 
@@ -57,10 +58,9 @@ WORDINGS: dict[Kind, Wording] = {
     ),
     Kind.OVERWRITES: Wording(
         "overwrite replace redirect save store rename move copy edit change substitute convert create add insert"
-        " append delete remove update backup clone extract unpack unzip download export dump record fill clear"
-        " truncate generate output restore revert undo discard merge split combine link symlink install wipe"
-        " resize compress fix trim strip indent comment uncomment capitalise capitalize collect archive duplicate"
-        " concatenate encrypt decrypt",
+        " append update backup clone extract unpack unzip download export dump record fill generate output restore"
+        " revert merge split combine link symlink install resize compress fix trim strip indent comment uncomment"
+        " capitalise capitalize collect archive duplicate concatenate encrypt decrypt",
         "write writes writing written wrote set sets setting put puts putting make makes making into in-place"
         " uppercase lowercase sponge tee empty",
         (r"in place", r"to (?:a|another|the|one) (?:new |text |log )?file", _BACK_UP),
@@ -156,17 +156,20 @@ _DISKS = Wording(
     "write writing put make bootable mkfs dd",
 )
 """Words that ask for what a danger does to a disk, where the disk is named too."""
-_ASKING = {kind: wording.pattern() for kind, wording in WORDINGS.items()}
-_ASKING_STRICTLY = {kind: wording.pattern() for kind, wording in _STRICT.items()}
-_ASKING_FOR_DISKS = _DISKS.pattern()
 _REFUSED = re.compile(
     r"\b(?:without|not|do not|does not|don['’]?t|doesn['’]t|never|no|avoid|instead of|rather than|nothing)\b"
-    r"(?:[^\w.;,!?]+\w+){0,3}\W*$",
+    r"(?:[^\w.;,!?\n]+\w+){0,3}\W*$",
     re.IGNORECASE,
 )
 """What turns a word into its contrary, up to three words before it: "without deleting anything"."""
 _NAMING = (Kind.OVERWRITES, Kind.LEAKS)
 """Kinds of which a notice is asked for where the file is named: "list the users in users.txt" is `> users.txt`."""
+
+
+LONGEST = 20_000
+"""Characters of a question that are read. What is longer is a file behind the question."""
+REACH = 80
+"""Characters before a word in which its contrary may stand."""
 
 
 def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
@@ -175,23 +178,31 @@ def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
     A danger is asked for only where the question names what it would do it to, too. Text that cannot be read is
     never asked for.
     """
-    return tuple(risk for risk in risks if not _asked(question, risk))
+    return tuple(risk for risk in risks if not _asked(question[:LONGEST], risk))
 
 
 def _asked(question: str, risk: Risk) -> bool:
     if risk.kind is Kind.UNREADABLE:
         return False
     named = bool(risk.words) and all(_names(question, word) for word in risk.words)
+    wording = WORDINGS[risk.kind]
     if risk.severity is Severity.DANGER:
-        return named and (_wants(question, _ASKING[risk.kind]) or _wants(question, _ASKING_FOR_DISKS))
+        return named and (_wants(question, wording) or _wants(question, _DISKS))
     if risk.severity is Severity.WARNING:
-        return _wants(question, _ASKING_STRICTLY.get(risk.kind, _ASKING[risk.kind]))
-    return _wants(question, _ASKING[risk.kind]) or (risk.kind in _NAMING and named)
+        return _wants(question, _STRICT.get(risk.kind, wording))
+    return _wants(question, wording) or (risk.kind in _NAMING and named)
 
 
-def _wants(question: str, pattern: re.Pattern[str]) -> bool:
-    """A word of the pattern is in the question, and nothing before it turns it round."""
-    return any(not _REFUSED.search(question[: found.start()]) for found in pattern.finditer(question))
+def _wants(question: str, wording: Wording) -> bool:
+    """A word of the wording is in the question, and nothing before it turns it round."""
+    found = _pattern(wording).finditer(question)
+    return any(not _REFUSED.search(question[max(one.start() - REACH, 0) : one.start()]) for one in found)
+
+
+@cache
+def _pattern(wording: Wording) -> re.Pattern[str]:
+    """The wording as a pattern. Eleven of them take 20 ms, so each is made when it is needed."""
+    return wording.pattern()
 
 
 def _names(question: str, word: str) -> bool:

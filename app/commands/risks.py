@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.commands.blocks import shell_blocks
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.rules.registry import rules_for
 from app.commands.rules.table import Finding
 from app.commands.rules.unseen import downloaded_before
-from app.commands.script import Script, SimpleCommand
+from app.commands.script import Script, SimpleCommand, Span
 from app.commands.syntax import parse
 
 FORK_BOMB = "starts itself twice, again and again, until the device stands still"
@@ -21,7 +21,7 @@ def risks(command: str) -> tuple[Risk, ...]:
 
     The list is not proof that a command is safe. Spans are in characters of `command`.
     """
-    return _told(parse(command))
+    return _told(command, parse(command))
 
 
 def answer_risks(answer: str) -> tuple[Risk, ...]:
@@ -38,15 +38,20 @@ def answer_risks(answer: str) -> tuple[Risk, ...]:
     return tuple(found)
 
 
-def _told(script: Script) -> tuple[Risk, ...]:
+def _told(text: str, script: Script) -> tuple[Risk, ...]:
     found = list(_risks(script))
     found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (), FORK_BOMB, span) for span in script.forks]
     if script.unreadable:
-        start = min(span[0] for span in script.unreadable)
-        end = max(span[1] for span in script.unreadable)
-        found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, (start, end)))
+        found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(text, script.unreadable)))
     found.sort(key=lambda risk: (risk.span, -risk.severity.rank))
     return tuple(dict.fromkeys(found))
+
+
+def _lines(text: str, spans: Sequence[Span]) -> Span:
+    """The whole lines from the first span to the last one."""
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    after = text.find("\n", end)
+    return text.rfind("\n", 0, start) + 1, len(text) if after < 0 else after
 
 
 def _risks(script: Script) -> Iterator[Risk]:
