@@ -8,15 +8,14 @@ term is. A program that the question names, the page's use and its platform are 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import log
 
-from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings
+from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS
-from drafter.guide.words import name_terms, terms, typed
+from drafter.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
@@ -33,6 +32,8 @@ NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
 Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
+TERMS = 40
+"""Different terms of a question that are searched, at most."""
 EARLIER = 0.5
 """Worth of a term of the question before."""
 UNKNOWN = 2.0
@@ -54,7 +55,7 @@ _PLATFORMS = {
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
-"""So many of a device's platforms are as good as its own."""
+"""The first platforms of a device, in number, that are as good as its own."""
 _ELSEWHERE = re.compile(
     rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
     r"|\b(mac ?os|os ?x|powershell)\b",
@@ -100,8 +101,8 @@ def search(
 
     Raises `DrafterCorrupt`.
     """
-    query = _Query(pages, question, before)
-    if not query.weights:
+    query = _Query(pages, question[:READ_CHARACTERS], before)
+    if not query.counts:
         return []
     distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
@@ -167,8 +168,8 @@ class _Query:
 
     def __init__(self, pages: Pages, question: str, before: str) -> None:
         vocabulary, rarity = pages.vocabulary, pages.rarity
-        asked = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(question))]
-        earlier = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(before))] if before else []
+        asked = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
+        earlier = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
         self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
         """Term -> how many examples have it."""
         self.weights: dict[int, float] = {}
@@ -176,6 +177,8 @@ class _Query:
         for term in self.counts:
             number = vocabulary[term][0]
             self.weights[number] = rarity[number] * (1.0 if term in asked else EARLIER)
+        if any(term not in vocabulary for term in asked) and NAME in vocabulary:  # Nobody knows it, so it is a name.
+            self.weights.setdefault(vocabulary[NAME][0], rarity[vocabulary[NAME][0]])
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
         self._vocabulary, self._rarity = vocabulary, rarity
@@ -193,7 +196,7 @@ class _Query:
         for number, packed in pages.rows(
             f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Numbers of our own.
         ):
-            pairs = iter(array("H", packed))
+            pairs = iter(unpack_ids(packed))
             for page, share in zip(pairs, pairs):
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
@@ -217,7 +220,7 @@ class _Query:
             if number_of in weights:
                 elsewhere[number_of] = IN_NAME * weights[number_of]
         for packed in (command_terms, page_terms):
-            for term in array("H", packed):
+            for term in unpack_ids(packed):
                 if term in weights and term not in elsewhere:
                     elsewhere[term] = IN_TERMS * weights[term]
         best = None
@@ -247,7 +250,7 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
     shares = pages.distinct_shares
     words = typed(question)
     named = {word: shares[word] for word in words if word in shares}
-    said = [match.lower() for match in _CODE.findall(question)] + _BY.findall(question.lower())
+    said = _CODE.findall(question.lower()) + _BY.findall(question.lower())
     named |= {word: max(BY, shares[word]) for word in said if word in shares}
     pairs = [f"{one} {other}" for one, other in zip(words, words[1:])]
     return named | {pair: 1.0 for pair in pairs if pair in pages.names and pair.split()[0] in named}

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 from drafter.guide.synonyms import NUMBERS, PHRASES, SAME, STOP_WORDS
 
+READ_CHARACTERS = 1_000
+"""The beginning of a question that is read. A person may paste a whole file after it."""
+
 _SLOT = re.compile(r"\{([a-z0-9_]+)((?:\.[a-z0-9]+)*)\}")
 _QUOTED = re.compile(r"(?<!\w)(?:\"[^\"\n]+\"|'[^'\n]+'(?!\w))")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -30,22 +33,14 @@ _TYPED = re.compile(r"[\w][\w.+-]*[\w+]|\w")
 _WORD = re.compile(r"[a-z]+[a-z0-9]*|\d+[a-z]+")
 
 SLOT_KINDS = {
-    "script": "file",
-    "archive": "file",
-    "input": "file",
-    "output": "file",
-    "directory": "path",
-    "source": "path",
-    "destination": "path",
-    "ip": "host",
-    "pid": "number",
-    "port": "number",
-    "word": "text",
-    "pattern": "text",
-    "message": "text",
-    "value": "text",
+    **dict.fromkeys(("file", "script", "archive", "input", "output"), "slotfile"),
+    **dict.fromkeys(("directory", "source", "destination"), "slotpath"),
+    **dict.fromkeys(("ip", "host"), "slothost"),
+    **dict.fromkeys(("number", "pid", "port"), "slotnumber"),
+    "url": "sloturl",
 }
-"""Slots of the everyday questions that look alike in a question."""
+"""Slots by what their values look like; the values of all others are names, as any word is that nobody knows."""
+NAME = "slotname"
 
 
 def terms(text: str) -> list[str]:
@@ -54,6 +49,7 @@ def terms(text: str) -> list[str]:
     >>> terms("How do I unpack photos.tar.gz?")
     ['slotfile', 'dottargz', 'dottar', 'extract']
     """
+    text = text[:READ_CHARACTERS]
     found: list[str] = []
 
     def take(pattern: re.Pattern[str], kind: str, text: str) -> str:
@@ -64,7 +60,7 @@ def terms(text: str) -> list[str]:
         return pattern.sub(swap, text)
 
     def slot(match: re.Match[str]) -> str:
-        found.append("slot" + SLOT_KINDS.get(match[1], match[1].rstrip("0123456789")))
+        found.append(SLOT_KINDS.get(match[1], NAME))
         found.extend(endings(match[2]))
         return " "
 
@@ -84,7 +80,7 @@ def terms(text: str) -> list[str]:
 
     text = _SLOT.sub(slot, text)
     text = _CODE.sub(r" \1 ", text)
-    text = take(_QUOTED, "slottext", text)
+    text = take(_QUOTED, NAME, text)
     text = take(_URL, "sloturl", text)
     text = take(_LOGIN, "slothost", text)
     text = take(_ADDRESS, "slothost", text)
@@ -115,7 +111,7 @@ def words(text: str) -> list[str]:
 
 def typed(text: str) -> list[str]:
     """The words of a question as they were typed, in small letters, as far as they may be programs: `g++`, `7z`."""
-    return _TYPED.findall(text.lower())
+    return _TYPED.findall(text[:READ_CHARACTERS].lower())
 
 
 def name_terms(name: str) -> list[str]:

@@ -13,7 +13,6 @@ import argparse
 import json
 import re
 import sqlite3
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from drafter.guide.pages import FORMAT, OWN, SCHEMA
+from drafter.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
 from drafter.guide.synonyms import NUMBERS, STOP_WORDS
 from drafter.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
@@ -77,8 +76,8 @@ def programs_of(command: str) -> Iterator[str]:
     for part in _RUN.split(command):
         for word in part.split():
             if not _BEFORE.fullmatch(word):
-                if _PROGRAM.match(word):
-                    yield word
+                if _PROGRAM.match(word.rstrip(")}")):
+                    yield word.rstrip(")}")
                 break
 
 
@@ -161,7 +160,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
     }
 
     def pack(words: Iterable[str]) -> bytes:
-        return array("H", [ids[word] for word in words]).tobytes()
+        return pack_ids(ids[word] for word in words)
 
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
@@ -179,7 +178,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
         pages[name, OWN] = len(pages) + 1
         connection.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", (len(pages), OWN, name, "", 20, b""))
     for number, (row, asked, run, texts) in enumerate(zip(rows, wordings, runs, columns), 1):
-        packed = array("H", [0]).tobytes().join(pack(one) for one in asked)
+        packed = pack_ids([0]).join(pack(one) for one in asked)
         page = pages[row.name, row.platform]
         values = (number, page, row.task, row.command, int(row.own), packed, pack(run))
         connection.execute("INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)", values)
@@ -230,7 +229,7 @@ def links(found: Iterable[tuple[int, Iterable[str]]]) -> dict[str, bytes]:
     for term, pages in together.items():
         shares = [(count / (counts[term] + DOUBT), page) for page, count in pages.items() if count > 1]
         kept = sorted((share, -page) for share, page in shares if share >= LEAST_SHARE)[::-1][:MOST_LINKS]
-        out[term] = array("H", [value for share, page in kept for value in (-page, round(65535 * share))]).tobytes()
+        out[term] = pack_ids(value for share, page in kept for value in (-page, round(65535 * share)))
     return out
 
 

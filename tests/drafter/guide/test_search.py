@@ -95,6 +95,23 @@ def test_an_earlier_question_says_what_this_one_is_about(pages: Pages) -> None:
     assert first(pages, "and from high to low?", before="order report.txt numerically") == "sort -rn path/to/file"
 
 
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "x" * 4_000_000,
+        "/" * 300_000,
+        " ".join(f"word{n}" for n in range(99_999)),
+        "a." * 99_999,
+        "tar\n" * 99_999,
+        "`" * 99_999,
+    ],
+    ids=["one word", "slashes", "many words", "dots", "lines", "backticks"],
+)
+def test_what_is_pasted_after_a_question_does_not_hold_it_up(pages: Pages, pasted: str) -> None:
+    assert first(pages, f"untar photos.tar.gz\n{pasted}") == "tar xzf archive.tar.gz"
+    assert first(pages, "and then?", before=f"untar photos.tar.gz\n{pasted}") == "tar xzf archive.tar.gz"
+
+
 def test_the_same_question_finds_the_same_in_every_thread(pages: Pages) -> None:
     questions = ["unpack a.tar.gz", "show the address", "sort by a column", "commit staged files"] * 5
     alone = [search(pages, question, LINUX) for question in questions]
