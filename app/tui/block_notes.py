@@ -81,7 +81,7 @@ def _noted(request: str, parsed: Sequence[Leaf]) -> tuple[tuple[int, BlockNotes]
 
 def _line(risk: Risk, *, asked: bool) -> NoteLine:
     style, mild = f".{risk.severity}", risk.severity == "notice"
-    head = f"{risk.severity}: " if asked or mild else f"{risk.severity}, {UNASKED}: "
+    head = f"{risk.severity}: " if asked else f"{risk.severity}, {UNASKED}: "
     return NoteLine(((head, style), (risk.sentence, style if mild else "")))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from app.events import Done, Event, Failed, Judged, PageSource, ReplyText, Started
@@ -15,8 +16,6 @@ from app.tui.sources import sources_of
 from storage import Message
 
 CUT = "cut at the length limit"
-EARLIER = 3
-"""Questions before a follow-up that it may be about."""
 Outcome = Literal["running", "done", "stopped", "failed"]
 Part = Literal["question", "answer"]
 
@@ -51,8 +50,8 @@ class Turn:
     """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from."""
-    earlier: tuple[str, ...] = ()
-    """The questions before it, the last one last; not more than a follow-up may be about."""
+    before: str = ""
+    """The question before it in the conversation."""
     unfolded: bool = False
     """The withdrawn text is shown, and not only that there is some."""
     revision: int = 0
@@ -67,10 +66,8 @@ class Turn:
 
     @property
     def request(self) -> str:
-        """The question with those before it that it goes on from, as in "and only the old ones?"."""
-        from drafter.guide.prompt import earlier
-
-        return "\n".join(part for part in (earlier((*self.earlier, self.question)), self.question) if part)
+        """The question and the one before it, which it may go on from, as in "and only the old ones?"."""
+        return f"{self.before}\n{self.question}".strip()
 
     @property
     def drafted(self) -> int:
@@ -200,10 +197,9 @@ class Turn:
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the questions before it."""
-    questions = [turn.question for turn in turns]
-    for at, turn in enumerate(turns):
-        turn.earlier = tuple(questions[max(0, at - EARLIER) : at])
+    """Tell each turn of a conversation the question before it."""
+    for before, turn in pairwise(turns):
+        turn.before = before.question
 
 
 Cursor = tuple[Turn, Part] | None

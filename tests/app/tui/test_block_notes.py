@@ -16,7 +16,7 @@ from app.events import Drafted, Retracted, Verified
 from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
 from app.tui.code_blocks import CodeBlock
 from app.tui.markdown.notes import NO_BLOCK_NOTES
-from app.tui.turn import Turn
+from app.tui.turn import Turn, place_questions
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from storage import Store
@@ -110,9 +110,13 @@ def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_follow_up_asks_with_the_words_of_the_question_before() -> None:
-    turn = Turn("and only the old ones?", earlier=("list files", "delete all logs"))
-    assert turn.request == "delete all logs\nand only the old ones?"
-    assert Turn("show the disk usage", earlier=("delete all logs",)).request == "show the disk usage"
+    turns = [Turn("list files"), Turn("delete all logs"), Turn("and only the old ones?")]
+    place_questions(turns)
+    assert [turn.request for turn in turns] == [
+        "list files",
+        "list files\ndelete all logs",
+        "delete all logs\nand only the old ones?",
+    ]
 
 
 # ---- on the screen ---------------------------------------------------------------------------------------------------
@@ -190,14 +194,17 @@ async def test_notes_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
 
 
 async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
-    turns = [("Delete the build folder", "```sh\nrm -r build\n```"), ("and without a question?", DELETES)]
-    app = Window(ScriptedCore(store, [[Verified(DELETES, 2, 0), finished(2)]]))
+    turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
+    script = [Verified(DELETES, 2, 0), finished(2)]
+    app = Window(ScriptedCore(store, [script, script]))
     async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot, app, store_turns(store, "title", turns), answers=2)
-        assert noted(app) and all(UNASKED not in row for row in noted(app))
-        await pilot.press(*"and again?", "enter")
-        await wait_until(pilot, lambda: len(app.answers) == 3 and len(noted(app)) == 3)
+        await opened(pilot, app, store_turns(store, "title", turns))
+        await pilot.press(*"again", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 2 and len(noted(app)) == 2)
         assert all(UNASKED not in row for row in noted(app))
+        await pilot.press(*"again", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 3 and len(noted(app)) == 3)
+        assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
 
 
 def view(app: Window) -> MarkdownView:
