@@ -1,28 +1,90 @@
-"""The notes of an answer: what its commands would do that cannot be undone, and the pages that it came from."""
+"""The notes of an answer: what its commands would do that cannot be undone, and the pages that it came from.
+
+The rules and the parser of commands are imported with the first block of commands: no frame waits for them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from app.events import PageSource
+from app.tui.code_blocks import CodeBlock, code_block
 from app.tui.markdown.leaf import Leaf
-from app.tui.markdown.notes import AnswerNotes, NoteLine
+from app.tui.markdown.notes import NO_BLOCK_NOTES, AnswerNotes, BlockNotes, NoteLine
 from app.tui.markdown.parser import leaves
-from app.tui.sources import SourcePage, said
+from app.tui.sources import source_lines
+
+if TYPE_CHECKING:
+    from app.commands.risk import Risk
+
+MOST_LINES = 8
+"""Lines below one block. A script of many lines has more; they are counted."""
+UNASKED = "not asked for"
+UNCHECKED = BlockNotes((), (NoteLine((("notice: what this would do could not be checked", ".notice"),)),))
+log = logging.getLogger("outrider.screen")
 
 
 @lru_cache(maxsize=64)
-def answer_notes(question: str, text: str, sources: tuple[SourcePage, ...]) -> AnswerNotes:
+def answer_notes(request: str, text: str, sources: tuple[PageSource, ...]) -> AnswerNotes:
     """The notes of a finished answer. Call it in a thread: it may load the parser of commands."""
-    code = tuple(leaf for leaf in leaves(text) if leaf.kind == "code")
-    return replace(block_notes(question, code), footer=source_lines(sources))
+    return AnswerNotes(_noted(request, leaves(text)), _footer(sources))
 
 
-def block_notes(question: str, blocks: tuple[Leaf, ...]) -> AnswerNotes:
-    """The notes of the code blocks of an answer that is still written. Call it in a thread."""
-    return AnswerNotes()
+def block_notes(request: str, blocks: Sequence[Leaf]) -> AnswerNotes:
+    """The notes of those code blocks of a running answer that have ended. Call it in a thread."""
+    return AnswerNotes(_noted(request, blocks))
 
 
-def source_lines(sources: tuple[SourcePage, ...]) -> tuple[NoteLine, ...]:
-    """The line that names the pages. A click on it shows them."""
-    return (NoteLine(((said(sources), ".notice"),), click="show_sources"),) if sources else ()
+@lru_cache(maxsize=256)
+def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
+    """What the commands of a block would do; nothing for other code. `request`: what the person asked for."""
+    if block.shell is None:
+        return NO_BLOCK_NOTES
+    from app.commands.requests import unasked
+
+    try:
+        found = _risks(block)
+        surplus = unasked(request, found)
+    except Exception as error:  # Hostile text that a rule does not stand must not take the answer away.
+        log.error("a code block was not checked: %s", type(error).__name__)
+        return UNCHECKED
+    told = sorted(found, key=lambda risk: -risk.severity.rank)
+    lines = list(dict.fromkeys(_line(risk, asked=risk not in surplus) for risk in told))
+    if len(lines) > MOST_LINES:
+        more = NoteLine(((f"and {len(lines) - MOST_LINES + 1} more", ".notice"),))
+        lines = [*lines[: MOST_LINES - 1], more]
+    marks = [
+        (*block.span_in_code(risk.span), f".{risk.severity}") for risk in reversed(told) if risk.severity != "notice"
+    ]
+    return BlockNotes(tuple(marks), tuple(lines))
+
+
+def _risks(block: CodeBlock) -> tuple[Risk, ...]:
+    """The risks of the commands in a block of commands."""
+    from app.commands.risk import Kind
+    from app.commands.risks import risks
+
+    found = risks(block.shell.command) if block.shell is not None else ()
+    if block.language:
+        return found
+    return tuple(risk for risk in found if risk.kind is not Kind.UNREADABLE)  # It may be the output of a program.
+
+
+def _noted(request: str, parsed: Sequence[Leaf]) -> tuple[tuple[int, BlockNotes], ...]:
+    blocks = [code_block(leaf) for leaf in parsed if leaf.kind == "code"]
+    notes = ((block.number, notes_of_block(request, block)) for block in blocks)
+    return tuple((number, one) for number, one in notes if one != NO_BLOCK_NOTES)
+
+
+def _line(risk: Risk, *, asked: bool) -> NoteLine:
+    style, mild = f".{risk.severity}", risk.severity == "notice"
+    head = f"{risk.severity}: " if asked else f"{risk.severity}, {UNASKED}: "
+    return NoteLine(((head, style), (risk.sentence, style if mild else "")))
+
+
+def _footer(sources: tuple[PageSource, ...]) -> tuple[NoteLine, ...]:
+    """The lines that name the pages. A click on one shows them."""
+    return tuple(NoteLine(((line, ".notice"),), click="show_sources") for line in source_lines(sources))

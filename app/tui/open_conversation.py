@@ -14,9 +14,8 @@ from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
-from app.tui.sources import sources_of
 from app.tui.stored_thread import StoredThread, read_thread
-from app.tui.turn import Cursor, Part, Turn
+from app.tui.turn import Cursor, Part, Turn, place_questions
 from storage import NotFound, Queued, StorageError
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ class OpenConversation:
             if at == len(turns) and turns and turns[-1].message in ("", live.turn.message):
                 at -= 1  # The store has the question, and the answer as far as its last checkpoint.
             turns[at : at + 1] = [live.turn]
+        place_questions(self.turns)
 
     @property
     def outdated(self) -> bool:
@@ -195,15 +195,18 @@ class OpenConversation:
         self.live = reply
         if reply.conversation != self.id:
             return None
+        replaced: Turn | None = None
         if reply.instead is not None:
             self.turns = [*self.turns[: reply.at], reply.turn]
-            return None
-        for at, old in enumerate(self.turns):
-            if reply.verifies and old.message == reply.verifies:
-                self.turns[at] = reply.turn
-                return old
-        self.turns.append(reply.turn)
-        return None
+        else:
+            places = (at for at, old in enumerate(self.turns) if reply.verifies and old.message == reply.verifies)
+            at = next(places, None)
+            if at is None:
+                self.turns.append(reply.turn)
+            else:
+                replaced, self.turns[at] = self.turns[at], reply.turn
+        place_questions(self.turns)
+        return replaced
 
     async def listen(self, reply: RunningReply, tell: Callable[[Event], Awaitable[None]]) -> None:
         """Follow the running reply to its end; each event goes to `tell`. Raises nothing that the reply dies of."""
@@ -228,12 +231,6 @@ class OpenConversation:
             return False
         self.core.store.branches.show(reply.instead)
         return self.core.store.messages.get(reply.instead).role == "user"
-
-    async def cite(self, turn: Turn) -> None:
-        """Set which pages an answer came from, once it is stored."""
-        if turn.message:
-            message = await asyncio.to_thread(self.core.store.messages.get, turn.message)
-            turn.cite(sources_of(message.stats))
 
     # ---- the queue ---------------------------------------------------------------------------------------------------
 

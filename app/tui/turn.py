@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
-from app.events import Done, Event, Failed, Judged, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
-from app.tui.sources import SourcePage, sources_of
+from app.tui.sources import sources_of
 from storage import Message
 
 CUT = "cut at the length limit"
@@ -47,8 +48,10 @@ class Turn:
     """Which version of the answer this is, from 1, and how many there are."""
     shaded: tuple[tuple[int, int], ...] = ()
     """Ranges of characters of the finished answer that are shaded, because nobody verified them."""
-    sources: tuple[SourcePage, ...] = ()
+    sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from."""
+    before: str = ""
+    """The question before it in the conversation."""
     unfolded: bool = False
     """The withdrawn text is shown, and not only that there is some."""
     revision: int = 0
@@ -60,6 +63,11 @@ class Turn:
     @property
     def text(self) -> str:
         return self.reply.solid + self.reply.ghost
+
+    @property
+    def request(self) -> str:
+        """The question and the one before it, which it may go on from, as in "and only the old ones?"."""
+        return f"{self.before}\n{self.question}".strip()
 
     @property
     def drafted(self) -> int:
@@ -125,7 +133,7 @@ class Turn:
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
-            self.provenance = event.provenance
+            self.provenance, self.sources = event.provenance, event.sources
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -154,12 +162,6 @@ class Turn:
         """Set the shaded ranges of characters; none takes the shading off."""
         if tuple(ranges) != self.shaded:
             self.shaded = tuple(ranges)
-            self.revision += 1
-
-    def cite(self, sources: tuple[SourcePage, ...]) -> None:
-        """Set the pages that the answer came from."""
-        if sources != self.sources:
-            self.sources = sources
             self.revision += 1
 
     @classmethod
@@ -192,6 +194,12 @@ class Turn:
                 turn.sources = sources_of(message.stats)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
+
+
+def place_questions(turns: Sequence[Turn]) -> None:
+    """Tell each turn of a conversation the question before it."""
+    for before, turn in pairwise(turns):
+        turn.before = before.question
 
 
 Cursor = tuple[Turn, Part] | None

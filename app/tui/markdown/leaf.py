@@ -40,6 +40,8 @@ class Leaf:
     """Its lines as they were written."""
     number: int = 0
     """The place of a code block among those of the answer, from 1; 0 for other leaves."""
+    language: str = ""
+    """The language that the fence of a code block names; "" if it names none."""
     cells: tuple[int, ...] = ()
     """The number of characters in each cell of a table's row."""
     widths: tuple[int, ...] = ()

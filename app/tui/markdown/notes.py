@@ -49,7 +49,7 @@ class AnswerNotes:
     """The notes of an answer."""
 
     blocks: tuple[tuple[int, BlockNotes], ...] = ()
-    """By the number of the code block, from 1. Blocks without notes are left out."""
+    """Number of the code block, from 1, and its notes. Blocks without notes are left out."""
     footer: tuple[NoteLine, ...] = ()
     """What stands below the whole answer."""
 

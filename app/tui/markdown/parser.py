@@ -81,7 +81,7 @@ def _leaves_as_written(text: str, start: int, code_blocks: int) -> Iterator[Leaf
         if block.fenced:
             code_blocks += 1
             code = Content(text[start + block.body[0] : start + block.body[1]].removesuffix("\n"))
-            leaf = replace(leaf, kind="code", content=code, number=code_blocks)
+            leaf = replace(leaf, kind="code", content=code, number=code_blocks, language=block.language or "")
         yield leaf
 
 
@@ -89,8 +89,7 @@ def highlight_leaf(leaf: Leaf) -> Leaf:
     """The leaf with its code highlighted."""
     if leaf.kind != "code":
         return leaf
-    fence = next((block for block in split(leaf.text) if block.fenced), None)
-    return replace(leaf, content=highlight_code(leaf.content.plain, (fence and fence.language) or "text"))
+    return replace(leaf, content=highlight_code(leaf.content.plain, leaf.language or "text"))
 
 
 @lru_cache(maxsize=256)
@@ -193,7 +192,8 @@ class _LeafBuilder:
                 case "fence" | "code_block":
                     self._code_blocks += 1
                     code = Content(token.content.removesuffix("\n"))
-                    yield self._leaf("code", code, token.map, number=self._code_blocks)
+                    leaf = self._leaf("code", code, token.map, number=self._code_blocks)
+                    yield replace(leaf, language=next(iter(token.info.split()), ""))
                 case "hr":
                     yield self._leaf("rule", Content(""), token.map)
                 case "html_block":

@@ -22,7 +22,10 @@ BlockUse = Literal["copy", "shell", "explain"]
 
 
 class CodeBlockScreen(ModalScreen[BlockUse | None]):
-    """Asks what to do with a code block. `notes`: what is said about it. `waiting`: it is for the shell already."""
+    """Asks what to do with a code block, which is one of `count`.
+
+    `notes`: what is said about it. `waiting`: it is for the shell already.
+    """
 
     CSS_PATH = "code_block.tcss"
     BINDINGS = [
@@ -32,19 +35,20 @@ class CodeBlockScreen(ModalScreen[BlockUse | None]):
         Binding("escape,q", "dismiss", "Close", id="block.close"),
     ]
 
-    def __init__(self, block: CodeBlock, notes: BlockNotes, *, waiting: bool) -> None:
+    def __init__(self, block: CodeBlock, count: int, notes: BlockNotes, *, waiting: bool) -> None:
         super().__init__()
         self._block = block
+        self._count = count
         self._notes = notes
         self._waiting = waiting
 
     def compose(self) -> ComposeResult:
-        block = self._block
+        block, count = self._block, self._count
         with Vertical() as panel:
-            panel.border_title = "Code block" if block.count == 1 else f"Code block {block.number} of {block.count}"
+            panel.border_title = "Code block" if count == 1 else f"Code block {block.number} of {count}"
             panel.border_subtitle = f"enter choose   {hint(self, ('block.close', 'close'))}"
             with VerticalScroll(can_focus=False):
-                yield MarkdownView(block.fenced, notes=AnswerNotes(((1, self._notes),)))
+                yield MarkdownView(block.fenced, notes=AnswerNotes(((1, self._notes),)), labels=False)
             yield OptionList(*(self._option(use, words) for use, words in self._uses()), compact=True)
 
     def on_mount(self) -> None:

@@ -21,6 +21,7 @@ WORDS = (
     ("danger, warning", "what a command would do that cannot be undone"),
     ("not asked for", "no word of the question asks for that"),
     ("struck text", "drafted offline, and not kept by the target"),
+    ("/source", "sent as a question: shows where the last answer came from"),
     ("τ", "tokens gained per round trip"),
     ("rtt", "round trip time of the link"),
 )

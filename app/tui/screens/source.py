@@ -11,9 +11,10 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 
 from app.config import BUNDLED_DRAFTER, Settings
+from app.events import PageSource
 from app.tui.keymap import hint
 from app.tui.notices import complain
-from app.tui.sources import SourcePage, read_sources
+from app.tui.sources import read_sources
 from app.tui.widgets.markdown_view import MarkdownView
 from drafter.config import DrafterError
 
@@ -41,7 +42,7 @@ class SourceScreen(ModalScreen[None]):
         self.app.copy_to_clipboard(self._text)
 
 
-async def show_sources(screen: Screen[None], settings: Settings, sources: tuple[SourcePage, ...]) -> None:
+async def show_sources(screen: Screen[None], settings: Settings, sources: tuple[PageSource, ...]) -> None:
     """Show these pages over the screen. They are read from the index of the drafter in use, else of the bundled one."""
     folders = (Path(settings.drafter), BUNDLED_DRAFTER)
     try:

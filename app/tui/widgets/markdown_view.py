@@ -76,8 +76,8 @@ class MarkdownView(GrowingHeight):
     class SourcesClicked(Message):
         """The person clicked on the line that names the pages of the answer."""
 
-    def __init__(self, text: str = "", classes: str | None = None, notes: AnswerNotes = NO_NOTES) -> None:
-        super().__init__(classes=classes)
+    def __init__(self, text: str = "", *, notes: AnswerNotes = NO_NOTES, labels: bool = True) -> None:
+        super().__init__()
         use_line_cache(self)
         self.source = text
         """The Markdown as it was written."""
@@ -90,6 +90,8 @@ class MarkdownView(GrowingHeight):
         self._complete_to = len(text)
         """Characters of the text in blocks that have ended. If some of them are drafted, they may still change."""
         self._notes = notes
+        self._labels = labels
+        """Code blocks have a label that copies them."""
         self._chosen = 0
         """The number of the code block that has the cursor; 0: none."""
         self._solid = len(text)
@@ -196,8 +198,9 @@ class MarkdownView(GrowingHeight):
         if not 0 <= row < self._tops[-1]:
             return None
         at = bisect_right(self._tops, row) - 1
-        found = self._drawn[at].rows[row - self._tops[at]]
-        return TextPlace(at, found.y, found.pieces[0][2]) if found.pieces else TextPlace(at, 0, 0)
+        above = reversed(self._drawn[at].rows[: row - self._tops[at] + 1])
+        found = next((one for one in above if one.pieces), None)  # A note counts as the last line of its block.
+        return TextPlace(at, found.y, found.pieces[0][2]) if found else TextPlace(at, 0, 0)
 
     def row_of(self, place: TextPlace, width: int) -> int:
         """The row of that place if the text is `width` cells wide."""
@@ -281,7 +284,7 @@ class MarkdownView(GrowingHeight):
             cells = indent + start + self._add(segments, piece, inner, (x, row.y))
         if row.kind == "rule":
             segments.append(Segment("─" * (width - cells), inner.rich_style))
-        elif row.copy and width - cells > len(COPY) + 2:
+        elif row.copy and self._labels and width - cells > len(COPY) + 2:
             click = self.get_visual_style(row.kind, *["chosen"] * chosen, "copy")
             click += Style.from_meta({"@click": f"copy_block({row.copy})"})
             label = f"{COPY} {row.copy}" if row.copy < 10 else COPY

@@ -16,10 +16,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.events import PageSource
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
-from app.tui.sources import SourcePage
 from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
@@ -85,7 +85,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     class SourcesAsked(Message):
         """The person wants to see the pages that an answer came from."""
 
-        sources: tuple[SourcePage, ...]
+        sources: tuple[PageSource, ...]
 
     def __init__(self, turn: Turn) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         blocks = self.prose.complete_blocks
         if blocks != self._noted:
             self._noted = blocks
-            self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.question, blocks))
+            self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
 
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
@@ -211,7 +211,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
 
 def _notes(turn: Turn) -> AnswerNotes:
     """The notes of a finished answer."""
-    return answer_notes(turn.question, turn.text, turn.sources)
+    return answer_notes(turn.request, turn.text, turn.sources)
 
 
 class WithdrawnText(Vertical):

@@ -17,6 +17,8 @@ from app.tui.widgets.folding_text_area import FoldingTextArea
 
 Hint = tuple[tuple[str, str], ...]
 """Ids of actions, each with a word or two for it."""
+SOURCE = "/source"
+"""Sent alone, it shows the pages that the last answer came from."""
 KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
 HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
@@ -65,6 +67,9 @@ class Prompt(FoldingTextArea):
 
     class HelpWanted(Message):
         """The person typed a question mark in an empty prompt."""
+
+    class SourceWanted(Message):
+        """The person sent the word that shows where the last answer came from. It is no question."""
 
     class EditorWanted(Message):
         """The person wants to write in their own editor."""
@@ -182,7 +187,11 @@ class Prompt(FoldingTextArea):
         if text:
             self._recalled = None
             self._about_to_leave()
-            self.post_message(self.Submitted(text))
+            if text == SOURCE:
+                self.take_off(text)
+                self.post_message(self.SourceWanted())
+            else:
+                self.post_message(self.Submitted(text))
 
     def _keep(self) -> None:
         self._recalled = None

@@ -275,7 +275,7 @@ async def _parse(turns: Sequence[Turn]) -> None:
     """Reads the finished answers in a thread, before they are mounted: that takes as long as the rest."""
     for turn in turns:
         if not turn.running:
-            await asyncio.to_thread(answer_notes, turn.question, turn.text, turn.sources)
+            await asyncio.to_thread(answer_notes, turn.request, turn.text, turn.sources)
 
 
 def _messages(turns: Sequence[Turn]) -> list[MessageView]:

@@ -47,8 +47,8 @@ def toasts(app: Window) -> str:
     return "\n".join(f"{toast.title} {toast.message}" for toast in app._notifications)
 
 
-def block(code: str, *, language: str = "sh", command: str | None = None) -> CodeBlock:
-    return CodeBlock(1, 1, language, code, code if command is None else command)
+def block(code: str, language: str = "sh") -> CodeBlock:
+    return CodeBlock(1, language, code)
 
 
 # ---- what a block is -------------------------------------------------------------------------------------------------
@@ -57,13 +57,8 @@ def block(code: str, *, language: str = "sh", command: str | None = None) -> Cod
 def test_blocks_of_an_answer() -> None:
     turn = Turn("q", outcome="done")
     turn.reply.solid = f"{TWO}\n{PROGRAM}\n```\nid\n```\n"
-    found = [(one.number, one.count, one.language, one.command) for one in code_blocks(turn)]
-    assert found == [
-        (1, 4, "sh", "ls -l"),
-        (2, 4, "sh", "ls -la\ndu -sh"),
-        (3, 4, "python", ""),
-        (4, 4, "", "id"),
-    ]
+    found = [(one.number, one.language, one.command) for one in code_blocks(turn)]
+    assert found == [(1, "sh", "ls -l"), (2, "sh", "ls -la\ndu -sh"), (3, "python", ""), (4, "", "id")]
 
 
 def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
@@ -78,7 +73,8 @@ def test_of_a_running_answer_only_what_has_ended_and_is_verified() -> None:
 def test_the_question_that_has_it_explained() -> None:
     assert block("tar xf a.tgz").question == "Explain this command: tar xf a.tgz"
     assert block("a\nb").question == "Explain these commands:\n\n```sh\na\nb\n```"
-    assert block("print(1)", language="python", command="").question == "Explain this code: print(1)"
+    assert block("$ ls\na\nb", "console").question == "Explain this command: ls"
+    assert block("print(1)", "python").question == "Explain this code: print(1)"
     assert block("x\n```\ny").question.startswith("Explain these commands:\n\n````sh\n")
 
 

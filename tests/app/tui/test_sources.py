@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from app.config import Settings
-from app.events import Verified
+from app.events import PageSource, Verified
 from app.tui.screens.source import SourceScreen
-from app.tui.sources import SourcePage, read_sources, said, sources_of
+from app.tui.sources import OWN_EXAMPLE, read_sources, source_lines, sources_of
 from app.tui.widgets.markdown_view import MarkdownView
 from app.tui.widgets.message import AnswerView
 from drafter.config import DrafterCorrupt
@@ -22,6 +23,7 @@ from tests.app.tui.scripted import ScriptedCore, finished, wait_until
 from tests.app.tui.window import Window
 
 ANSWER = "Use:\n\n```sh\nzap -x file.zap\n```\n"
+ZAP = PageSource("zap", "common", "tldr")
 LINE = "from the page zap (common) of tldr pages"
 
 
@@ -88,29 +90,36 @@ def toasts(app: Window) -> str:
     ],
 )
 def test_pages_of_a_message(stats: dict[str, Any], pages: list[str]) -> None:
-    assert list(map(str, sources_of(stats))) == pages
+    assert [f"{source.page} ({source.platform})" for source in sources_of(stats)] == pages
 
 
-def test_the_line_below_an_answer() -> None:
-    tar, own = SourcePage("tar", "common"), SourcePage("weather", "outrider")
-    assert said([tar]) == "from the page tar (common) of tldr pages"
-    assert said([tar, SourcePage("df", "osx")]) == "from the pages tar (common), df (osx) of tldr pages"
-    assert said([own]) == "from the page weather of Outrider"
+def test_the_lines_below_an_answer() -> None:
+    tar, df = PageSource("tar", "common", "tldr"), PageSource("df", "osx", "tldr")
+    own = PageSource("sort", "common", "outrider")
+    assert list(source_lines([])) == []
+    assert list(source_lines([tar])) == ["from the page tar (common) of tldr pages"]
+    assert list(source_lines([own, tar, df])) == [
+        "from the pages tar (common), df (osx) of tldr pages",
+        "from Outrider's own examples; more on the page sort (common) of tldr pages",
+    ]
+    assert sources_of({"sources": [{"page": "sort", "platform": "common", "by": "outrider"}]}) == (own,)
 
 
 def test_pages_as_markdown(drafter: Path, tmp_path: Path) -> None:
-    text = read_sources([tmp_path / "none", drafter], [SourcePage("zap", "common"), SourcePage("zap", "osx")])
+    away, own = PageSource("zap", "osx", "tldr"), PageSource("zip2", "linux", "outrider")
+    text = read_sources([tmp_path / "none", drafter], [ZAP, away, own])
     assert text.startswith("# zap (common)\n\nThe program `zap`.")
     assert "- extract a file\\\n  `zap -x {{file.zap}}`\n" in text
     assert "`` zap `-l`" in text, "backticks of a command stay in it"
     assert "# zap (osx)\n\nThis page is not in the index on this device." in text
+    assert text.count(OWN_EXAMPLE) == 1 and text.index(OWN_EXAMPLE) > text.index("# zip2")
     assert "Creative Commons Attribution 4.0" in text.rsplit("---", 1)[1]
 
 
 def test_a_damaged_index_is_said(drafter: Path) -> None:
     (drafter / FILE).write_bytes(b"no database" * 400)
     with pytest.raises(DrafterCorrupt, match=r"pages\.db"):
-        read_sources([drafter], [SourcePage("zap", "common")])
+        read_sources([drafter], [ZAP])
 
 
 # ---- on the screen ---------------------------------------------------------------------------------------------------
@@ -168,18 +177,9 @@ async def test_a_page_that_cannot_be_read_is_an_error(store: Store, drafter: Pat
         await wait_until(pilot, lambda: "cannot be read" in toasts(app))
 
 
-async def test_a_new_answer_names_its_page_when_it_is_stored(store: Store) -> None:
-    """The store has the page when the answer ends: the screen reads it there."""
-    core = ScriptedCore(store, [[Verified(ANSWER, 2, 0), finished(2)]])
-    finish = store.messages.finish
-
-    def with_page(*args: Any, **options: Any) -> None:
-        *most, stats = args
-        finish(*most, {**stats, "sources": [{"page": "zap", "platform": "common"}]}, **options)
-
-    store.messages.finish = with_page  # type: ignore[method-assign, assignment]
-    app = Window(core)
+async def test_a_new_answer_names_its_page_as_soon_as_it_ends(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[Verified(ANSWER, 2, 0), replace(finished(2), sources=(ZAP,))]]))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press(*"unzap", "enter")
         await wait_until(pilot, lambda: app.answers == [ANSWER])
-        await wait_until(pilot, lambda: rows(app.screen.query_one(AnswerView).prose)[-1] == LINE)
+        assert rows(app.screen.query_one(AnswerView).prose)[-1] == LINE

@@ -25,9 +25,6 @@ from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.welcome import Welcome
 from storage import NotFound, StorageError
 
-SOURCE = "/source"
-"""Typed alone, it shows the pages that the last answer came from, and is no question."""
-
 
 class ConversationView(Vertical):
     """Shows an `OpenConversation` and runs its replies. `metrics` hears every event of every reply."""
@@ -138,12 +135,7 @@ class ConversationView(Vertical):
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        if event.text == SOURCE and self.text.edit is None:
-            self.prompt.take_off(event.text)
-            # As its own: a message that this widget has sent ends here, before the screen hears it.
-            self.messages.call_later(self.messages.action_show_sources)
-        else:
-            await self._ask(event.text)
+        await self._ask(event.text)
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
@@ -257,8 +249,6 @@ class ConversationView(Vertical):
         await self._show_queued()
         self.post_message(self.Grown())
         if conversation.id == reply.conversation:
-            with reporting(self):
-                await conversation.cite(turn)
             await self.messages.show_versions()
 
     def _undo_version(self, reply: RunningReply, here: bool) -> None:

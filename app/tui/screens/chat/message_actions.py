@@ -6,6 +6,7 @@ beside the old one, and what was deleted can be brought back.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,23 +17,23 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from app.tui.block_notes import notes_of_block
 from app.tui.code_blocks import CodeBlock, code_blocks
 from app.tui.keymap import hint, key_of
-from app.tui.markdown.notes import NO_BLOCK_NOTES
 from app.tui.notices import reporting
 from app.tui.open_conversation import ActionTarget, OpenConversation
 from app.tui.running_reply import RunningReply
-from app.tui.turn import Cursor, Part
+from app.tui.turn import Cursor, Part, Turn
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.transcript import Transcript
 
 HINT = (
     ("chat.stop", "back"),
-    ("message.use_block", "use the code"),
     ("message.copy", "copy"),
     ("message.edit", "reword"),
     ("message.regenerate", "again"),
+    ("message.use_block", "use code"),
     ("message.verify", "verify"),
     ("message.delete", "delete"),
     ("app.help", "keys"),
@@ -241,18 +242,19 @@ class MessageActions(Vertical):
             number = self.transcript.block or len(turn.codes)
             block = next((one for one in blocks if one.number == number), None)
             if block is not None:
-                self._use(block)
+                self._use(block, turn)
             elif turn.codes:
                 self.notify("That code block is still being written.", severity="warning")
             else:
                 self.notify("That answer has no code block.", severity="warning")
 
     @work(group="code-block", exclusive=True)
-    async def _use(self, block: CodeBlock) -> None:
+    async def _use(self, block: CodeBlock, turn: Turn) -> None:
         from app.tui.screens.code_block import CodeBlockScreen
 
         waiting = bool(block.command) and block.command == self._for_shell
-        match await self.app.push_screen_wait(CodeBlockScreen(block, NO_BLOCK_NOTES, waiting=waiting)):
+        notes = await asyncio.to_thread(notes_of_block, turn.request, block)
+        match await self.app.push_screen_wait(CodeBlockScreen(block, len(turn.codes), notes, waiting=waiting)):
             case "copy":
                 self.app.copy_to_clipboard(block.code)
             case "shell":

@@ -212,6 +212,10 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("Your shell gets no command from here.")
 
+    @on(Prompt.SourceWanted)
+    def ask_for_sources(self) -> None:
+        self._view.messages.action_show_sources()
+
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
     async def show_sources(self, event: AnswerView.SourcesAsked) -> None:

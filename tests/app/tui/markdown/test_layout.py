@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from app.tui.markdown.layout import Row, WrappedLeaf, character_at, wrap
+from app.tui.markdown.notes import AnswerNotes, BlockNotes, NoteLine
 from app.tui.markdown.parser import leaves, parse
 
 WIDE = "| {} |\n|{}\n| {} |\n".format(
@@ -101,3 +102,55 @@ def test_lines_of_code_that_stay_are_not_wrapped_again() -> None:
 )
 def test_a_place_between_tabs(line: str, places: list[int]) -> None:
     assert [character_at(line, x) for x in range(len(places))] == places
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------
+
+NOTED = "first\n\n- item\n\n  ```sh\n  rm -rf build\n  ```\n\nlast\n\n```sh\nls\n```\n"
+NOTES = AnswerNotes(
+    ((1, BlockNotes(((0, 6, ".warning"),), (NoteLine((("warning: ", ".warning"), ("it deletes a lot", ""))),))),),
+    (NoteLine((("from a page", ".notice"),), click="show"),),
+)
+
+
+def with_notes(width: int, notes: AnswerNotes = NOTES, known: list[WrappedLeaf] | None = None) -> list[WrappedLeaf]:
+    return wrap(leaves(NOTED), width, solid=len(NOTED), notes=notes, known=known or ())
+
+
+def test_notes_stand_below_their_block_and_below_the_whole_text() -> None:
+    first, item, block, last, end = with_notes(60)
+    assert [row.left.plain for row in block.rows][-1] == "   warning: it deletes a lot", "as far in as its block"
+    (code,) = [piece for row in block.rows for _, piece, _ in row.pieces]
+    marks = [(code.plain[span.start : span.end], span.style) for span in code.spans if span.style == ".warning"]
+    assert marks == [("rm -rf", ".warning")]
+    assert [row.left.plain for row in end.rows][-1] == "from a page"
+    assert all(not row.kind for row in (block.rows[-1], end.rows[-1])), "it is not on the ground of the code"
+    for one in (first, item, last):
+        assert looks([one]) == looks([plain for plain in with_notes(60, AnswerNotes()) if plain.leaf is one.leaf])
+
+
+@pytest.mark.parametrize("width", [6, 12, 20, 60])
+def test_notes_are_wrapped_and_lose_no_word(width: int) -> None:
+    *_, block, _, end = with_notes(width)
+    lines = [row.left.plain for row in block.rows if row.left.plain.strip() and not row.kind]
+    assert "".join("".join(lines).split()) == "warning:itdeletesalot"
+    assert max(map(len, lines)) <= width
+    assert "".join(row.left.plain for row in end.rows).split() == ["from", "a", "page"] or width < 12
+
+
+def test_only_what_has_other_notes_is_wrapped_again() -> None:
+    before = with_notes(60)
+    assert all(old is new for old, new in zip(before, with_notes(60, known=before), strict=True))
+    after = with_notes(60, AnswerNotes(footer=NOTES.footer), known=before)
+    assert [old is new for old, new in zip(before, after, strict=True)] == [True, True, False, True, True]
+    assert looks(after) == looks(with_notes(60, AnswerNotes(footer=NOTES.footer)))
+
+
+def test_a_footer_below_prose_stands_apart() -> None:
+    text = "only words"
+    (leaf,) = wrap(leaves(text), 40, solid=len(text), notes=NOTES)
+    assert [row.left.plain or row.pieces[0][1].plain if row.pieces or row.left.plain else "" for row in leaf.rows] == [
+        "only words",
+        "",
+        "from a page",
+    ]

@@ -1,0 +1,220 @@
+"""What stands below a code block: what its commands would do, in words and colour."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from app.commands.risk import Risk
+from app.events import Drafted, Retracted, Verified
+from app.tui.block_notes import MOST_LINES, UNASKED, UNCHECKED, answer_notes, notes_of_block
+from app.tui.code_blocks import CodeBlock
+from app.tui.markdown.notes import NO_BLOCK_NOTES
+from app.tui.turn import Turn, place_questions
+from app.tui.widgets.markdown_view import MarkdownView
+from app.tui.widgets.message import AnswerView
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, wait_until
+from tests.app.tui.window import Window
+
+SIZE = (100, 40)
+DELETES = "Use:\n\n```sh\nls\nrm -rf build\n```\n"
+
+
+def said(request: str, code: str, language: str = "sh") -> list[str]:
+    """The lines below a block."""
+    notes = notes_of_block(request, CodeBlock(1, language, code))
+    return ["".join(text for text, _ in line.parts) for line in notes.lines]
+
+
+def marked(code: str, language: str = "sh", request: str = "") -> list[tuple[str, str]]:
+    """The coloured words of a block."""
+    notes = notes_of_block(request, CodeBlock(1, language, code))
+    return [(code[start:end], style) for start, end, style in notes.marks]
+
+
+def rows(view: MarkdownView) -> list[str]:
+    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+
+
+def noted(app: Window) -> list[str]:
+    """The notes that are on the screen."""
+    shown = [row for view in app.screen.query(MarkdownView) for row in rows(view)]
+    return [row for row in shown if row.startswith(("notice", "warning", "danger"))]
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_a_risk_is_one_line_with_its_severity_and_what_it_is_about() -> None:
+    (line,) = said("delete the build folder", "rm -rf build")
+    assert line.startswith("warning: ") and "`build`" in line
+    (line,) = said("make some room", "rm -rf build")
+    assert line.startswith(f"warning, {UNASKED}: ")
+    assert said("anything", "ls -l | sort") == []
+
+
+def test_the_words_that_do_it_are_coloured() -> None:
+    assert marked("ls\nrm -rf build\nls") == [("rm -rf build", ".warning")]
+    assert ("rm -rf /", ".danger") in marked("rm -rf /")
+    assert marked("chmod +x run.sh") == [], "a notice colours no words"
+
+
+def test_prompts_and_output_of_a_session_are_no_commands() -> None:
+    code = "$ ls\nrm -rf build\n$ rm -rf dist\n"
+    assert marked(code, "console") == [("rm -rf dist", ".warning")]
+    assert all("build" not in line for line in said("", code, "console"))
+
+
+def test_other_code_has_no_notes() -> None:
+    assert notes_of_block("", CodeBlock(1, "python", "rm -rf /")) is NO_BLOCK_NOTES
+    assert said("", "total 12\n)( drwx", "") == [], "a block without a language may be output"
+    assert len(said("", "echo )(", "sh")) == 1
+
+
+def test_the_worst_comes_first_and_a_long_list_is_cut() -> None:
+    lines = said("", "\n".join([*(f"rm -rf dir{n}" for n in range(30)), "rm -rf /"]))
+    assert lines[0].startswith("danger") and lines[1].startswith("warning")
+    assert len(lines) == MOST_LINES and lines[-1] == f"and {31 - MOST_LINES + 1} more"
+    assert len(said("", "\n".join(["rm -rf build"] * 5))) == 1, "an equal line stands once"
+
+
+def test_blocks_are_noted_by_number_whatever_stands_around_them() -> None:
+    listed = "- x\n\n    ```python\n    rm = 1\n    ```\n\n    ```bash\n    rm -rf b\n    ```\n"
+    text = f"> ```sh\n> rm -rf a\n> ```\n\n{listed}"
+    notes = answer_notes("", text, ())
+    assert [number for number, _ in notes.blocks] == [1, 3]
+
+
+@given(st.text(max_size=300), st.sampled_from(["", "sh", "console", "python"]))
+def test_any_code_can_be_noted(code: str, language: str) -> None:
+    block = CodeBlock(1, language, code)
+    notes = notes_of_block("delete it", block)
+    assert notes is not UNCHECKED
+    assert all(0 <= start <= end <= len(code) for start, end, _ in notes.marks)
+
+
+def test_a_rule_that_fails_takes_no_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(command: str) -> tuple[Risk, ...]:
+        raise RecursionError(command)
+
+    monkeypatch.setattr("app.commands.risks.risks", broken)
+    assert said("q", "rm -rf this/one") == ["notice: what this would do could not be checked"]
+    notes_of_block.cache_clear()
+
+
+def test_a_follow_up_asks_with_the_words_of_the_question_before() -> None:
+    turns = [Turn("list files"), Turn("delete all logs"), Turn("and only the old ones?")]
+    place_questions(turns)
+    assert [turn.request for turn in turns] == [
+        "list files",
+        "list files\ndelete all logs",
+        "delete all logs\nand only the old ones?",
+    ]
+
+
+# ---- on the screen ---------------------------------------------------------------------------------------------------
+
+
+async def opened(pilot: Pilot[None], app: Window, conversation: str, answers: int = 1) -> None:
+    await app.chat.open_conversation(conversation)
+    await wait_until(pilot, lambda: len(app.answers) == answers)
+    await wait_until(pilot, lambda: all(one.region.height for one in app.screen.query(AnswerView)))
+
+
+async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, app, store_turns(store, "title", [("make some room", DELETES)]))
+        prose = app.screen.query_one(AnswerView).prose
+        shown = rows(prose)
+        at = next(at for at, row in enumerate(shown) if row.strip() == "rm -rf build")
+        assert shown[at + 2].startswith(f"warning, {UNASKED}: ")
+        colours = {segment.text: segment.style.color for segment in prose.render_line(at) if segment.style is not None}
+        plain = {segment.text: segment.style.color for segment in prose.render_line(at - 1) if segment.style}
+        assert colours["rm -rf build"] != plain["ls"]
+
+
+async def test_a_narrow_window_wraps_notes_and_keeps_every_word(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(34, 40)) as pilot:
+        await opened(pilot, app, store_turns(store, "title", [("make some room", DELETES)]))
+        prose = app.screen.query_one(AnswerView).prose
+        (line,) = said("make some room", "ls\nrm -rf build")
+        assert line in " ".join(" ".join(rows(prose)).split())
+        assert all(len(row) <= prose.size.width for row in rows(prose))
+
+
+async def test_notes_come_when_the_block_ends_while_the_answer_goes_on(store: Store) -> None:
+    before, after = asyncio.Event(), asyncio.Event()
+    script = [
+        Verified("Use:\n\n```sh\nrm -rf build\n", 3, 0),
+        before,
+        Verified("```\n\nIt", 3, 0),
+        after,
+        Verified(" deletes.\n", 3, 0),
+        finished(9),
+    ]
+    app = Window(ScriptedCore(store, [script]))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(*"room", "enter")
+        await wait_until(pilot, lambda: app.drawing and any("rm -rf build" in row for row in rows(view(app))))
+        assert noted(app) == []
+        before.set()
+        await wait_until(pilot, lambda: len(noted(app)) == 1)
+        assert app.screen.query_one(AnswerView).turn.running
+        after.set()
+        await wait_until(pilot, lambda: len(app.answers) == 1 and len(noted(app)) == 1)
+
+
+async def test_notes_of_a_withdrawn_draft_go_with_it(store: Store) -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    script = [
+        Drafted("```sh\nrm -rf build\n```\n\nIt", 3),
+        gates[0],
+        Retracted(3),
+        Verified("```sh\nls\n```\n\nIt", 3, 0),
+        gates[1],
+        finished(9),
+    ]
+    app = Window(ScriptedCore(store, [script]))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(*"room", "enter")
+        await wait_until(pilot, lambda: len(noted(app)) == 1)
+        gates[0].set()
+        await wait_until(pilot, lambda: noted(app) == [])
+        gates[1].set()
+        await wait_until(pilot, lambda: app.answers == ["```sh\nls\n```\n\nIt"])
+
+
+async def test_a_follow_up_in_a_conversation_is_read_with_the_question_before(store: Store) -> None:
+    turns = [("Delete the build folder", "```sh\nrm -r build\n```")]
+    script = [Verified(DELETES, 2, 0), finished(2)]
+    app = Window(ScriptedCore(store, [script, script]))
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, app, store_turns(store, "title", turns))
+        await pilot.press(*"again", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 2 and len(noted(app)) == 2)
+        assert all(UNASKED not in row for row in noted(app))
+        await pilot.press(*"again", "enter")
+        await wait_until(pilot, lambda: len(app.answers) == 3 and len(noted(app)) == 3)
+        assert UNASKED in noted(app)[-1], "two questions later it is forgotten"
+
+
+def view(app: Window) -> MarkdownView:
+    return app.screen.query(AnswerView).last().prose
+
+
+# ---- what it costs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["tree_sitter_bash", "app.commands", "drafter.guide"])
+def test_the_screen_is_imported_without_the_parser_of_commands(module: str) -> None:
+    program = f"import sys, app.tui.terminal; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
