@@ -14,11 +14,12 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
-from app.config import BUNDLED_DRAFTER, Folders, Settings, load_settings
+from app.config import BUNDLED_DRAFTER, Folders, Settings, is_address, load_settings
 from app.events import Done, Failed, ReplyText
 from app.log import note
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
+from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
 from app.shell.explanation import Explainer, ManualPages, explanation
@@ -98,7 +99,7 @@ class Answers:
         async with self._turn:
             settings = self._settings(request)
             # The bundled pair was made to give commands. What it says of one is not worth reading.
-            if settings.drafter != str(BUNDLED_DRAFTER) or settings.remote is not None:
+            if settings.drafter != str(BUNDLED_DRAFTER) or self._has_remote(settings):
                 assistant = await self._loaded(request)
                 if not self._is_pair(assistant, request):
                     question = f"Explain this shell command, part by part and briefly: {request.text}"
@@ -167,6 +168,13 @@ class Answers:
             self._opened = opened
             log.info("loaded for %s", "offline" if settings.mode == "offline" else "a remote")
         return self._assistant
+
+    def _has_remote(self, settings: Settings) -> bool:
+        """Whether the person chose a server of their own. Raises `ConfigError`."""
+        if settings.mode == "offline":
+            return False
+        chosen = settings.remote or ""
+        return is_address(chosen) or Remotes(self._folders).meant_by(settings.remote) is not None
 
     def _registry(self) -> tuple[int, int]:
         """Changes when somebody adds a remote or chooses another one."""

@@ -87,9 +87,6 @@ if status is-interactive
             set -g __outrider_last "$argv"
             set -g __outrider_code $code
         end
-    end
-
-    function __outrider_prompt --on-event fish_prompt
         if test -f $__outrider_file -a -O $__outrider_file
             commandline -r -- (command cat -- $__outrider_file | string collect)
             command rm -f -- $__outrider_file
