@@ -52,6 +52,9 @@ class Answers:
         self._drafter_of: tuple[str, str] | None = None
         self._ghost: GhostText | None = None
         self._ghosts = 0
+        """Requests for ghost text so far: only the newest one is answered."""
+        self._asking = 0
+        """Key presses that are being answered. Nobody waits for ghost text meanwhile."""
         self._assistant: Assistant | None = None
         self._opened: object = None
         """What the assistant was opened for: settings, and the state of the registry of remotes."""
@@ -71,11 +74,15 @@ class Answers:
             raise NoCommand("This shell has another home than its helper. Open a new shell.")
         if not request.text.strip():
             raise NoCommand(EMPTY[request.kind])
-        if request.kind == "command":
-            return await self._command(request)
-        if request.kind == "explain":
-            return await self._explanation(request)
-        return await self._mend(request)
+        self._asking += 1
+        try:
+            if request.kind == "command":
+                return await self._command(request)
+            if request.kind == "explain":
+                return await self._explanation(request)
+            return await self._mend(request)
+        finally:
+            self._asking -= 1
 
     async def close(self) -> None:
         """Let go of the assistant, and erase what it wrote."""
@@ -127,7 +134,7 @@ class Answers:
     async def _ghost_text(self, request: Request) -> str:
         self._ghosts += 1
         turn = self._ghosts
-        if self._turn.locked() or not reads_as_words(request.text):
+        if self._asking or not reads_as_words(request.text):
             return ""
         async with self._turn:
             if turn != self._ghosts:  # Another key was pressed meanwhile.
