@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from app.cli.__main__ import cli
+from app.cli.fix import COMMAND_FILE
 from app.config import PREFIX, Settings
 from app.tui.bindings import actions
 from benchmarks import headlines
@@ -134,7 +135,7 @@ def test_every_setting_is_explained_with_its_default() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_variables_exist(name: str) -> None:
-    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {"OUTRIDER_HOME"}
+    known = {PREFIX + field.upper() for field in Settings.__struct_fields__} | {"OUTRIDER_HOME", COMMAND_FILE}
     assert set(re.findall(r"\bOUTRIDER_[A-Z_]+\b", text(REPOSITORY / name))) <= known
 
 

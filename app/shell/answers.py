@@ -22,11 +22,11 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
+from app.shell.command_text import command_of, question_for, question_of_failure, same_program, whole_command
 from app.shell.explanation import Explainer, ManualPages, explanation
 from app.shell.ghost import GhostText, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
-from app.shell.wording import command_of, question_for, question_of_failure, same_program, whole_command
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -141,7 +141,7 @@ class Answers:
                 return ""
             drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
             if self._ghost is None:
-                self._ghost = GhostText(drafter)
+                self._ghost = await asyncio.to_thread(GhostText, drafter)
             ghost = self._ghost
             text = await asyncio.to_thread(ghost.after, request.text, lambda: turn == self._ghosts)
         return (command_of(text) or "").partition("\n")[0]

@@ -14,6 +14,7 @@ from tests.support.shells import (
     INTERRUPT,
     KILL_LINE,
     NAMES,
+    QUESTION,
     UNDO,
     Name,
     ShellTerminal,
@@ -105,13 +106,13 @@ def test_the_command_in_the_line_is_explained_above_it(shell: ShellTerminal, ser
 
 
 def test_a_failed_command_is_mended_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
-    (tmp_path / "here" / "Documents").mkdir()
-    shell.press("cd Documnts\r", "Documnts")
+    (tmp_path / "here" / "Letters").mkdir()
+    shell.press("cd Letetrs\r", "Letetrs")
     shell.wait_for(lambda: shell.line() == "")
     shell.type("outrider fix\r")
-    shell.wait_for_line("cd Documents")
+    shell.wait_for_line("cd Letters")
     shell.type(KILL_LINE + COMMAND_KEY)  # The key does the same where the line is empty.
-    shell.wait_for_line("cd Documents")
+    shell.wait_for_line("cd Letters")
 
 
 def test_what_a_command_printed_is_read_over_a_pipe(shell: ShellTerminal, tmp_path: Path) -> None:
@@ -128,6 +129,8 @@ def test_the_command_that_was_chosen_in_a_program_stands_in_the_next_line(shell:
     shell.run(f"cp chosen {folder}/line.{'$fish_pid' if shell.name == 'fish' else '$$'}")
     shell.wait_for_line(line)
     assert not list(folder.glob("line.*"))
+    # bash asks the terminal once, and again each time that it draws the prompt anew: for the line, and for a probe.
+    assert shell.raw.count(QUESTION) <= 2 + shell.probes
 
 
 def test_other_programs_and_keys_are_as_before(shell: ShellTerminal) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.shell.command_text import command_of, question_for, same_program, whole_command
 from app.shell.explanation import explanation
 from app.shell.ghost import reads_as_words
 from app.shell.integration import keys_for
-from app.shell.wording import command_of, question_for, same_program, whole_command
 from app.shell.words import commands, programs, replaced
 
 LINES = {
