@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from drafter.memory import Bits
-
+Bits = Literal[4, 8]
+"""Bits of a number of memory."""
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"
@@ -44,6 +44,17 @@ class DrafterMissing(DrafterError):
 
 class DrafterCorrupt(DrafterError):
     """A file cannot be read, or does not match its checksum."""
+
+
+class PromptRecipe(msgspec.Struct, frozen=True):
+    """How the target wants to be asked, where the chat template alone does not say it; see `drafter/guide`."""
+
+    name: str
+    version: int
+    file: str
+    """The file in the drafter's folder that the recipe reads."""
+    sha256: str
+    """Checksum of that file, hex."""
 
 
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +120,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     memory: str = ""
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""
+    prompt_recipe: PromptRecipe | msgspec.UnsetType = msgspec.UNSET
+    """Unset: questions are asked as they are."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
 
