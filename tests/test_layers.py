@@ -22,7 +22,7 @@ GROUND_FILES = {"config", "events", "prompts", "sanitise", "invisible_text", "ve
 LAYERS = (
     {GROUND},
     {"log"},
-    {"remotes", "archive"},
+    {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},
     {"tui", "shell"},

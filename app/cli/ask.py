@@ -153,9 +153,13 @@ async def ask(
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
         result = await listen(assistant.reply(chosen, question), writer)
+    asked = "\n".join((*before, question))
     if as_json and result.done is not None:
-        _print_json({"conversation": chosen, **result.as_json()})
+        _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})
+    elif result.done is not None:
+        _complain_of_risks(asked, result)
     if result.done is not None and (drafted := result.done.provenance.count(False)):
         complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
     if not as_json and result.done is not None and sys.stderr.isatty():
@@ -172,10 +176,11 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
     async with open_assistant(settings, folders, draft=draft) as assistant:
         for prompt in prompts:
             conversation = new_conversation(assistant.store, prompt.turns[0])
-            for turn in prompt.turns:
+            for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn))
                 name = {} if prompt.id is None else {"id": prompt.id}
-                _print_json({**name, "prompt": turn, **result.as_json()})
+                asked = "\n".join(prompt.turns[max(number - 1, 0) : number + 1])
+                _print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
                 if result.done is None:
                     code = _exit_code(result)
                     break
@@ -217,6 +222,22 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
         longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
         complain(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
     return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning))
+
+
+def _risks(asked: str, result: AskResult) -> dict[str, Any]:
+    """The field `risks` of an answer. `asked`: the question and the one before it, which it may go on from."""
+    if result.done is None:
+        return {}
+    # Parser and rules take some 40 ms to load, while nobody waits for an answer any more.
+    from app.cli.risks import told_risks
+
+    return {"risks": [told.as_json() for told in told_risks(asked, result.text)]}
+
+
+def _complain_of_risks(asked: str, result: AskResult) -> None:
+    from app.cli.risks import complain_of, told_risks
+
+    complain_of(told_risks(asked, result.text))
 
 
 @asynccontextmanager

@@ -44,6 +44,7 @@ KEYS = [
     "bytes_up",
     "bytes_down",
     "trace",
+    "risks",
 ]
 NOBODY = "http://127.0.0.1:9"
 

@@ -1,0 +1,73 @@
+"""Sorts the words after a program into options and operands, as getopt does."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from app.commands.script import Word
+
+
+class Arguments:
+    """The options and operands of a command.
+
+    `valued`: options that take the next word as their value. `single_dash`: a word such as `-name` is one option, as in
+    find or Terraform, and not four.
+    """
+
+    def __init__(self, words: Sequence[Word], valued: Collection[str] = (), *, single_dash: bool = False) -> None:
+        self.operands: tuple[Word, ...] = ()
+        self._options: list[tuple[str, Word | None]] = []
+        operands: list[Word] = []
+        at = 0
+        while at < len(words):
+            word = words[at]
+            text = word.value
+            at += 1
+            if text == "--":
+                operands += words[at:]
+                break
+            if not text.startswith("-") or text == "-":
+                operands.append(word)
+            elif text.startswith("--") or single_dash:
+                name, equals, value = text.partition("=")
+                if equals:
+                    self._options.append((name, Word(value, word.span, word.plain, word.pattern)))
+                elif name in valued and at < len(words):
+                    self._options.append((name, words[at]))
+                    at += 1
+                else:
+                    self._options.append((name, None))
+            else:
+                for number, letter in enumerate(text[1:], start=2):
+                    name = f"-{letter}"
+                    if name not in valued:
+                        self._options.append((name, None))
+                        continue
+                    if text[number:]:
+                        self._options.append((name, Word(text[number:], word.span, word.plain, word.pattern)))
+                    elif at < len(words):
+                        self._options.append((name, words[at]))
+                        at += 1
+                    break
+        self.operands = tuple(operands)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of the options is there; a long one also in a shorter form, as GNU programs allow."""
+        return any(self._is(given, name) for given, _ in self._options for name in names)
+
+    def values(self, *names: str) -> Iterator[Word]:
+        """The values of an option, each time that it is there with one."""
+        for given, value in self._options:
+            if value is not None and any(self._is(given, name) for name in names):
+                yield value
+
+    def value(self, *names: str) -> Word | None:
+        return next(self.values(*names), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self._options)
+
+    @staticmethod
+    def _is(given: str, name: str) -> bool:
+        return given == name or (len(given) > 4 and given.startswith("--") and name.startswith(given))

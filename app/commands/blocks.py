@@ -1,0 +1,123 @@
+"""The shell code in an answer: its fenced blocks, without the prompts that stand before commands."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from app.commands.script import Span
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+LANGUAGES = frozenset(
+    {"", "sh", "bash", "zsh", "fish", "ksh", "dash", "shell", "console", "terminal", "shell-session", "shellsession"}
+    | {"sh-session", "bash-session", "session", "posix", "ash", "command", "cmdline"}
+)
+"""Languages of fences that hold shell commands; the empty one is a fence without a name."""
+SESSIONS = frozenset({"console", "terminal", "shell-session", "shellsession", "sh-session", "bash-session", "session"})
+"""Languages in which commands and their output stand together: commands have a prompt."""
+LONGEST = 200_000
+"""Characters. A longer answer is not searched; no model writes one."""
+_PROMPT = re.compile(r"(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+(?:[: ][^$#%>\n]*)?[$#%]|[$%❯➜]|>>?\$) +(?=\S)")
+_ROOT_PROMPT = re.compile(r"# +(?=\S)")
+_CONTINUED = re.compile(r"> ?")
+_LINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class ShellBlock:
+    """The commands of one fence. `command` is what the shell would get: lines without prompts, and without output."""
+
+    language: str
+    command: str
+    span: Span
+    """The fence's content in the answer."""
+    lines: tuple[tuple[int, int], ...]
+    """The beginnings of each line of `command`: in `command`, and in the answer."""
+
+    def span_in_answer(self, span: Span) -> Span:
+        """A span of `command` as a span of the answer."""
+        return self._position(span[0]), max(self._position(span[0]), self._position(span[1]))
+
+    def _position(self, offset: int) -> int:
+        line = max(bisect_right(self.lines, offset, key=lambda one: one[0]) - 1, 0)
+        inside, outside = self.lines[line]
+        return outside + offset - inside
+
+
+def shell_blocks(answer: str) -> tuple[ShellBlock, ...]:
+    """The fences of a Markdown text whose language is a shell, or that name none."""
+    if len(answer) > LONGEST or ("```" not in answer and "~~~" not in answer):
+        return ()
+    return tuple(_blocks(answer))
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    """A parser of blocks alone: what stands in a line costs time, and is not looked at."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("zero").enable(["fence", "list", "blockquote", "code"])
+
+
+def _blocks(answer: str) -> Iterator[ShellBlock]:
+    starts = [0, *(found.end() for found in _LINE.finditer(answer))]
+    source = _LINE.split(answer)
+    for token in _markdown().parse(answer):
+        language = (token.info.split() or [""])[0].strip("{}.").lower()
+        if token.type != "fence" or language not in LANGUAGES or token.map is None:
+            continue
+        content = token.content.split("\n")[:-1] if token.content.endswith("\n") else token.content.split("\n")
+        lines = [
+            (_start(source[number], text, starts[number]), text)
+            for number, text in enumerate(content, start=token.map[0] + 1)
+            if number < len(source)
+        ]
+        if not any(text.strip() for _, text in lines):
+            continue
+        kept = tuple(_commands(lines, session=language in SESSIONS))
+        if kept:
+            yield _block(language, lines, kept)
+
+
+def _start(line: str, text: str, start: int) -> int:
+    """The place in the answer where a fence's line begins, behind the marks of lists and quotes."""
+    if line.endswith(text):
+        return start + len(line) - len(text)
+    return start + len(line) - len(line.lstrip())  # A tab counts as several spaces.
+
+
+def _block(language: str, lines: list[tuple[int, str]], kept: tuple[tuple[int, str], ...]) -> ShellBlock:
+    places, at = [], 0
+    for start, text in kept:
+        places.append((at, start))
+        at += len(text) + 1
+    span = (lines[0][0], lines[-1][0] + len(lines[-1][1]))
+    return ShellBlock(language, "\n".join(text for _, text in kept), span, tuple(places))
+
+
+def _commands(lines: list[tuple[int, str]], *, session: bool) -> Iterator[tuple[int, str]]:
+    """The lines that are commands, without their prompts.
+
+    If any line has a prompt, those without one are output, except where a command goes on.
+    """
+    prompt = _PROMPT
+    prompted = any(prompt.match(text) for _, text in lines)
+    if session and not prompted and any(_ROOT_PROMPT.match(text) for _, text in lines):
+        prompt, prompted = _ROOT_PROMPT, True
+    if not prompted:
+        yield from lines
+        return
+    goes_on = False
+    for start, text in lines:
+        found = prompt.match(text) or (_CONTINUED.match(text) if goes_on else None)
+        if found is None and not goes_on:
+            continue
+        length = found.end() if found is not None else 0
+        yield start + length, text[length:]
+        goes_on = text.endswith("\\") and not text.endswith("\\\\")

@@ -1,0 +1,71 @@
+"""The programs of a command that nobody here knows: neither this device, nor the pages that the caller has."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+
+from app.commands.script import SimpleCommand
+from app.commands.syntax import PLACEHOLDER, parse
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+BUILTINS = _names(
+    """
+    . : [ [[ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare
+    dirs disown echo enable eval exec exit export false fc fg getopts hash help history if jobs kill let local
+    logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test
+    time times trap true type typeset ulimit umask unalias unset until wait while autoload bindkey chdir compdef
+    emulate functions noglob rehash setopt unsetopt vared where whence zle zmodload zstyle abbr and argparse begin
+    contains count emit end fish_config funced funcsave function not or set_color status string switch
+    """
+)
+"""Commands of the shells themselves, from the manual of Bash; then those of zsh and fish."""
+COREUTILS = _names(
+    """
+    arch b2sum base32 base64 basename basenc cat chcon chgrp chmod chown chroot cksum comm cp csplit cut date dd df
+    dir dircolors dirname du echo env expand expr factor false fmt fold groups head hostid id install join kill link
+    ln logname ls md5sum mkdir mkfifo mknod mktemp mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv
+    printf ptx pwd readlink realpath rm rmdir runcon seq sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf
+    sleep sort split stat stdbuf stty sum sync tac tail tee test timeout touch tr true truncate tsort tty uname
+    unexpand uniq unlink uptime users vdir wc who whoami yes
+    """
+)
+"""Programs of GNU coreutils. Some devices have them with a `g` before the name, or as one program."""
+_NAME = re.compile(r"[\w.+@\[:-]+$")
+
+
+def unknown_programs(command: str, known: Callable[[str], bool], *, here: bool = True) -> tuple[str, ...]:
+    """The programs that nobody knows, each once, in the order of the text.
+
+    `known` says whether a name is in an index of pages. `here`: look on this device too. A program with a path of its
+    own (`./build.sh`), a placeholder, a variable and a function that the text defines are not judged. A text that does
+    not parse has no programs.
+    """
+    script = parse(command)
+    if script.unreadable:
+        return ()
+    own = set(re.findall(r"(?:^|[;\s&])(?:function\s+)?([\w.-]+)\s*\(\s*\)", command))
+    own |= set(re.findall(r"\bfunction\s+([\w.-]+)", command))
+    own |= {word.value.partition("=")[0] for one in script.commands if one.program == "alias" for word in one.words[1:]}
+    names = dict.fromkeys(one.words[0].value for one in script.commands if _judged(one))
+    return tuple(name for name in names if name not in own and not _known(name, known, here=here))
+
+
+def _judged(command: SimpleCommand) -> bool:
+    if not command.words or command.far:
+        return False
+    word = command.words[0]
+    return (
+        word.plain and not word.pattern and not PLACEHOLDER.search(word.value) and _NAME.match(word.value) is not None
+    )
+
+
+def _known(name: str, known: Callable[[str], bool], *, here: bool) -> bool:
+    if name in BUILTINS or name in COREUTILS or (name[:1] == "g" and name[1:] in COREUTILS):
+        return True
+    return known(name) or (here and shutil.which(name) is not None)

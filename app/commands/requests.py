@@ -1,0 +1,211 @@
+"""`unasked`: the risks of an answer that its question did not ask for. Plain rules about the words of the question.
+
+The rules know English. A question in another language asks for nothing here, so every risk stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from app.commands.risk import Kind, Risk, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How people ask for a kind of risk: verbs in all their forms, other words as they are, patterns of phrases."""
+
+    verbs: str
+    words: str = ""
+    phrases: tuple[str, ...] = ()
+
+    def pattern(self) -> re.Pattern[str]:
+        forms = [form for verb in self.verbs.split() for form in verb_forms(verb)]
+        plain = [re.escape(word) for word in (*forms, *self.words.split())]
+        return re.compile(rf"(?<![\w/.-])(?:{'|'.join((*plain, *self.phrases))})(?!\w)", re.IGNORECASE)
+
+
+def verb_forms(verb: str) -> Iterable[str]:
+    """The forms of a regular English verb: delete, deletes, deleted, deleting; drop, drops, dropped, dropping."""
+    if verb.endswith("e"):
+        return verb, f"{verb}s", f"{verb}d", f"{verb[:-1]}ing"
+    if re.search("[^aeiou]y$", verb):
+        return verb, f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
+    ending = verb[-1] if re.search("[^aeiou][aeiou][bdgklmnprt]$", verb) else ""
+    return verb, f"{verb}s", f"{verb}es", f"{verb}ed", f"{verb}ing", f"{verb}{ending}ed", f"{verb}{ending}ing"
+
+
+_BACK_UP = r"back(?:s|ed|ing)? (?:\w+ ){0,3}up"
+_THROW_AWAY = r"thr(?:ow|ew)\w* (?:\w+ ){0,3}away"
+_GET_RID = r"get(?:ting)? rid"
+WORDINGS: dict[Kind, Wording] = {
+    Kind.DELETES: Wording(
+        "delete remove erase wipe clean purge prune uninstall drop discard trash clear unlink shred destroy"
+        " truncate deduplicate mirror flush reset",
+        "rm rmdir cleanup deletion removal",
+        (
+            r"free(?:s|d|ing)? (?:up|some|disk|space)",
+            r"empt(?:y|ied|ying) (?:the|my|a|an|all|this|that|these|those|out|trash|it|every)",
+            r"(?:tear|tearing|take|taking) (?:\w+ ){0,3}(?:down|out)",
+            r"(?:move|moving|put|putting) (?:\S+ ){0,4}in(?:to)? (?:an? |the )?(?:zip|archive|tarball|trash)",
+            r"reclaim\w*",
+            r"exact (?:copy|mirror)",
+            _GET_RID,
+            _THROW_AWAY,
+        ),
+    ),
+    Kind.OVERWRITES: Wording(
+        "overwrite replace redirect save store rename move copy edit change substitute convert create add insert"
+        " append update backup clone extract unpack unzip download export dump record fill generate output restore"
+        " revert merge split combine link symlink install resize compress fix trim strip indent comment uncomment"
+        " capitalise capitalize collect archive duplicate concatenate encrypt decrypt",
+        "write writes writing written wrote set sets setting put puts putting make makes making into in-place"
+        " uppercase lowercase sponge tee empty",
+        (r"in place", r"to (?:a|another|the|one) (?:new |text |log )?file", _BACK_UP),
+    ),
+    Kind.REWRITES: Wording(
+        "amend force rebase squash reset undo revert rewrite drop discard delete remove clean clear erase purge"
+        " prune expire overwrite reorder combine forget unstage uncommit reword fixup",
+        "force-push garbage",
+        (
+            r"(?:go|going|roll|rolling|move|moving) (?:\w+ ){0,3}back",
+            r"(?:change|edit|fix|correct|update|rename)\w* (?:\w+ ){0,3}(?:commit|message|author|branch|tag)",
+            r"(?:add|adding) (?:\S+ ){1,4}to (?:the|my) (?:last|previous|latest) commit",
+            _GET_RID,
+            _THROW_AWAY,
+        ),
+    ),
+    Kind.SHUTS_DOWN: Wording(
+        "reboot restart reload halt stop kill terminate quit close disable suspend hibernate disconnect cancel"
+        " abort interrupt drain eject unload mask pause shutdown",
+        "shut shuts shutting hung hangs frozen unresponsive pkill killall logout",
+        (
+            r"(?:bring|take|tear|go|power)\w* (?:\w+ ){0,3}down",
+            r"(?:turn|switch|power|log)\w* (?:\w+ ){0,3}off",
+            r"(?:log|sign)\w* (?:\w+ ){0,3}out",
+            r"end(?:s|ed|ing)? (?:\w+ ){0,2}(?:process|processes|session|sessions|program|programs|task|tasks|jobs?)",
+            r"free(?:s|d|ing)? (?:up )?(?:the )?port",
+            r"(?:put|go)\w* (?:\w+ ){0,3}to sleep",
+        ),
+    ),
+    Kind.RIGHTS: Wording(
+        "own access allow deny block grant revoke lock unlock protect share permit restrict",
+        "permission permissions chmod chown chgrp executable owner owners ownership right rights password"
+        " passwords passwd readable writable writeable read-only private public sudoers sudo acl acls setuid"
+        " setgid sticky immutable firewall privilege privileges privileged capability capabilities selinux"
+        " apparmor gatekeeper quarantine umask runnable administrator",
+        (
+            r"(?:add|creat|mak|chang|modif|put|switch|assign)\w* (?:\w+ ){0,3}(?:users?|accounts?|groups?|shell|mode)",
+            r"(?:open|close|closing|forward)\w* (?:\w+ ){0,3}ports?",
+            r"(?:ssh|public) keys?",
+            r"let (?:\w+ ){1,3}(?:read|write|run|edit)",
+            r"can (?:run|execute|read|write)",
+        ),
+    ),
+    Kind.ROOT: Wording(
+        "install uninstall upgrade update mount unmount format partition reboot restart shut power boot own"
+        " protect scan listen capture enable disable",
+        "root sudo admin administrator superuser privilege privileges package packages apt apt-get dnf yum pacman"
+        " snap service services daemon systemd systemctl umount disk disks drive drives usb volume volumes"
+        " filesystem swap user users account accounts group groups password passwords firewall iptables ufw port"
+        " ports network interface wifi dns route routes kernel module modules driver drivers hostname timezone"
+        " clock system system-wide device devices hardware bios firmware logs journal dmesg cron chown owner"
+        " ownership permission permissions hosts nginx apache mysql postgres docker ssh sshd server globally"
+        " packet packets tcpdump nmap certificate certificates shutdown",
+        (r"/(?:etc|usr|var|opt|root|boot|sys|proc|dev|srv)\b", r"time zone", r"(?:as|for) (?:another|the|all) users?"),
+    ),
+    Kind.UNSEEN: Wording(
+        "install bootstrap decode",
+        "setup installer",
+        (
+            r"set(?:ting)? up",
+            r"(?:download|fetch|curl|wget)\w*.{0,60}\b(?:run|execute|pip(?:e|ing)|sh\b|bash)\w*",
+            r"(?:run|execute|executing|pip(?:e|ing))\w* .{0,60}(?:https?://|url|web|internet|remote|download)\S*",
+        ),
+    ),
+    Kind.LEAKS: Wording(
+        "upload transfer post publish expose tunnel authenticate",
+        "send sends sending secret secrets password passwords token tokens credential credentials insecure"
+        " insecurely self-signed certificate certificates netcat login username auth authentication",
+        (
+            r"log(?:ging)? in(?:to)?",
+            r"without (?:check|verif)\w*",
+            r"(?:ignor|skip)\w* (?:\w+ ){0,3}(?:ssl|tls|host|key|check\w*|error|errors|warning|warnings)",
+            r"private keys?",
+            r"reverse shell",
+            _BACK_UP,
+        ),
+    ),
+}
+"""Words that ask for each kind. For root they name the field: who asks about a service gets `sudo`."""
+_STRICT = {
+    Kind.OVERWRITES: Wording(
+        "overwrite replace edit change substitute update fix trim strip delete remove add insert append convert"
+        " empty clear truncate restore revert undo discard reset comment uncomment indent capitalise capitalize"
+        " enable disable configure drop clean zero resize rewrite modify",
+        "write writes writing written in-place tee put make set setting uppercase lowercase",
+        (r"in place", _GET_RID, _THROW_AWAY),
+    ),
+    Kind.ROOT: Wording("", "root sudo admin administrator superuser su doas", (r"all rights",)),
+}
+"""Words that ask for a warning of the kind, where fewer do: "rename" and "save" ask for no change inside a file."""
+_DISKS = Wording(
+    "format partition repartition wipe erase zero overwrite flash burn clone restore destroy delete remove image copy",
+    "write writing put make bootable mkfs dd",
+)
+"""Words that ask for what a danger does to a disk, where the disk is named too."""
+_REFUSED = re.compile(
+    r"\b(?:without|not|do not|does not|don['’]?t|doesn['’]t|never|no|avoid|instead of|rather than|nothing)\b"
+    r"(?:[^\w.;,!?\n]+\w+){0,3}\W*$",
+    re.IGNORECASE,
+)
+"""What turns a word into its contrary, up to three words before it: "without deleting anything"."""
+_NAMING = (Kind.OVERWRITES, Kind.LEAKS)
+"""Kinds of which a notice is asked for where the file is named: "list the users in users.txt" is `> users.txt`."""
+
+
+LONGEST = 20_000
+"""Characters of a question that are read. What is longer is a file behind the question."""
+REACH = 80
+"""Characters before a word in which its contrary may stand."""
+
+
+def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
+    """The risks that no word of the question asks for.
+
+    A danger is asked for only where the question names what it would do it to, too. Text that cannot be read is
+    never asked for.
+    """
+    return tuple(risk for risk in risks if not _asked(question[:LONGEST], risk))
+
+
+def _asked(question: str, risk: Risk) -> bool:
+    if risk.kind is Kind.UNREADABLE:
+        return False
+    named = bool(risk.words) and all(_names(question, word) for word in risk.words)
+    wording = WORDINGS[risk.kind]
+    if risk.severity is Severity.DANGER:
+        return named and (_wants(question, wording) or _wants(question, _DISKS))
+    if risk.severity is Severity.WARNING:
+        return _wants(question, _STRICT.get(risk.kind, wording))
+    return _wants(question, wording) or (risk.kind in _NAMING and named)
+
+
+def _wants(question: str, wording: Wording) -> bool:
+    """A word of the wording is in the question, and nothing before it turns it round."""
+    found = _pattern(wording).finditer(question)
+    return any(not _REFUSED.search(question[max(one.start() - REACH, 0) : one.start()]) for one in found)
+
+
+@cache
+def _pattern(wording: Wording) -> re.Pattern[str]:
+    """The wording as a pattern. Eleven of them take 20 ms, so each is made when it is needed."""
+    return wording.pattern()
+
+
+def _names(question: str, word: str) -> bool:
+    """The word stands in the question, as a word of its own: `a` does not stand in "data"."""
+    bare = re.escape(word.strip().rstrip("/") or word)
+    return re.search(rf"(?<![\w/.~-]){bare}(?![\w-]|/\w|\.\w)", question) is not None

@@ -1,0 +1,69 @@
+"""`risks`: what a shell command may do that cannot be undone. It parses the command, and tries every rule on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from app.commands.blocks import shell_blocks
+from app.commands.risk import Kind, Risk, Severity
+from app.commands.rules.registry import rules_for
+from app.commands.rules.table import Finding
+from app.commands.rules.unseen import downloaded_before
+from app.commands.script import Script, SimpleCommand, Span
+from app.commands.syntax import parse
+
+FORK_BOMB = "starts itself twice, again and again, until the device stands still"
+UNREADABLE = "is not a shell command that can be read here; nothing is known about what it does"
+
+
+def risks(command: str) -> tuple[Risk, ...]:
+    """What the command, or the script, would do; in the order of the text.
+
+    The list is not proof that a command is safe. Spans are in characters of `command`.
+    """
+    return _told(command, parse(command))
+
+
+def answer_risks(answer: str) -> tuple[Risk, ...]:
+    """The risks of every shell block in an answer. Spans are in characters of the answer.
+
+    A block without a language that is not shell is left out: it may be a program's output.
+    """
+    found: list[Risk] = []
+    for block in shell_blocks(answer):
+        for risk in risks(block.command):
+            if risk.kind is Kind.UNREADABLE and not block.language:
+                continue
+            found.append(Risk(risk.kind, risk.severity, risk.words, risk.sentence, block.span_in_answer(risk.span)))
+    return tuple(found)
+
+
+def _told(text: str, script: Script) -> tuple[Risk, ...]:
+    found = list(_risks(script))
+    found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (), FORK_BOMB, span) for span in script.forks]
+    if script.unreadable:
+        found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(text, script.unreadable)))
+    found.sort(key=lambda risk: (risk.span, -risk.severity.rank))
+    return tuple(dict.fromkeys(found))
+
+
+def _lines(text: str, spans: Sequence[Span]) -> Span:
+    """The whole lines from the first span to the last one."""
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    after = text.find("\n", end)
+    return text.rfind("\n", 0, start) + 1, len(text) if after < 0 else after
+
+
+def _risks(script: Script) -> Iterator[Risk]:
+    for command in script.commands:
+        for rule in rules_for(command.program):
+            for finding in rule.test(command):
+                yield _risk(rule.kind, command, finding)
+    for command, finding in downloaded_before(script.commands):
+        yield _risk(Kind.UNSEEN, command, finding)
+
+
+def _risk(kind: Kind, command: SimpleCommand, finding: Finding) -> Risk:
+    sentence = finding.sentence + (", on another machine or in a container" if command.far else "")
+    words = tuple(dict.fromkeys(word.value for word in finding.words))
+    return Risk(kind, finding.severity, words, sentence, command.span)

@@ -1,0 +1,206 @@
+"""Rules about what is deleted: files, disks, packages, containers, databases, clouds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.commands.arguments import Arguments
+from app.commands.risk import Kind, Severity
+from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
+from app.commands.script import SimpleCommand
+from app.commands.targets import disk, empty_variable, system_folder, whole_system
+
+NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
+_FIND_TESTS = re.compile(
+    r"-(?:i?name|i?path|i?wholename|i?regex|size|empty|[acm]time|[acm]min|newer\w*|user|group|perm|uid|gid|inum|samefile|links"
+    r"|nouser|nogroup)"
+)
+_INLINE = re.compile(
+    r"\b(?:rmtree|os\.(?:remove|unlink|rmdir)|unlink|rm_rf|FileUtils\.rm\w*|rmSync|rmdirSync|unlinkSync)\b"
+)
+_SQL = re.compile(
+    r"\b(?:drop\s+(?:table|database|schema|index|view|user|role|collection|column)|truncate\s+(?:table\s+)?\w"
+    r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$)|dropDatabase|flushall|flushdb|alter\s+table\s+\S+\s+drop)",
+    re.IGNORECASE,
+)
+
+
+def removal(command: SimpleCommand) -> Iterator[Finding]:
+    """rm: more words the more it takes along."""
+    arguments = Arguments(command.words[1:])
+    operands = arguments.operands
+    if arguments.has("--help", "--version") or not (operands or fed(command)):
+        return
+    recursive = arguments.has("-r", "-R", "--recursive")
+    what = named(operands, command)
+    sentence = f"deletes {what}"
+    if recursive:
+        sentence += (
+            " and everything in it"
+            if len(operands) == 1 and not operands[0].pattern
+            else ", folders with everything in them"
+        )
+    wide = [word for word in operands if whole_system(word) or system_folder(word)]
+    if recursive and any(word.value in ("*", ".", "./", "./*", "..", "../") for word in operands):
+        sentence += ": the whole folder"
+    empty = next((name for word in operands if recursive and (name := empty_variable(word))), None)
+    severity = WARNING
+    if arguments.has("-i", "-I", "--interactive") and not arguments.has("-f", "--force"):
+        sentence, severity = f"{sentence}, after a question", NOTICE
+    elif arguments.has("-f", "--force"):
+        sentence += ", without a question"
+    if empty:
+        sentence += f"; if `{empty}` is empty, it deletes everything on this device"
+    all_of_it = (recursive and wide) or any(word.pattern and whole_system(word) for word in operands)
+    if all_of_it or any(disk(word) for word in operands) or arguments.has("--no-preserve-root"):
+        severity = DANGER
+    yield Finding(severity, sentence, operands)
+
+
+def search(command: SimpleCommand) -> Iterator[Finding]:
+    """`find -delete`."""
+    words = command.words[1:]
+    if not any(word.value == "-delete" for word in words):
+        return
+    starts = []
+    for word in words:
+        if word.value[:1] in ("-", "(", "!"):
+            if word.value not in ("-H", "-L", "-P"):
+                break
+            continue
+        starts.append(word)
+    limited = any(_FIND_TESTS.fullmatch(word.value) for word in words)
+    wide = not starts or any(whole_system(word) or system_folder(word) for word in starts)
+    where = named(starts) if starts else "this folder"
+    first = next((number for number, word in enumerate(words) if word.value == "-delete"), 0)
+    tested = any(_FIND_TESTS.fullmatch(word.value) for word in words[:first])
+    if not tested:
+        advice = "; the tests after `-delete` come too late" if limited else ""
+        yield Finding(DANGER if wide and starts else WARNING, f"deletes everything in {where}{advice}", tuple(starts))
+    else:
+        yield Finding(WARNING, f"deletes every file that it finds in {where}", tuple(starts))
+
+
+def inline_code(command: SimpleCommand) -> Iterator[Finding]:
+    """Code of another language in the command itself, which deletes files."""
+    for word in command.words[1:]:
+        if _INLINE.search(word.value):
+            yield Finding(WARNING, f"deletes files, in the code that `{command.program}` gets")
+            return
+
+
+def statements(command: SimpleCommand) -> Iterator[Finding]:
+    """SQL in the words of a database's client, or in the text that it reads."""
+    texts = [*command.words[1:], *command.documents]
+    for feeder in command.feeders[-1:]:
+        if feeder.program in ("echo", "printf"):
+            texts += feeder.words[1:]
+    for word in texts:
+        if (match := _SQL.search(word.value)) is not None:
+            yield Finding(WARNING, f"deletes from a database: `{' '.join(match.group().split())}`", (word,))
+            return
+
+
+def disks(command: SimpleCommand) -> Iterator[Finding]:
+    """Programs that make a file system, or change what is where on a disk."""
+    arguments = Arguments(
+        command.words[1:],
+        frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),
+    )
+    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run") or "print" in (
+        word.value for word in arguments.operands
+    ):
+        return
+    devices = tuple(word for word in arguments.operands if word.value.startswith(("/", "<", "{{", "$", "disk")))
+    if devices:
+        yield Finding(DANGER, f"erases what is on {named(devices)}", devices)
+
+
+def emptied(command: SimpleCommand) -> Iterator[Finding]:
+    """truncate: makes files shorter."""
+    arguments = Arguments(command.words[1:], ("-s", "--size", "-r", "--reference"))
+    size = arguments.value("-s", "--size")
+    if arguments.operands and (size is None or not size.value.startswith(("+", ">"))):
+        what = named(arguments.operands, command)
+        sentence = f"empties {what}" if size is not None and size.value == "0" else f"cuts off what is in {what}"
+        yield Finding(WARNING, sentence, arguments.operands)
+
+
+def into_nothing(command: SimpleCommand) -> Iterator[Finding]:
+    """`mv x /dev/null`, and the options of archivers and of rsync that delete."""
+    arguments = Arguments(command.words[1:])
+    operands = arguments.operands
+    if command.program == "mv" and len(operands) > 1 and operands[-1].value == "/dev/null":
+        yield Finding(
+            WARNING, f"deletes {named(operands[:-1], command)}: nothing comes back from /dev/null", operands[:-1]
+        )
+    elif command.program in ("tar", "bsdtar") and arguments.has("--remove-files"):
+        yield Finding(WARNING, "deletes the files when they are in the archive")
+    elif command.program == "rsync" and not arguments.has("-n", "--dry-run", "--list-only"):
+        if any(name.startswith("--del") for name in arguments.names):
+            yield Finding(
+                WARNING, f"deletes in {named(operands[-1:]) or 'the target'} what is not in the source", operands[-1:]
+            )
+        if arguments.has("--remove-source-files"):
+            yield Finding(WARNING, f"deletes {named(operands[:-1])} after the copy", operands[:-1])
+
+
+_D = Kind.DELETES
+_DISK_TOOLS = (
+    "mkfs mkfs.ext2 mkfs.ext3 mkfs.ext4 mkfs.xfs mkfs.btrfs mkfs.vfat mkfs.fat mkfs.exfat mkfs.ntfs mke2fs mkswap"
+    " wipefs fdisk gdisk sgdisk sfdisk cfdisk parted blkdiscard newfs newfs_apfs"
+)
+_DATABASES = "mysql mariadb psql sqlite3 sqlcmd mongo mongosh redis-cli clickhouse-client"
+DELETIONS: tuple[Rule, ...] = (
+    Rule(_D, ("rm", "grm", "srm"), removal),
+    Rule(_D, ("find", "gfind"), search),
+    Rule(_D, ("python", "python3", "perl", "ruby", "node", "php"), inline_code),
+    Rule(_D, tuple(_DATABASES.split()), statements),
+    Rule(_D, tuple(_DISK_TOOLS.split()), disks),
+    Rule(_D, ("truncate",), emptied),
+    Rule(_D, ("mv", "tar", "bsdtar", "rsync"), into_nothing),
+    *rules(
+        # Files.
+        Row(_D, NOTICE, "rmdir", "deletes the empty folder {what}", operands=True),
+        Row(
+            _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
+        ),
+        Row(_D, WARNING, "unlink", "deletes {what}", operands=True),
+        Row(_D, NOTICE, "trash|trash-put|rmtrash", "moves {what} to the trash", operands=True),
+        Row(_D, WARNING, "trash-empty", "deletes what is in the trash"),
+        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore"),
+        Row(_D, WARNING, "gio remove", "deletes {what}", operands=True),
+        Row(_D, WARNING, "zip", "deletes the files when they are in the archive", options="-m --move"),
+        Row(_D, WARNING, "7z|7za d", "deletes from the archive {what}"),
+        Row(_D, WARNING, "crontab", "deletes all your timed jobs", options="-r"),
+        Row(_D, WARNING, "journalctl", "deletes old logs", options="--vacuum-time --vacuum-size --vacuum-files"),
+        Row(
+            _D,
+            WARNING,
+            "fdupes|jdupes|rdfind",
+            "deletes files that have the same content",
+            options="-d --delete -deleteduplicates",
+        ),
+        # Git's files. Its history has rules of its own.
+        Row(
+            _D,
+            WARNING,
+            "git clean",
+            "deletes the files that git does not track",
+            options="-f --force",
+            without="-n --dry-run",
+        ),
+        Row(
+            _D,
+            WARNING,
+            "git rm",
+            "deletes {what} here and from the next commit",
+            without="--cached -n --dry-run",
+            operands=True,
+        ),
+        Row(_D, NOTICE, "git worktree remove", "deletes the worktree {what}"),
+        Row(_D, WARNING, "gh repo delete", "deletes the repository {what} on GitHub"),
+        Row(_D, WARNING, "gh release|gist|issue|secret|run delete", "deletes {what} on GitHub"),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Rules about what was written down and is changed afterwards: commits, branches, the shell's own history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.commands.arguments import Arguments
+from app.commands.risk import Kind, Severity
+from app.commands.rules.table import Finding, Row, Rule, named, rules
+from app.commands.script import SimpleCommand
+
+NOTICE, WARNING = Severity.NOTICE, Severity.WARNING
+_R = Kind.REWRITES
+_GOES_ON = "--abort --continue --skip --quit --edit-todo --show-current-patch"
+
+
+def push(command: SimpleCommand) -> Iterator[Finding]:
+    """`git push` that replaces or deletes what the server has."""
+    arguments = Arguments(command.words[1:], ("-C", "-c", "-o", "--push-option", "--receive-pack", "--repo"))
+    operands = arguments.operands
+    if not operands or operands[0].value != "push" or arguments.has("-n", "--dry-run"):
+        return
+    remote, branches = (operands[1:2], operands[2:])
+    where = f" on {named(remote)}" if remote else " on the server"
+    what = named(branches) or "the branch"
+    if arguments.has("--mirror"):
+        yield Finding(WARNING, f"makes all branches{where} like those here, and deletes the others", remote)
+    elif arguments.has("-d", "--delete"):
+        yield Finding(WARNING, f"deletes {what}{where}", branches)
+    elif gone := tuple(word for word in branches if word.value.startswith(":")):
+        yield Finding(WARNING, f"deletes {named(gone)}{where}", gone)
+    elif "--force-with-lease" in arguments.names or "--force-if-includes" in arguments.names:
+        yield Finding(WARNING, f"replaces the history of {what}{where}, unless somebody has added to it", branches)
+    elif arguments.has("-f", "--force") or any(word.value.startswith("+") for word in branches):
+        yield Finding(WARNING, f"replaces the history of {what}{where}; commits of others in it are lost", branches)
+
+
+def reset(command: SimpleCommand) -> Iterator[Finding]:
+    """`git reset`."""
+    arguments = Arguments(command.words[1:], ("-C", "-c"))
+    operands = arguments.operands
+    if not operands or operands[0].value != "reset":
+        return
+    to = operands[1:]
+    if arguments.has("--hard", "--merge", "--keep"):
+        where = f", and commits after {named(to[:1])}" if to and to[0].value not in ("HEAD", "@") else ""
+        yield Finding(WARNING, f"throws away every change that is in no commit{where}", to)
+    elif to and ("~" in to[0].value or "^" in to[0].value or "@{" in to[0].value):
+        yield Finding(NOTICE, f"takes the branch back to {named(to[:1])}; the files stay as they are", to)
+
+
+def branch(command: SimpleCommand) -> Iterator[Finding]:
+    """`git branch` that deletes or moves."""
+    arguments = Arguments(command.words[1:], ("-C", "-c", "-u", "--set-upstream-to"))
+    operands = arguments.operands
+    if len(operands) < 2 or operands[0].value != "branch":
+        return
+    names = operands[1:]
+    forced = arguments.has("-f", "--force")
+    if arguments.has("-D") or (forced and arguments.has("-d", "--delete")):
+        yield Finding(WARNING, f"deletes the branch {named(names)}, also commits that are nowhere else", names)
+    elif arguments.has("-d", "--delete"):
+        yield Finding(NOTICE, f"deletes the branch {named(names)}", names)
+    elif forced and not arguments.has("-m", "--move"):
+        yield Finding(WARNING, f"moves the branch {named(names[:1])} to another commit", names)
+
+
+HISTORY: tuple[Rule, ...] = (
+    Rule(_R, ("git",), push),
+    Rule(_R, ("git",), reset),
+    Rule(_R, ("git",), branch),
+    *rules(
+        Row(_R, NOTICE, "git commit", "replaces the last commit", options="--amend"),
+        Row(
+            _R,
+            WARNING,
+            "git rebase",
+            "writes the commits of this branch anew",
+            without=_GOES_ON,
+            valued="--onto -x --exec -s -X",
+        ),
+        Row(_R, WARNING, "git filter-branch|filter-repo", "writes every commit anew"),
+        Row(_R, WARNING, "bfg", "writes every commit anew"),
+        Row(_R, WARNING, "git stash drop", "deletes stashed changes: {what}", unnamed="the newest"),
+        Row(_R, WARNING, "git stash clear", "deletes all stashed changes"),
+        Row(
+            _R,
+            WARNING,
+            "git reflog expire|delete",
+            "deletes the log with which lost commits can be found again",
+            without="-n --dry-run",
+        ),
+        Row(_R, WARNING, "git gc", "deletes commits that no branch has", options="--prune"),
+        Row(_R, NOTICE, "git prune", "deletes commits that no branch has", without="-n --dry-run"),
+        Row(_R, NOTICE, "git tag", "deletes the tag {what}", options="-d --delete", operands=True),
+        Row(_R, WARNING, "git tag", "moves the tag {what} to another commit", options="-f --force", operands=True),
+        Row(_R, WARNING, "git update-ref", "deletes or moves {what}", operands=True),
+        Row(
+            _R,
+            WARNING,
+            "git checkout|switch",
+            "moves a branch that exists to another commit",
+            options="-B -C",
+            valued="-B -C",
+        ),
+        Row(_R, WARNING, "hg strip|histedit|rollback", "deletes or rewrites commits"),
+        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d -w"),
+        Row(_R, NOTICE, "history clear|delete|clear-session", "deletes the shell's history"),
+    ),
+)

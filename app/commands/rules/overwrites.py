@@ -1,0 +1,275 @@
+"""Rules about what is written over: files behind `>`, targets of copies, files that are edited in place, disks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.commands.arguments import Arguments
+from app.commands.risk import Kind, Severity
+from app.commands.rules.table import Finding, Row, Rule, named, rules
+from app.commands.script import SimpleCommand, Word
+from app.commands.targets import disk, sink, system_folder
+
+NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
+_KERNEL = re.compile(r"^/(?:proc|sys)/")
+_INPUTS = (
+    "sort",
+    "cat",
+    "grep",
+    "sed",
+    "awk",
+    "uniq",
+    "cut",
+    "tr",
+    "head",
+    "tail",
+    "jq",
+    "tac",
+    "rev",
+    "paste",
+    "iconv",
+    "nl",
+)
+_SAVING = ("-b", "--backup", "-n", "--no-clobber", "-i", "--interactive", "--update")
+_STARTUP = re.compile(r"(?:^|/)\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv|gitconfig|vimrc|ssh/config)$")
+
+
+def redirected(command: SimpleCommand) -> Iterator[Finding]:
+    """`> file` empties the file first; `>> file` adds to it."""
+    read = [one.target.value for one in command.redirections if one.operator == "<" and one.target is not None]
+    for origin in (command, *command.feeders):
+        if origin.program in _INPUTS:
+            read += [word.value for word in origin.words[1:] if not word.value.startswith("-")]
+    for one in command.redirections:
+        target = one.target
+        if target is None or sink(target) or target.value.startswith((">(", "/dev/tcp/", "/dev/udp/")):
+            continue
+        if disk(target) and (one.replaces or one.appends):
+            yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+        elif one.replaces:
+            if _KERNEL.match(target.value):
+                yield Finding(WARNING, f"changes a setting of the running system: {named([target])}", (target,))
+            elif target.value in read:
+                yield Finding(WARNING, f"empties {named([target])} before it is read", (target,))
+            elif not (command.words or command.feeders) or command.program in (":", "true") or _nothing(command):
+                yield Finding(WARNING, f"empties {named([target])}", (target,))
+            elif system_folder(target) or _STARTUP.search(target.value):
+                yield Finding(WARNING, f"replaces the whole of {named([target])}", (target,))
+            else:
+                yield Finding(NOTICE, f"writes {named([target])}; what was in it before is lost", (target,))
+        elif one.appends and system_folder(target) and not _KERNEL.match(target.value):
+            yield Finding(NOTICE, f"adds to {named([target])}, a file of the system", (target,))
+
+
+def _nothing(command: SimpleCommand) -> bool:
+    words = [word.value for word in command.words]
+    return words in (["cat", "/dev/null"], ["echo", "-n"], ["printf", ""])
+
+
+def copied(command: SimpleCommand) -> Iterator[Finding]:
+    """cp, mv, ln and install replace a target that exists, and ask nothing."""
+    arguments = Arguments(command.words[1:], ("-t", "--target-directory", "-S", "--suffix", "-m", "--mode", "-o", "-g"))
+    operands = arguments.operands
+    program = command.program
+    if arguments.has(*_SAVING) or (program == "ln" and not arguments.has("-f", "--force")) or len(operands) < 2:
+        return
+    target = operands[-1]
+    if disk(target):
+        yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+    elif operands[0].value == "/dev/null" and program == "cp":
+        yield Finding(WARNING, f"empties {named([target])}", (target,))
+    elif target.value == "/dev/null":
+        return
+    elif system_folder(target) and not target.value.endswith("/"):
+        yield Finding(WARNING, f"replaces {named([target])}, a file of the system, if it exists", (target,))
+    elif not (target.value.endswith(("/", "/.")) or target.value in (".", "..", "~", "$HOME") or len(operands) > 2):
+        yield Finding(NOTICE, f"replaces {named([target], command)} if it exists", (target,))
+
+
+def renamed(command: SimpleCommand) -> Iterator[Finding]:
+    arguments = Arguments(command.words[1:])
+    if arguments.has("-f", "--force"):
+        yield Finding(WARNING, "renames files and replaces those that have the new names")
+
+
+def written(command: SimpleCommand) -> Iterator[Finding]:
+    """Files that tee (without -a) or sponge writes."""
+    arguments = Arguments(command.words[1:])
+    if arguments.has("-a", "--append"):
+        system = tuple(word for word in arguments.operands if system_folder(word))
+        if system:
+            yield Finding(NOTICE, f"adds to {named(system)}, a file of the system", system)
+        return
+    files = tuple(word for word in arguments.operands if not sink(word))
+    for word in files:
+        if disk(word):
+            yield Finding(DANGER, f"writes over what is on the disk {named([word])}", (word,))
+        elif _KERNEL.match(word.value):
+            yield Finding(WARNING, f"changes a setting of the running system: {named([word])}", (word,))
+        elif system_folder(word):
+            yield Finding(WARNING, f"replaces the whole of {named([word])}", (word,))
+        else:
+            yield Finding(NOTICE, f"writes {named([word])}; what was in it before is lost", (word,))
+
+
+def edited(command: SimpleCommand) -> Iterator[Finding]:
+    """`sed -i`, `perl -i`, `awk -i inplace`: the file itself is changed."""
+    program = command.program
+    words = [word.value for word in command.words[1:]]
+    if program in ("awk", "gawk"):
+        if not any(first in ("-i", "--include") and second == "inplace" for first, second in zip(words, words[1:])):
+            return
+        arguments = Arguments(command.words[1:], ("-i", "-F", "-v", "-f", "--include"))
+        files = arguments.operands if arguments.has("-f", "--file") else arguments.operands[1:]
+        saved = False
+    elif program in ("perl", "ruby"):
+        option = next(
+            (word for word in words if re.match(r"-[a-hj-zA-Z0]*i", word) and not word.startswith("--")), None
+        )
+        if option is None or not any(re.match(r"-\w*[eE]", word) for word in words):
+            return
+        arguments = Arguments(command.words[1:], ("-e", "-E", "-i", "-M", "-F", "-I"))
+        files, saved = arguments.operands, re.search(r"i\.\w+", option) is not None
+    else:
+        option = next((word for word in words if re.match(r"-[nErsuz]*i|--in-place", word)), None)
+        if option is None:
+            return
+        suffix = re.match(r"-[nErsuz]*i(.+)|--in-place=(.+)", option)
+        arguments = Arguments(command.words[1:], ("-e", "-f", "--expression", "--file", "-l"))
+        scripts = arguments.has("-e", "-f", "--expression", "--file")
+        files = arguments.operands if scripts else arguments.operands[1:]
+        # On macOS `sed -i ''` has its (empty) suffix in the next word.
+        mac = option == "-i" and bool(arguments.operands) and re.fullmatch(r"(?:\.\w+)?", arguments.operands[0].value)
+        if mac and not scripts:
+            files = arguments.operands[2:]
+        saved = suffix is not None or bool(mac and arguments.operands[0].value)
+    what = named(files, command) or "the files"
+    if saved:
+        yield Finding(NOTICE, f"changes {what} in place, and keeps a copy", files)
+    else:
+        yield Finding(WARNING, f"changes {what} in place, and keeps no copy", files)
+
+
+def raw(command: SimpleCommand) -> Iterator[Finding]:
+    """`dd of=…`."""
+    for word in command.words[1:]:
+        if not word.value.startswith("of="):
+            continue
+        target = Word(word.value[3:], word.span, word.plain, word.pattern)
+        if disk(target):
+            yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+        elif not sink(target):
+            severity = WARNING if system_folder(target) else NOTICE
+            yield Finding(severity, f"writes {named([target])}; what was in it before is lost", (target,))
+
+
+_OUTPUTS = {
+    "sort": ("-o", "--output"),
+    "shuf": ("-o", "--output"),
+    "curl": ("-o", "--output"),
+    "wget": ("-O", "--output-document"),
+    "pandoc": ("-o", "--output"),
+    "gcc": ("-o",),
+    "jq": (),
+}
+_OTHER_VALUED = {
+    "sort": "-k -t -S -T --key --field-separator --parallel",
+    "shuf": "-n -i",
+    "curl": "-X -H -d -u -F -A -e -b -c -T -m -x --data --header --request --user --form -w -K -r -E",
+    "wget": "-P -o -a -U -t -T -e -i -Q --header --user --password -A -R -D -l --limit-rate",
+    "pandoc": "-f -t -s",
+    "gcc": "-I -L -l -D",
+}
+
+
+def output(command: SimpleCommand) -> Iterator[Finding]:
+    """Programs that write the file after `-o`."""
+    names = _OUTPUTS[command.program]
+    arguments = Arguments(command.words[1:], (*names, *_OTHER_VALUED[command.program].split()))
+    target = arguments.value(*names)
+    if target is None or sink(target) or command.program == "gcc":
+        return
+    if disk(target):
+        yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
+    else:
+        severity = WARNING if system_folder(target) else NOTICE
+        yield Finding(severity, f"writes {named([target])}; what was in it before is lost", (target,))
+
+
+def checkout(command: SimpleCommand) -> Iterator[Finding]:
+    """`git checkout` and `git restore` of files: changes that are in no commit are lost."""
+    arguments = Arguments(command.words[1:], ("-C", "-c", "-b", "-B", "-s", "--source", "--orphan"))
+    operands = arguments.operands
+    if not operands or operands[0].value not in ("checkout", "restore", "switch"):
+        return
+    name, files = operands[0].value, operands[1:]
+    if name == "restore" and (not arguments.has("-S", "--staged") or arguments.has("-W", "--worktree")):
+        yield Finding(WARNING, f"throws away the changes in {named(files) or 'files'} that are in no commit", files)
+    elif name == "checkout" and any(word.value == "--" for word in command.words):
+        after = next(number for number, word in enumerate(command.words) if word.value == "--")
+        files = command.words[after + 1 :]
+        yield Finding(WARNING, f"throws away the changes in {named(files)} that are in no commit", files)
+    elif name == "checkout" and files and all(word.value in (".", "*", ":/") for word in files):
+        yield Finding(WARNING, "throws away every change that is in no commit", files)
+    elif name in ("checkout", "switch") and arguments.has("-f", "--force", "--discard-changes"):
+        yield Finding(WARNING, "throws away every change that is in no commit", ())
+
+
+_O = Kind.OVERWRITES
+OVERWRITES: tuple[Rule, ...] = (
+    Rule(_O, (), redirected),
+    Rule(_O, ("cp", "mv", "ln", "install", "gcp", "gmv"), copied),
+    Rule(_O, ("rename", "prename", "mmv", "file-rename"), renamed),
+    Rule(_O, ("tee", "sponge"), written),
+    Rule(_O, ("sed", "gsed", "perl", "ruby", "awk", "gawk"), edited),
+    Rule(_O, ("dd", "dcfldd"), raw),
+    Rule(_O, ("sort", "shuf", "curl", "wget", "pandoc"), output),
+    Rule(_O, ("git",), checkout),
+    *rules(
+        Row(
+            _O,
+            WARNING,
+            "tar|bsdtar",
+            "replaces files that exist, also newer ones",
+            options="--overwrite --recursive-unlink",
+        ),
+        Row(_O, NOTICE, "unzip", "replaces files that exist, without a question", options="-o"),
+        Row(_O, NOTICE, "7z|7za x|e", "replaces files that exist, without a question", options="-y -aoa"),
+        Row(_O, NOTICE, "ffmpeg", "replaces the output file if it exists", options="-y"),
+        Row(_O, WARNING, "mogrify", "changes {what} in place, and keeps no copy", without="-path", operands=True),
+        Row(
+            _O,
+            NOTICE,
+            "dos2unix|unix2dos",
+            "changes {what} in place",
+            without="-n --newfile -O --to-stdout",
+            operands=True,
+        ),
+        Row(
+            _O,
+            NOTICE,
+            "crontab",
+            "replaces all your timed jobs with those in {what}",
+            without="-l -e -r -u",
+            operands=True,
+        ),
+        Row(_O, WARNING, "pg_restore", "deletes the tables first, then restores them", options="-c --clean"),
+        Row(
+            _O,
+            WARNING,
+            "iptables-restore|ip6tables-restore",
+            "replaces all firewall rules",
+            without="-n --noflush -t --test",
+        ),
+        Row(_O, WARNING, "defaults delete", "deletes settings of {what}"),
+        Row(
+            _O,
+            DANGER,
+            "grub-install|efibootmgr",
+            "changes how this device starts",
+            without="-v --verbose",
+            operands=True,
+        ),
+    ),
+)

@@ -1,0 +1,194 @@
+"""Rules about who may do what afterwards: modes, owners, accounts, and protections that are switched off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.commands.arguments import Arguments
+from app.commands.risk import Kind, Severity
+from app.commands.rules.table import Finding, Row, Rule, named, rules
+from app.commands.script import SimpleCommand
+from app.commands.targets import secret, system_folder, whole_system
+
+NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
+_RIGHTS = Kind.RIGHTS
+_MODE = re.compile(r"^(?:[0-7]{3,5}|[-+=]?[ugoa]*[-+=][rwxXstugo]*(?:,[ugoa]*[-+=][rwxXstugo]*)*)$")
+_WORLD_WRITES = re.compile(r"(?:^|,)(?:[ug]*[oa][uga]*)[+=][rxXst]*w")
+_SPECIAL = re.compile(r"(?:^|,)[ugoa]*[+=][rwxX]*s")
+_GRANTS = re.compile(
+    r"(?:^|/)(?:sudoers(?:\.d/.*)?|authorized_keys|passwd|shadow|group|crontab|cron\.\w+/.*|ld\.so\.preload|pam\.d/.*)$"
+)
+_GROUP_OPTIONS = ("-a", "-d", "-M", "-A")
+_ACCOUNT_OPTIONS = ("-G", "--groups", "-g", "--gid", "-s", "--shell", "-d", "--home", "-c", "--comment", "-u", "--uid")
+_ADMINS = {"sudo", "wheel", "admin", "root", "docker", "adm", "lxd", "libvirt", "disk"}
+
+
+def modes(command: SimpleCommand) -> Iterator[Finding]:
+    """Modes of chmod: one that lets everybody write is worse than one for the owner."""
+    words = command.words[1:]
+    recursive = any(re.fullmatch(r"-[cfv]*R[cfv]*|--recursive", word.value) for word in words)
+    rest = [word for word in words if not re.fullmatch(r"-[cfvR]+|--\w[\w-]*(?:=.*)?|--", word.value)]
+    if any(word.value.startswith("--reference") for word in words) or not rest or not _MODE.match(rest[0].value):
+        return
+    mode, files = rest[0].value, tuple(rest[1:])
+    what = named(files, command)
+    if recursive:
+        what += " and everything in it"
+    wide = [word for word in files if whole_system(word) or (recursive and system_folder(word))]
+    octal = mode.zfill(4) if mode.isdigit() else ""
+    if octal and int(octal[-1]) & 2 or _WORLD_WRITES.search(mode):
+        severity, sentence = WARNING, f"lets everybody on this device change {what}"
+    elif octal and octal[-4] in "24567" and octal[-4] != "0" or _SPECIAL.search(mode):
+        severity, sentence = WARNING, f"lets {what} run with the rights of its owner or group, whoever starts it"
+    elif octal in ("0000",) or mode in ("a-rwx", "a-r", "a="):
+        severity, sentence = WARNING, f"lets nobody read {what}"
+    elif any(secret(word) for word in files) and octal and octal[-2:] != "00":
+        severity, sentence = WARNING, f"lets others read the secret in {what}"
+    else:
+        severity, sentence = WARNING if recursive else NOTICE, f"changes who may use {what} (`{mode}`)"
+    if recursive and wide:
+        severity = DANGER
+    yield Finding(severity, sentence, files)
+
+
+def owners(command: SimpleCommand) -> Iterator[Finding]:
+    """Another owner or group, by chown and chgrp."""
+    arguments = Arguments(command.words[1:], ("--from",))
+    operands = arguments.operands
+    by_reference = arguments.has("--reference")
+    if len(operands) < (1 if by_reference else 2) and not command.runs_under("xargs", "parallel"):
+        return
+    files = operands if by_reference else operands[1:]
+    recursive = arguments.has("-R", "--recursive")
+    what = named(files, command)
+    owner = "another owner" if by_reference else f"`{operands[0].value}`" if operands else "another owner"
+    sentence = f"gives {what}{' and everything in it' if recursive else ''} to {owner}"
+    wide = any(whole_system(word) or system_folder(word) for word in files)
+    own_home = all(word.value.startswith(("~", "$HOME", "/home/")) for word in files)
+    if recursive and wide and not own_home:
+        yield Finding(DANGER, sentence, files)
+    else:
+        yield Finding(WARNING if recursive else NOTICE, sentence, files)
+
+
+def grants(command: SimpleCommand) -> Iterator[Finding]:
+    """Writing to the files that say who may do what: sudoers, authorized_keys."""
+    targets = [one.target for one in command.redirections if (one.replaces or one.appends) and one.target is not None]
+    if command.program in ("tee", "vi", "vim", "nano", "sed", "cp", "mv", "install", "sponge") and (
+        command.program != "sed" or any(word.value.startswith(("-i", "--in-place")) for word in command.words)
+    ):
+        operands = Arguments(command.words[1:]).operands
+        targets += operands[-1:] if command.program in ("cp", "mv", "install", "sed") else operands
+    for word in targets:
+        if _GRANTS.search(word.value) and (word.value.startswith(("/etc", "/root", "~", "$HOME", "/home", ".ssh"))):
+            yield Finding(WARNING, f"changes {named([word])}, which says who may do what on this device", (word,))
+
+
+def accounts(command: SimpleCommand) -> Iterator[Finding]:
+    """usermod, gpasswd and adduser: groups with the rights of root are worse than others."""
+    arguments = Arguments(command.words[1:], _GROUP_OPTIONS if command.program == "gpasswd" else _ACCOUNT_OPTIONS)
+    words = {part for word in command.words[1:] for part in re.split(r"[,=]", word.value)}
+    admin = sorted(words & _ADMINS)
+    who = arguments.operands[-1:] or ()
+    if command.program in ("adduser", "useradd") and not admin:
+        yield Finding(NOTICE, f"makes the account {named(who)}", who)
+    elif admin:
+        yield Finding(
+            WARNING, f"gives the rights of the group `{admin[0]}`, with which one can become root", arguments.operands
+        )
+    elif command.program == "usermod" and arguments.has("-G", "--groups") and not arguments.has("-a", "--append"):
+        yield Finding(WARNING, f"takes {named(who)} out of every group that is not named", who)
+    else:
+        yield Finding(NOTICE, f"changes the account {named(who)}", who)
+
+
+def containers(command: SimpleCommand) -> Iterator[Finding]:
+    """`docker run` with the rights of the device's root."""
+    words = [word.value for word in command.words[1:]]
+    if "run" not in words[:3] and "create" not in words[:3]:
+        return
+    for number, word in enumerate(words):
+        if word in ("--privileged", "--pid=host") or word.endswith("docker.sock:/var/run/docker.sock"):
+            yield Finding(WARNING, f"gives the container the rights of root on this device (`{word}`)")
+            return
+        mounts = word in ("-v", "--volume") and words[number + 1 : number + 2]
+        if mounts and mounts[0].startswith("/:"):
+            yield Finding(WARNING, f"gives the container every file of this device (`{mounts[0]}`)")
+            return
+
+
+RIGHTS: tuple[Rule, ...] = (
+    Rule(_RIGHTS, ("chmod",), modes),
+    Rule(_RIGHTS, ("chown", "chgrp"), owners),
+    Rule(_RIGHTS, (), grants),
+    Rule(_RIGHTS, ("usermod", "useradd", "adduser", "gpasswd"), accounts),
+    Rule(_RIGHTS, ("docker", "podman"), containers),
+    *rules(
+        Row(
+            _RIGHTS,
+            WARNING,
+            "setfacl",
+            "changes who may use {what} and everything in it",
+            options="-R --recursive",
+            valued="-m -x -M -X --modify --remove",
+        ),
+        Row(
+            _RIGHTS,
+            NOTICE,
+            "setfacl",
+            "changes who may use {what}",
+            without="-R --recursive --test",
+            valued="-m -x -M -X --modify --remove",
+            operands=True,
+        ),
+        Row(
+            _RIGHTS,
+            NOTICE,
+            "passwd",
+            "changes the password of {what}",
+            without="-S --status -d --delete -l --lock -u --unlock",
+            unnamed="your account",
+        ),
+        Row(
+            _RIGHTS,
+            WARNING,
+            "passwd",
+            "takes away the password of {what}",
+            options="-d --delete",
+            unnamed="your account",
+        ),
+        Row(_RIGHTS, WARNING, "passwd", "locks or unlocks the account {what}", options="-l --lock -u --unlock"),
+        Row(_RIGHTS, WARNING, "chpasswd", "changes passwords"),
+        Row(_RIGHTS, WARNING, "visudo", "changes who may become root", without="-c --check"),
+        Row(
+            _RIGHTS,
+            NOTICE,
+            "chsh",
+            "changes the shell of the account {what}",
+            without="-l --list-shells",
+            unnamed="that is yours",
+            valued="-s --shell",
+        ),
+        Row(_RIGHTS, NOTICE, "chattr", "changes the attributes of {what}", operands=True),
+        Row(_RIGHTS, WARNING, "setcap", "gives a program some rights of root: {what}", operands=True),
+        Row(_RIGHTS, WARNING, "setenforce 0|permissive|Permissive", "switches SELinux off"),
+        Row(_RIGHTS, WARNING, "ufw disable|reset", "switches the firewall off"),
+        Row(_RIGHTS, NOTICE, "ufw allow", "opens the firewall for {what}"),
+        Row(_RIGHTS, NOTICE, "ufw deny|reject|delete", "changes the firewall: {what}"),
+        Row(_RIGHTS, WARNING, "aa-disable|aa-teardown", "switches AppArmor off"),
+        Row(
+            _RIGHTS,
+            WARNING,
+            "spctl",
+            "lets programs run that nobody has checked",
+            options="--master-disable --global-disable",
+        ),
+        Row(_RIGHTS, WARNING, "csrutil disable", "switches the protection of the system off"),
+        Row(_RIGHTS, WARNING, "xattr", "lets a downloaded program run that nobody has checked", options="-d -c -r"),
+        Row(_RIGHTS, WARNING, "xhost", "lets other users read what you type", options="+"),
+        Row(_RIGHTS, WARNING, "xhost +", "lets everybody read what you type and see your screen"),
+        Row(_RIGHTS, NOTICE, "umask 000|0000|0", "lets everybody change the files that you make from now on"),
+        Row(_RIGHTS, NOTICE, "ssh-copy-id", "lets your key log in at {what}", valued="-i -p -o -F"),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Rules about what is stopped: the device, services, processes, containers, the network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from app.commands.arguments import Arguments
+from app.commands.risk import Kind, Severity
+from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
+from app.commands.script import SimpleCommand
+
+NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
+_S = Kind.SHUTS_DOWN
+_SIGNAL = re.compile(r"^-(?:SIG)?(?P<signal>[A-Z]+[0-9]*|\d+)$")
+_HARMLESS_SIGNALS = {"0", "CONT", "USR1", "USR2", "WINCH", "18", "STOP", "TSTP", "HUP", "1"}
+_HARD = {"9", "KILL"}
+
+
+def shutdown(command: SimpleCommand) -> Iterator[Finding]:
+    """shutdown, reboot and their relatives."""
+    words = [word.value for word in command.words[1:]]
+    if any(word in ("-c", "--help", "-k", "--show", "-w", "--wtmp-only") for word in words):
+        return
+    program = command.program
+    restarts = (
+        program == "reboot" or "-r" in words or "--reboot" in words or (program in ("init", "telinit") and "6" in words)
+    )
+    if program in ("init", "telinit") and not {"0", "6", "1", "S"} & set(words):
+        return
+    when = next((word for word in words if re.fullmatch(r"\+\d+|\d\d?:\d\d", word)), "")
+    if when.startswith("+"):
+        when = f" in {when[1:]} minutes"
+    elif when:
+        when = f" at {when}"
+    yield Finding(WARNING, f"{'restarts' if restarts else 'switches off'} this device{when}, and ends every program")
+
+
+def killing(command: SimpleCommand) -> Iterator[Finding]:
+    """Signals to processes: `kill 123`, `pkill -9 name`."""
+    program = command.program
+    words = command.words[1:]
+    if not words and not fed(command):
+        return
+    texts = [word.value for word in words]
+    if any(text in ("-l", "-L", "--list", "--help", "-V", "--version", "--table") for text in texts):
+        return
+    signal = next((found["signal"] for text in texts[:1] if (found := _SIGNAL.match(text))), "")
+    targets = words[1:] if signal else words
+    for number, text in enumerate(texts[:-1]):
+        if text in ("-s", "--signal", "-n"):
+            signal, targets = texts[number + 1].removeprefix("SIG"), words[number + 2 :]
+    if signal in _HARMLESS_SIGNALS:
+        return
+    if program == "kill" and any(word.value == "-1" for word in targets):
+        yield Finding(DANGER, "ends every process that you may end, your session too", targets)
+        return
+    hard = ", without a chance to save anything" if signal in _HARD else ""
+    named_targets = tuple(word for word in targets if not word.value.startswith("-"))
+    what = named(named_targets, command) or "what comes through the pipe"
+    if program == "kill":
+        yield Finding(WARNING if hard else NOTICE, f"ends the process {what}{hard}", named_targets)
+    else:
+        yield Finding(WARNING, f"ends every process that matches {what}{hard}", named_targets)
+
+
+def services(command: SimpleCommand) -> Iterator[Finding]:
+    """`systemctl stop`, and what stops the whole device."""
+    arguments = Arguments(command.words[1:], ("-H", "--host", "-M", "--machine", "-t", "--type", "-s", "--signal"))
+    if not arguments.operands:
+        return
+    verb, what = arguments.operands[0].value, arguments.operands[1:]
+    if verb in ("poweroff", "halt", "reboot", "kexec", "soft-reboot", "exit"):
+        done = "restarts" if "reboot" in verb or verb == "kexec" else "switches off"
+        yield Finding(WARNING, f"{done} this device, and ends every program")
+    elif verb in ("suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate"):
+        yield Finding(NOTICE, "puts this device to sleep")
+    elif verb in ("rescue", "emergency", "isolate"):
+        yield Finding(WARNING, "stops everything but a few services")
+    elif verb in ("stop", "kill", "mask"):
+        more = ", and it cannot be started again" if verb == "mask" else ""
+        yield Finding(WARNING, f"stops the service {named(what)}{more}", what)
+    elif verb == "disable":
+        if arguments.has("--now"):
+            sentence = f"stops the service {named(what)}, and no longer starts it with the device"
+            yield Finding(WARNING, sentence, what)
+        else:
+            yield Finding(NOTICE, f"no longer starts the service {named(what)} with the device", what)
+    elif verb in ("restart", "try-restart", "condrestart"):
+        yield Finding(NOTICE, f"stops the service {named(what)} and starts it again", what)
+
+
+def service(command: SimpleCommand) -> Iterator[Finding]:
+    """`service NAME stop`, `/etc/init.d/NAME stop`, `rc-service NAME stop`."""
+    operands = Arguments(command.words[1:]).operands
+    if len(operands) > 1 and operands[1].value in ("stop", "restart", "force-reload"):
+        name = operands[:1]
+        if operands[1].value == "stop":
+            yield Finding(WARNING, f"stops the service {named(name)}", name)
+        else:
+            yield Finding(NOTICE, f"stops the service {named(name)} and starts it again", name)
+
+
+SHUTDOWNS: tuple[Rule, ...] = (
+    Rule(_S, ("shutdown", "reboot", "poweroff", "halt", "init", "telinit"), shutdown),
+    Rule(_S, ("kill", "pkill", "killall", "killall5", "skill"), killing),
+    Rule(_S, ("systemctl",), services),
+    Rule(_S, ("service", "rc-service"), service),
+    *rules(
+        Row(_S, NOTICE, "tmux kill-session|kill-server|kill-window|kill-pane", "ends {what}", unnamed="every session"),
+        Row(_S, WARNING, "xkill", "ends the program whose window is clicked"),
+        Row(_S, WARNING, "fuser", "ends every process that uses {what}", options="-k --kill"),
+        Row(_S, NOTICE, "docker|podman|nerdctl stop|restart|pause", "stops the container {what}", operands=True),
+        Row(_S, WARNING, "docker|podman|nerdctl kill", "ends the container {what} at once", operands=True),
+        Row(
+            _S,
+            NOTICE,
+            "docker|podman|nerdctl compose down|stop|restart|kill",
+            "stops the services of this folder",
+            valued="-f --file",
+        ),
+        Row(_S, NOTICE, "docker-compose down|stop|restart", "stops the services of this folder", valued="-f --file"),
+        Row(_S, WARNING, "kubectl|oc drain", "stops everything that runs on {what}"),
+        Row(_S, WARNING, "launchctl unload|bootout|remove|kill|stop", "stops {what}"),
+        Row(_S, NOTICE, "brew services stop|restart|kill", "stops the service {what}"),
+        Row(
+            _S,
+            WARNING,
+            "loginctl terminate-user|kill-user|terminate-session|kill-session",
+            "ends the session of {what}",
+        ),
+        Row(_S, WARNING, "virsh shutdown|destroy|reboot", "stops the virtual machine {what}"),
+        Row(_S, NOTICE, "vagrant halt|suspend|reload", "stops the virtual machine"),
+        Row(_S, WARNING, "killpg", "ends the processes of the group {what}", operands=True),
+        Row(_S, NOTICE, "pm2 stop|delete|kill|restart", "stops {what}", unnamed="every program of pm2"),
+        Row(_S, NOTICE, "supervisorctl stop|shutdown|restart", "stops {what}", unnamed="every program of supervisor"),
+        Row(_S, NOTICE, "nginx|apachectl|httpd", "stops the web server", options="-s"),
+        Row(_S, NOTICE, "nmcli radio wifi|wwan|all off", "switches the radio off"),
+        Row(_S, WARNING, "ifdown", "cuts the network {what}", operands=True),
+        Row(_S, WARNING, "nmcli networking off", "cuts the network"),
+        Row(_S, NOTICE, "nmcli connection|con|device|dev down|disconnect", "cuts the network {what}"),
+        Row(_S, WARNING, "swapoff", "empties the swap space, for which memory may not suffice", options="-a"),
+        Row(_S, WARNING, "setterm|xset|pmset sleepnow", "puts this device to sleep"),
+    ),
+)

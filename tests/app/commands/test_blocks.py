@@ -1,0 +1,68 @@
+"""The shell code of an answer, and where it stands there."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.commands.blocks import LONGEST, shell_blocks
+from app.commands.risk import Kind
+from app.commands.risks import answer_risks
+
+
+def commands(answer: str) -> list[str]:
+    return [block.command for block in shell_blocks(answer)]
+
+
+ANSWERS = {
+    "a fence with a language": ("Text.\n\n```sh\nls -l\n```\n\nMore.", ["ls -l"]),
+    "a fence without one": ("```\nls -l\n```", ["ls -l"]),
+    "tildes": ("~~~bash\nls -l\n~~~", ["ls -l"]),
+    "a fence in attributes": ("```{.bash}\nls -l\n```", ["ls -l"]),
+    "words after the language": ("```bash title=x\nls -l\n```", ["ls -l"]),
+    "another language": ("```python\nimport os\n```", []),
+    "two fences": ("```sh\na\n```\n\n```fish\nb\n```", ["a", "b"]),
+    "a fence that is open": ("```sh\nls -l\n", ["ls -l"]),
+    "an empty fence": ("```sh\n\n```", []),
+    "several lines": ("```sh\ncd x\nls\n```", ["cd x\nls"]),
+    "a fence in a list": ("1. do\n\n   ```sh\n   ls -l\n   ```\n", ["ls -l"]),
+    "a fence in a quote": ("> ```sh\n> ls -l\n> ```\n", ["ls -l"]),
+    "four marks": ("````sh\ncat <<END\n```\nEND\n````", ["cat <<END\n```\nEND"]),
+    "a prompt": ("```console\n$ ls\na.txt\n```", ["ls"]),
+    "a prompt in a fence of sh": ("```sh\n$ ls\n```", ["ls"]),
+    "the prompt of zsh": ("```\n% ls\n```", ["ls"]),
+    "a prompt with user and host": ("```\nbob@host:~/x$ ls\na.txt\n```", ["ls"]),
+    "the prompt of root": ("```console\n# reboot\n```", ["reboot"]),
+    "a remark is no prompt": ("```sh\n# reboot\nls\n```", ["# reboot\nls"]),
+    "several prompts": ("```console\n$ cd x\n$ ls\na  b\n$ pwd\n/x\n```", ["cd x\nls\npwd"]),
+    "a command that goes on": ("```console\n$ ls \\\n> -l\nout\n```", ["ls \\\n-l"]),
+    "line ends of Windows": ("```sh\r\nls\r\n```\r\n", ["ls"]),
+    "no fence": ("Use `ls -l`.", []),
+}
+
+
+@pytest.mark.parametrize(("answer", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_the_commands_of_an_answer(answer: str, expected: list[str]) -> None:
+    assert commands(answer) == expected
+
+
+@pytest.mark.parametrize("answer", [answer for answer, _ in ANSWERS.values()], ids=ANSWERS)
+def test_every_line_stands_in_the_answer(answer: str) -> None:
+    for block in shell_blocks(answer):
+        for (_, outside), line in zip(block.lines, block.command.split("\n"), strict=True):
+            assert answer[outside : outside + len(line)] == line
+        assert block.span[0] <= block.lines[0][1] and block.lines[-1][1] <= block.span[1]
+
+
+def test_a_risk_is_placed_in_the_answer() -> None:
+    answer = "Größe?\n\n- so:\n\n  ```console\n  $ cd /tmp\n  $ rm -rf 'ä b'\n  ```\n\n```sh\nsudo ls\n```\n"
+    found = {answer[slice(*risk.span)]: risk.kind for risk in answer_risks(answer)}
+    assert found == {"rm -rf 'ä b'": Kind.DELETES, "sudo ls": Kind.ROOT}
+
+
+def test_a_block_without_a_language_may_be_something_else() -> None:
+    assert answer_risks("```\n(this is (no shell\n```") == ()
+    assert [risk.kind for risk in answer_risks("```sh\n(this is (no shell\n```")] == [Kind.UNREADABLE]
+
+
+def test_a_huge_answer_is_not_searched() -> None:
+    assert shell_blocks("```sh\nls\n```\n" + "a" * LONGEST) == ()
