@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from app.shell.words import commands
 from drafter.context import DraftContext
+from drafter.guide.prompt import system
 from drafter.runtime import Drafter
 from drafter.second_stage import SecondStage
 
@@ -37,7 +38,9 @@ class GhostText:
     def after(self, words: str, wanted: Callable[[], bool]) -> str:
         """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
         text = self._drafter.text
-        self._context.follow(text.render([("user", " ".join(words.split()))]))
+        asked, prompt = " ".join(words.split()), self._drafter.prompt
+        read = [] if prompt is None else [("system", system(prompt.hits([asked])))]
+        self._context.follow(text.render([*read, ("user", asked)]))
         tokens: list[int] = []
         for new in self._context.generate(0.0, 0):
             tokens += [token for token in new if token not in text.stop_tokens]

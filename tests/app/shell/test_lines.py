@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.config import BUNDLED_DRAFTER
+from app.shell.answers import risk_notes
 from app.shell.command_text import command_of, question_for, same_program, whole_command
-from app.shell.explanation import explanation
+from app.shell.explanation import RiskSentences, TldrPages, explanation
 from app.shell.ghost import reads_as_words
 from app.shell.integration import keys_for
 from app.shell.words import commands, programs, replaced
+from drafter.guide.pages import FILE
 
 LINES = {
     "ls -la": [["ls", "-la"]],
@@ -101,3 +104,24 @@ def test_an_explanation_cannot_give_orders_to_the_terminal() -> None:
     shown = explanation([("The manual", "tar: a\x1b]0;x\x07b"), ("The manual", "ls: c"), ("A", "d " * 60)], 40)
     assert "\x1b" not in shown and shown.count("The manual:") == 1
     assert all(len(line) <= 40 for line in shown.splitlines())
+
+
+async def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_command() -> None:
+    source = TldrPages(BUNDLED_DRAFTER / FILE)
+    lines = [text for who, text in await source.explain("sudo tar -xzf a.tgz | frobnicate", "")]
+    assert lines[0].startswith("tar: ") and "frobnicate" not in " ".join(lines)
+    assert 1 < len(lines) <= 4 and "tar x" in lines[1]
+    assert await source.explain("frobnicate --now", "") == []
+
+
+async def test_an_explanation_names_what_cannot_be_undone() -> None:
+    (part,) = await RiskSentences().explain("rm -rf build", "")
+    assert part[0] == "Care" and "deletes `build`" in part[1]
+    assert await RiskSentences().explain("ls -la", "") == []
+
+
+def test_what_nobody_asked_for_is_said() -> None:
+    (surprise,) = risk_notes("rm -rf build", "list the files")
+    assert "deletes `build`" in surprise and "did not ask" in surprise
+    assert all("did not ask" not in one for one in risk_notes("rm -rf build", "delete the folder build"))
+    assert risk_notes("ls -la", "list the files") == []
