@@ -87,6 +87,13 @@ def test_without_a_command_the_line_stays_and_the_reason_is_said(shell: ShellTer
     assert shell.line() == WORDS
 
 
+def test_an_installation_that_is_gone_is_named(shell: ShellTerminal) -> None:
+    variable = "_outrider_python" if shell.name == "zsh" else "__outrider_python"
+    shell.run(f"set -g {variable} /gone" if shell.name == "fish" else f"{variable}=/gone")
+    shell.press(WORDS + COMMAND_KEY, "/gone does not run. Open a new shell.")
+    assert shell.line() == WORDS
+
+
 def test_ctrl_c_cancels_a_slow_answer_and_keeps_the_line(shell: ShellTerminal, server: ChatServer) -> None:
     server.scripts = [HELD, ANSWER]
     shell.type(WORDS + COMMAND_KEY)

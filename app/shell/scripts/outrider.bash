@@ -49,6 +49,7 @@ elif [[ $- == *i* ]]; then
     __outrider_note=${reply%%$'\n'*}
     __outrider_text=
     [[ $reply == *$'\n'* ]] && __outrider_text=${reply#*$'\n'}
+    ((code > 1 && code != 130)) && __outrider_note="outrider: $__outrider_python does not run. Open a new shell."
     return "$code"
   }
 

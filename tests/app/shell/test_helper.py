@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -76,6 +77,20 @@ def test_a_crash_leaves_a_socket_that_the_next_one_replaces(person: Path) -> Non
     assert Path(socket_path()).exists()
     assert reply_to("command", WORDS)["text"].startswith("tar ")
     assert reply_to("status", "")["pid"] != crashed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the end of another process is waited for as Linux does")
+def test_one_whose_socket_was_cleared_away_leaves_the_next_one_alone(person: Path) -> None:
+    first = reply_to("status", "")["pid"]
+    for path in Path(place.folder()).iterdir():
+        path.unlink()
+    second = reply_to("status", "")["pid"]
+    assert second != first
+    exited = os.pidfd_open(first)
+    os.kill(first, signal.SIGTERM)
+    select.select([exited], [], [], PATIENCE_SECONDS)
+    os.close(exited)
+    assert reply_to("status", "")["pid"] == second
 
 
 def test_one_of_another_version_is_replaced(person: Path) -> None:
