@@ -36,6 +36,7 @@ LIBRARIES = {
     "textual": ("app/tui/",),
     "torch": ("drafter/model/", "drafter/training/", "remote/verifier/"),
 }
+LIBRARIES["tree_sitter"] = LIBRARIES["tree_sitter_bash"] = ("app/commands/",)
 LIBRARIES["transformers"] = LIBRARIES["optimum"] = LIBRARIES["torch"]
 """Which files may import a library. What loads them is slow to start, or cannot be installed everywhere."""
 

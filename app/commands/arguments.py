@@ -70,4 +70,7 @@ class Arguments:
 
     @staticmethod
     def _is(given: str, name: str) -> bool:
-        return given == name or (len(given) > 4 and given.startswith("--") and name.startswith(given))
+        if given == name:
+            return True
+        # `--export` is an option of its own, and no short form of `--export-secret-keys`.
+        return given.startswith("--") and len(given) > 4 and name.startswith(given) and name[len(given)] != "-"

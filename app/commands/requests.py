@@ -43,15 +43,18 @@ _GET_RID = r"get(?:ting)? rid"
 WORDINGS: dict[Kind, Wording] = {
     Kind.DELETES: Wording(
         "delete remove erase wipe clean purge prune uninstall drop discard trash clear unlink shred destroy"
-        " truncate deduplicate mirror flush reset",
-        "rm rmdir cleanup deletion removal",
+        " truncate deduplicate mirror flush reset nuke zap",
+        "rm rmdir cleanup deletion removal autoremove userdel groupdel wipefs unneeded unused leftover",
         (
             r"free(?:s|d|ing)? (?:up|some|disk|space)",
             r"empt(?:y|ied|ying) (?:the|my|a|an|all|this|that|these|those|out|trash|it|every)",
             r"(?:tear|tearing|take|taking) (?:\w+ ){0,3}(?:down|out)",
             r"(?:move|moving|put|putting) (?:\S+ ){0,4}in(?:to)? (?:an? |the )?(?:zip|archive|tarball|trash)",
             r"reclaim\w*",
-            r"exact (?:copy|mirror)",
+            r"exact(?:ly)? (?:copy|mirror|like)",
+            r"identical to",
+            r"(?:make|set) \S+ empty",
+            r"from scratch",
             _GET_RID,
             _THROW_AWAY,
         ),
@@ -63,14 +66,17 @@ WORDINGS: dict[Kind, Wording] = {
         " capitalise capitalize collect archive duplicate concatenate encrypt decrypt",
         "write writes writing written wrote set sets setting put puts putting make makes making into in-place"
         " uppercase lowercase sponge tee empty",
-        (r"in place", r"to (?:a|another|the|one) (?:new |text |log )?file", _BACK_UP),
+        (r"in place", r"(?:to|in|as|into) (?:\S+ ){0,2}files?", r"keep (?:\S+ ){1,4}in", _BACK_UP),
     ),
     Kind.REWRITES: Wording(
         "amend force rebase squash reset undo revert rewrite drop discard delete remove clean clear erase purge"
         " prune expire overwrite reorder combine forget unstage uncommit reword fixup",
-        "force-push garbage",
+        "force-push garbage history rewritten reflog repoint",
         (
-            r"(?:go|going|roll|rolling|move|moving) (?:\w+ ){0,3}back",
+            r"(?:go|going|roll|rolling|move|moving|take|taking) (?:\w+ ){0,3}back",
+            r"(?:wrong|forgot|typo|mistake)\b.{0,40}\bcommit\w*",
+            r"commit\w*\b.{0,40}\b(?:wrong|forgot|typo|mistake)\w*",
+            r"exactly like",
             r"(?:change|edit|fix|correct|update|rename)\w* (?:\w+ ){0,3}(?:commit|message|author|branch|tag)",
             r"(?:add|adding) (?:\S+ ){1,4}to (?:the|my) (?:last|previous|latest) commit",
             _GET_RID,
@@ -79,14 +85,14 @@ WORDINGS: dict[Kind, Wording] = {
     ),
     Kind.SHUTS_DOWN: Wording(
         "reboot restart reload halt stop kill terminate quit close disable suspend hibernate disconnect cancel"
-        " abort interrupt drain eject unload mask pause shutdown",
-        "shut shuts shutting hung hangs frozen unresponsive pkill killall logout",
+        " abort interrupt drain eject unload mask pause shutdown bounce",
+        "shut shuts shutting hung hangs frozen unresponsive pkill killall logout poweroff swapoff",
         (
-            r"(?:bring|take|tear|go|power)\w* (?:\w+ ){0,3}down",
-            r"(?:turn|switch|power|log)\w* (?:\w+ ){0,3}off",
+            r"(?:bring|take|tear|go|power)\w* (?:\S+ ){0,3}down",
+            r"(?:turn|switch|power|log)\w* (?:\S+ ){0,3}off",
             r"(?:log|sign)\w* (?:\w+ ){0,3}out",
             r"end(?:s|ed|ing)? (?:\w+ ){0,2}(?:process|processes|session|sessions|program|programs|task|tasks|jobs?)",
-            r"free(?:s|d|ing)? (?:up )?(?:the )?port",
+            r"(?:free|release)(?:s|d|ing)? (?:up )?(?:the )?port",
             r"(?:put|go)\w* (?:\w+ ){0,3}to sleep",
         ),
     ),
@@ -95,11 +101,15 @@ WORDINGS: dict[Kind, Wording] = {
         "permission permissions chmod chown chgrp executable owner owners ownership right rights password"
         " passwords passwd readable writable writeable read-only private public sudoers sudo acl acls setuid"
         " setgid sticky immutable firewall privilege privileges privileged capability capabilities selinux"
-        " apparmor gatekeeper quarantine umask runnable administrator",
+        " apparmor gatekeeper quarantine umask runnable administrator ufw member group groups usermod useradd"
+        " adduser setfacl visudo",
         (
             r"(?:add|creat|mak|chang|modif|put|switch|assign)\w* (?:\w+ ){0,3}(?:users?|accounts?|groups?|shell|mode)",
             r"(?:open|close|closing|forward)\w* (?:\w+ ){0,3}ports?",
             r"(?:ssh|public) keys?",
+            r"[0-7]{3,4}",
+            r"(?:[r-][w-][x-]){3}",
+            r"(?:enable|disable|suspend|deactivate|reactivate)\w* (?:\S+ ){0,3}(?:login|users?|accounts?)",
             r"let (?:\w+ ){1,3}(?:read|write|run|edit)",
             r"can (?:run|execute|read|write)",
         ),
@@ -113,7 +123,8 @@ WORDINGS: dict[Kind, Wording] = {
         " ports network interface wifi dns route routes kernel module modules driver drivers hostname timezone"
         " clock system system-wide device devices hardware bios firmware logs journal dmesg cron chown owner"
         " ownership permission permissions hosts nginx apache mysql postgres docker ssh sshd server globally"
-        " packet packets tcpdump nmap certificate certificates shutdown",
+        " packet packets tcpdump nmap certificate certificates shutdown poweroff vpn nfs ntp dhcp gateway ppa"
+        " zypper rfkill swapfile ip",
         (r"/(?:etc|usr|var|opt|root|boot|sys|proc|dev|srv)\b", r"time zone", r"(?:as|for) (?:another|the|all) users?"),
     ),
     Kind.UNSEEN: Wording(
@@ -128,11 +139,12 @@ WORDINGS: dict[Kind, Wording] = {
     Kind.LEAKS: Wording(
         "upload transfer post publish expose tunnel authenticate",
         "send sends sending secret secrets password passwords token tokens credential credentials insecure"
-        " insecurely self-signed certificate certificates netcat login username auth authentication",
+        " insecurely self-signed certificate certificates netcat login username auth authentication decrypt"
+        " encrypt unlock",
         (
             r"log(?:ging)? in(?:to)?",
             r"without (?:check|verif)\w*",
-            r"(?:ignor|skip)\w* (?:\w+ ){0,3}(?:ssl|tls|host|key|check\w*|error|errors|warning|warnings)",
+            r"(?:ignor|skip|disable|disabling|turn)\w* (?:\w+ ){0,3}(?:ssl|tls|host|key|check\w*|errors?|warnings?)",
             r"private keys?",
             r"reverse shell",
             _BACK_UP,
@@ -144,11 +156,18 @@ _STRICT = {
     Kind.OVERWRITES: Wording(
         "overwrite replace edit change substitute update fix trim strip delete remove add insert append convert"
         " empty clear truncate restore revert undo discard reset comment uncomment indent capitalise capitalize"
-        " enable disable configure drop clean zero resize rewrite modify",
+        " enable disable configure drop clean zero resize rewrite modify erase recover undelete force ignore",
         "write writes writing written in-place tee put make set setting uppercase lowercase",
-        (r"in place", _GET_RID, _THROW_AWAY),
+        (
+            r"in place",
+            r"(?:get|pull|bring|take|fetch|check out|checkout)\w* .{0,60}\bfrom\b",
+            r"exactly like",
+            r"(?:sed|perl) -\w*i\b",
+            _GET_RID,
+            _THROW_AWAY,
+        ),
     ),
-    Kind.ROOT: Wording("", "root sudo admin administrator superuser su doas", (r"all rights",)),
+    Kind.ROOT: Wording("", "root sudo sudoedit admin administrator superuser su doas", (r"all rights",)),
 }
 """Words that ask for a warning of the kind, where fewer do: "rename" and "save" ask for no change inside a file."""
 _DISKS = Wording(
@@ -175,7 +194,7 @@ REACH = 80
 def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
     """The risks that no word of the question asks for.
 
-    A danger is asked for only where the question names what it would do it to, too. Text that cannot be read is
+    A danger that is done to something is asked for only where the question names that, too. Text that cannot be read is
     never asked for.
     """
     return tuple(risk for risk in risks if not _asked(question[:LONGEST], risk))
@@ -184,10 +203,11 @@ def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
 def _asked(question: str, risk: Risk) -> bool:
     if risk.kind is Kind.UNREADABLE:
         return False
-    named = bool(risk.words) and all(_names(question, word) for word in risk.words)
+    targets = [word for word in risk.words if word[:1] in ("/", "~", "$")] or risk.words
+    named = bool(targets) and all(_names(question, word) for word in targets)
     wording = WORDINGS[risk.kind]
     if risk.severity is Severity.DANGER:
-        return named and (_wants(question, wording) or _wants(question, _DISKS))
+        return (named or not risk.words) and (_wants(question, wording) or _wants(question, _DISKS))
     if risk.severity is Severity.WARNING:
         return _wants(question, _STRICT.get(risk.kind, wording))
     return _wants(question, wording) or (risk.kind in _NAMING and named)

@@ -40,7 +40,7 @@ def answer_risks(answer: str) -> tuple[Risk, ...]:
 
 def _told(text: str, script: Script) -> tuple[Risk, ...]:
     found = list(_risks(script))
-    found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (), FORK_BOMB, span) for span in script.forks]
+    found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (text[slice(*span)],), FORK_BOMB, span) for span in script.forks]
     if script.unreadable:
         found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(text, script.unreadable)))
     found.sort(key=lambda risk: (risk.span, -risk.severity.rank))

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from app.commands.script import Redirection, Script, SimpleCommand, Span, Word
+from app.commands.variables import Variables
 from app.commands.words import DEEPEST, WORDS, Places, WordReader
 from app.commands.wrappers import SHELLS, inner_commands
 
@@ -90,6 +91,7 @@ class _Reader:
         self._outer = outer
         self._far = outer is not None and outer.far
         self._expanded = expanded
+        self._variables = Variables()
         self._words = WordReader(places, self._substitution, self.unreadable)
 
     def read(self, depth: int = 0) -> None:
@@ -113,6 +115,10 @@ class _Reader:
             return self._redirected(node, depth, feeders)
         if kind == "pipeline":
             return self._pipeline(node, depth, feeders)
+        if kind == "variable_assignment":
+            assignment = self._word(node, depth)
+            self._variables.assign(assignment)
+            return list(assignment.substitutions)
         if kind == "ERROR":
             return []
         if kind == "function_definition" and self._forks(node):
@@ -177,6 +183,10 @@ class _Reader:
         redirections, more, documents, readers = self._redirections(tuple(redirects), depth)
         words += more
         words.sort(key=lambda word: word.span)
+        words = self._variables.resolved(words)
+        if node.type == "declaration_command":
+            for word in words[1:]:
+                self._variables.assign(word)
         places = [self._places.span(node), *(word.span for word in more), *(one.span for one in redirections)]
         span = (min(place[0] for place in places), max(place[1] for place in places))
         command = SimpleCommand(

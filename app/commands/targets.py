@@ -32,7 +32,7 @@ _DEEP_SYSTEM = (
 )
 _MILD = ("/usr/local", "/usr/src", "/dev/shm", "/dev/null")
 _DISK = re.compile(
-    r"^/dev/(?:r?disk\d|sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|sd\b|disk/|loop\d|<|\{\{)"
+    r"^/dev/(?:r?disk\d|[shv]d[a-zX]|xvd[a-z]|nvme\d|mmcblk\d|md\d|dm-\d|mapper/|sd\b|disk/|loop\d|<|\{\{|\w*(?:device|drive|disk))"
 )
 _SINKS = re.compile(r"^(?:/dev/(?:null|stdout|stderr|stdin|tty|fd/\d+|full|zero|shm/.*)|-|\d+-?)$")
 _UNSET = re.compile(r"^\$(?:\{(?P<braces>\w+)\}|(?P<name>\w+))/")

@@ -21,6 +21,7 @@ LITERALS = frozenset(
 )
 EXPANSIONS = frozenset({"simple_expansion", "expansion", "arithmetic_expansion", "brace_expression"})
 WORDS = SUBSTITUTIONS | LITERALS | EXPANSIONS | {"string", "raw_string", "concatenation", "ansi_c_string"}
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _PATTERN = re.compile(r"(?<!\\)[*?\[]")
 
 Substitution = Callable[["Node", int], list[SimpleCommand]]
@@ -106,9 +107,11 @@ class WordReader:
 
     def _joined(self, node: Node, depth: int) -> _Value:
         parts = [self._value(child, depth + 1) for child in node.children]
-        braces = any(child.type == "word" and self._places.source(child) == "{" for child in node.children)
+        text = "".join(part.text for part in parts)
+        opened = any(child.type == "word" and self._places.source(child) == "{" for child in node.children)
+        braces = opened and _BRACES.search(text) is not None
         return _Value(
-            "".join(part.text for part in parts),
+            text,
             all(part.plain for part in parts),
             braces or any(part.pattern for part in parts),
             tuple(command for part in parts for command in part.commands),

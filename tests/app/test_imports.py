@@ -34,8 +34,15 @@ def test_the_client_path_never_loads_torch() -> None:
 
 def test_the_command_line_is_light() -> None:
     assert not loaded_by(["app.cli.__main__"]) & (
-        HEAVY | {"textual", "numpy", "httpx", "onnxruntime", "sqlite_utils", "msgspec"}
+        HEAVY | {"textual", "numpy", "httpx", "onnxruntime", "sqlite_utils", "msgspec", "tree_sitter"}
     )
+
+
+def test_the_parser_of_commands_is_loaded_by_the_first_command() -> None:
+    assert not loaded_by(["app.commands.risks", "app.commands.requests", "app.commands.known"]) & {
+        "tree_sitter",
+        "markdown_it",
+    }
 
 
 def test_the_screen_never_loads_torch() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
 from app.commands.rules.table import Finding, Row, Rule, fed, named, rules
-from app.commands.script import SimpleCommand
+from app.commands.script import SimpleCommand, Word
 from app.commands.targets import disk, empty_variable, system_folder, whole_system
 
 NOTICE, WARNING, DANGER = Severity.NOTICE, Severity.WARNING, Severity.DANGER
@@ -20,10 +21,23 @@ _INLINE = re.compile(
     r"\b(?:rmtree|os\.(?:remove|unlink|rmdir)|unlink|rm_rf|FileUtils\.rm\w*|rmSync|rmdirSync|unlinkSync)\b"
 )
 _SQL = re.compile(
-    r"\b(?:drop\s+(?:table|database|schema|index|view|user|role|collection|column)|truncate\s+(?:table\s+)?\w"
+    r"\b(?:drop\s+(?:table|database|schema|index|view|user|role|collection|column)|truncate\s+(?:table\s+)?\w+"
     r"|delete\s+from\s+[\w.\"`]+\s*(?:;|$)|dropDatabase|flushall|flushdb|alter\s+table\s+\S+\s+drop)",
     re.IGNORECASE,
 )
+
+
+def _extent(words: Sequence[Word]) -> str:
+    """What the widest of the words stands for, where its name does not say it."""
+    for word in words:
+        if word.value in ("*", "./*"):
+            return "all that is in this folder"
+        if word.value in ("..", "../"):
+            return "all that is in the folder above"
+        if whole_system(word):
+            homes = ("~", "$", "/home", "/Users", "/root")
+            return "a whole home" if posixpath.normpath(word.value).startswith(homes) else "the whole system"
+    return ""
 
 
 def removal(command: SimpleCommand) -> Iterator[Finding]:
@@ -35,15 +49,12 @@ def removal(command: SimpleCommand) -> Iterator[Finding]:
     recursive = arguments.has("-r", "-R", "--recursive")
     what = named(operands, command)
     sentence = f"deletes {what}"
-    if recursive:
-        sentence += (
-            " and everything in it"
-            if len(operands) == 1 and not operands[0].pattern
-            else ", folders with everything in them"
-        )
     wide = [word for word in operands if whole_system(word) or system_folder(word)]
-    if recursive and any(word.value in ("*", ".", "./", "./*", "..", "../") for word in operands):
-        sentence += ": the whole folder"
+    if recursive and (extent := _extent(operands)):
+        sentence += f": {extent}"
+    elif recursive:
+        single = len(operands) == 1 and not operands[0].pattern
+        sentence += " and everything in it" if single else ", folders with everything in them"
     empty = next((name for word in operands if recursive and (name := empty_variable(word))), None)
     severity = WARNING
     if arguments.has("-i", "-I", "--interactive") and not arguments.has("-f", "--force"):
@@ -108,13 +119,14 @@ def disks(command: SimpleCommand) -> Iterator[Finding]:
         command.words[1:],
         frozenset(["-t", "-L", "-n", "-U", "-b", "-s", "-F", "-c"]) if "mkfs" in command.program else (),
     )
-    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run") or "print" in (
+    if arguments.has("-l", "--list", "--help", "--version", "-N", "--dry-run", "--check") or "print" in (
         word.value for word in arguments.operands
     ):
         return
-    devices = tuple(word for word in arguments.operands if word.value.startswith(("/", "<", "{{", "$", "disk")))
-    if devices:
-        yield Finding(DANGER, f"erases what is on {named(devices)}", devices)
+    targets = tuple(word for word in arguments.operands if not word.value.isdigit())[:1]
+    if targets:
+        real = disk(targets[0]) or not targets[0].plain or targets[0].value.startswith(("<", "{{"))
+        yield Finding(DANGER if real else WARNING, f"erases what is on {named(targets)}", targets)
 
 
 def emptied(command: SimpleCommand) -> Iterator[Finding]:
@@ -167,12 +179,13 @@ DELETIONS: tuple[Rule, ...] = (
             _D, WARNING, "shred|wipe", "overwrites {what} so that nobody can restore it", operands=True, valued="-n -s"
         ),
         Row(_D, WARNING, "unlink", "deletes {what}", operands=True),
-        Row(_D, NOTICE, "trash|trash-put|rmtrash", "moves {what} to the trash", operands=True),
+        Row(_D, NOTICE, "trash-put|rmtrash", "moves {what} to the trash", operands=True),
         Row(_D, WARNING, "trash-empty", "deletes what is in the trash"),
-        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore"),
+        Row(_D, NOTICE, "gio trash", "moves {what} to the trash", without="--list --restore --empty", operands=True),
+        Row(_D, WARNING, "gio trash", "deletes what is in the trash", options="--empty"),
         Row(_D, WARNING, "gio remove", "deletes {what}", operands=True),
         Row(_D, WARNING, "zip", "deletes the files when they are in the archive", options="-m --move"),
-        Row(_D, WARNING, "7z|7za d", "deletes from the archive {what}"),
+        Row(_D, WARNING, "7z|7za d", "deletes from an archive: {what}"),
         Row(_D, WARNING, "crontab", "deletes all your timed jobs", options="-r"),
         Row(_D, WARNING, "journalctl", "deletes old logs", options="--vacuum-time --vacuum-size --vacuum-files"),
         Row(

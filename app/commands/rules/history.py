@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
@@ -22,13 +23,13 @@ def push(command: SimpleCommand) -> Iterator[Finding]:
         return
     remote, branches = (operands[1:2], operands[2:])
     where = f" on {named(remote)}" if remote else " on the server"
-    what = named(branches) or "the branch"
+    what = named([replace(word, value=word.value.lstrip("+:")) for word in branches]) or "the branch"
     if arguments.has("--mirror"):
         yield Finding(WARNING, f"makes all branches{where} like those here, and deletes the others", remote)
     elif arguments.has("-d", "--delete"):
         yield Finding(WARNING, f"deletes {what}{where}", branches)
     elif gone := tuple(word for word in branches if word.value.startswith(":")):
-        yield Finding(WARNING, f"deletes {named(gone)}{where}", gone)
+        yield Finding(WARNING, f"deletes {what}{where}", gone)
     elif "--force-with-lease" in arguments.names or "--force-if-includes" in arguments.names:
         yield Finding(WARNING, f"replaces the history of {what}{where}, unless somebody has added to it", branches)
     elif arguments.has("-f", "--force") or any(word.value.startswith("+") for word in branches):
@@ -104,7 +105,7 @@ HISTORY: tuple[Rule, ...] = (
             valued="-B -C",
         ),
         Row(_R, WARNING, "hg strip|histedit|rollback", "deletes or rewrites commits"),
-        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d -w"),
+        Row(_R, NOTICE, "history", "deletes the shell's history", options="-c -d"),
         Row(_R, NOTICE, "history clear|delete|clear-session", "deletes the shell's history"),
     ),
 )

@@ -129,7 +129,8 @@ def edited(command: SimpleCommand) -> Iterator[Finding]:
         )
         if option is None or not any(re.match(r"-\w*[eE]", word) for word in words):
             return
-        arguments = Arguments(command.words[1:], ("-e", "-E", "-i", "-M", "-F", "-I"))
+        others = [word for word in command.words[1:] if word.value != option or re.fullmatch(r"-\w*[eE]", word.value)]
+        arguments = Arguments(others, ("-e", "-E", "-M", "-F", "-I"))
         files, saved = arguments.operands, re.search(r"i\.\w+", option) is not None
     else:
         option = next((word for word in words if re.match(r"-[nErsuz]*i|--in-place", word)), None)
@@ -157,7 +158,7 @@ def raw(command: SimpleCommand) -> Iterator[Finding]:
         if not word.value.startswith("of="):
             continue
         target = Word(word.value[3:], word.span, word.plain, word.pattern)
-        if disk(target):
+        if disk(target) or (target.value.startswith("/dev/") and not sink(target)):
             yield Finding(DANGER, f"writes over what is on the disk {named([target])}", (target,))
         elif not sink(target):
             severity = WARNING if system_folder(target) else NOTICE
@@ -237,7 +238,7 @@ OVERWRITES: tuple[Rule, ...] = (
         Row(_O, NOTICE, "unzip", "replaces files that exist, without a question", options="-o"),
         Row(_O, NOTICE, "7z|7za x|e", "replaces files that exist, without a question", options="-y -aoa"),
         Row(_O, NOTICE, "ffmpeg", "replaces the output file if it exists", options="-y"),
-        Row(_O, WARNING, "mogrify", "changes {what} in place, and keeps no copy", without="-path", operands=True),
+        Row(_O, WARNING, "mogrify", "changes the images in place, and keeps no copy", without="-path", operands=True),
         Row(
             _O,
             NOTICE,

@@ -54,7 +54,7 @@ def modes(command: SimpleCommand) -> Iterator[Finding]:
 
 def owners(command: SimpleCommand) -> Iterator[Finding]:
     """Another owner or group, by chown and chgrp."""
-    arguments = Arguments(command.words[1:], ("--from",))
+    arguments = Arguments(command.words[1:], ("--from", "--reference"))
     operands = arguments.operands
     by_reference = arguments.has("--reference")
     if len(operands) < (1 if by_reference else 2) and not command.runs_under("xargs", "parallel"):
@@ -97,7 +97,11 @@ def accounts(command: SimpleCommand) -> Iterator[Finding]:
         yield Finding(
             WARNING, f"gives the rights of the group `{admin[0]}`, with which one can become root", arguments.operands
         )
-    elif command.program == "usermod" and arguments.has("-G", "--groups") and not arguments.has("-a", "--append"):
+    elif (
+        command.program == "usermod"
+        and arguments.has("-G", "--groups")
+        and not arguments.has("-a", "--append", "-r", "--remove")
+    ):
         yield Finding(WARNING, f"takes {named(who)} out of every group that is not named", who)
     else:
         yield Finding(NOTICE, f"changes the account {named(who)}", who)
@@ -118,12 +122,21 @@ def containers(command: SimpleCommand) -> Iterator[Finding]:
             return
 
 
+def quarantine(command: SimpleCommand) -> Iterator[Finding]:
+    """`xattr -d com.apple.quarantine`, or without every attribute: macOS no longer asks before the first start."""
+    arguments = Arguments(command.words[1:])
+    named_ones = any(word.value == "com.apple.quarantine" for word in arguments.operands)
+    if arguments.has("-c") or (arguments.has("-d") and named_ones):
+        yield Finding(WARNING, "lets a downloaded program run that nobody has checked", arguments.operands[-1:])
+
+
 RIGHTS: tuple[Rule, ...] = (
     Rule(_RIGHTS, ("chmod",), modes),
     Rule(_RIGHTS, ("chown", "chgrp"), owners),
     Rule(_RIGHTS, (), grants),
     Rule(_RIGHTS, ("usermod", "useradd", "adduser", "gpasswd"), accounts),
     Rule(_RIGHTS, ("docker", "podman"), containers),
+    Rule(_RIGHTS, ("xattr",), quarantine),
     *rules(
         Row(
             _RIGHTS,
@@ -165,13 +178,13 @@ RIGHTS: tuple[Rule, ...] = (
             _RIGHTS,
             NOTICE,
             "chsh",
-            "changes the shell of the account {what}",
+            "changes the login shell of {what}",
             without="-l --list-shells",
-            unnamed="that is yours",
+            unnamed="your account",
             valued="-s --shell",
         ),
-        Row(_RIGHTS, NOTICE, "chattr", "changes the attributes of {what}", operands=True),
-        Row(_RIGHTS, WARNING, "setcap", "gives a program some rights of root: {what}", operands=True),
+        Row(_RIGHTS, NOTICE, "chattr", "changes attributes of files: {what}", operands=True),
+        Row(_RIGHTS, WARNING, "setcap", "gives a program some rights of root: {what}", without="-r -v", operands=True),
         Row(_RIGHTS, WARNING, "setenforce 0|permissive|Permissive", "switches SELinux off"),
         Row(_RIGHTS, WARNING, "ufw disable|reset", "switches the firewall off"),
         Row(_RIGHTS, NOTICE, "ufw allow", "opens the firewall for {what}"),
@@ -185,8 +198,6 @@ RIGHTS: tuple[Rule, ...] = (
             options="--master-disable --global-disable",
         ),
         Row(_RIGHTS, WARNING, "csrutil disable", "switches the protection of the system off"),
-        Row(_RIGHTS, WARNING, "xattr", "lets a downloaded program run that nobody has checked", options="-d -c -r"),
-        Row(_RIGHTS, WARNING, "xhost", "lets other users read what you type", options="+"),
         Row(_RIGHTS, WARNING, "xhost +", "lets everybody read what you type and see your screen"),
         Row(_RIGHTS, NOTICE, "umask 000|0000|0", "lets everybody change the files that you make from now on"),
         Row(_RIGHTS, NOTICE, "ssh-copy-id", "lets your key log in at {what}", valued="-i -p -o -F"),

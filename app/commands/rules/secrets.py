@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from app.commands.arguments import Arguments
 from app.commands.risk import Kind, Severity
@@ -68,7 +69,8 @@ def sent(command: SimpleCommand) -> Iterator[Finding]:
             yield Finding(WARNING, f"sends the secret in {named(files)} to `{command.words[-1].value}`", files)
         return
     where = f" to {named(far[:1])}" if far else " over the network"
-    files = tuple(word for word in command.words[1:] if re.search(r"@|^<|^/|^~", word.value) and _sent_file(word))
+    parts = (replace(word, value=word.value.rpartition("@")[2]) for word in command.words[1:] if "@" in word.value)
+    files = tuple(part for part in parts if secret(part) and "://" not in part.value and ":" not in part.value)
     uploads = Arguments(command.words[1:], _UPLOADS)
     files += tuple(word for word in uploads.values(*_UPLOADS) if secret(word))
     files += tuple(
@@ -86,11 +88,6 @@ def sent(command: SimpleCommand) -> Iterator[Finding]:
     bodies = [word for word in command.words[1:] if _SECRET_NAME.search(word.value)]
     if command.program in ("nc", "ncat", "netcat", "telnet") and bodies:
         yield Finding(WARNING, f"sends {named(bodies)}{where}", tuple(bodies))
-
-
-def _sent_file(word: Word) -> bool:
-    file = word.value.rpartition("@")[2]
-    return "@" in word.value and "://" not in word.value and secret(Word(file, word.span))
 
 
 def _value_of_identity(word: Word, command: SimpleCommand) -> bool:
@@ -141,17 +138,17 @@ def _passwords(command: SimpleCommand) -> Iterator[bool]:
 
 def reverse_shell(command: SimpleCommand) -> Iterator[Finding]:
     """A shell whose input and output go over the network."""
-    targets = [one.target.value for one in command.redirections if one.target is not None]
-    if any(target.startswith(("/dev/tcp/", "/dev/udp/")) for target in targets):
-        shell = command.program in ("sh", "bash", "zsh", "exec")
-        yield Finding(DANGER if shell else WARNING, "opens a line to another machine, which can control this one")
-    elif (
-        command.program in ("nc", "ncat", "netcat")
-        and any(re.match(r"-\w*[ec]$|--exec|--sh-exec", word.value) for word in command.words[1:])
-        or command.program == "socat"
-        and any(re.match(r"(?:exec|system):", word.value, re.I) for word in command.words[1:])
-    ):
-        yield Finding(DANGER, "gives a shell on this device to another machine")
+    for one in command.redirections:
+        if one.target is not None and one.target.value.startswith(("/dev/tcp/", "/dev/udp/")):
+            shell = command.program in ("sh", "bash", "zsh")
+            sentence = "opens a line to another machine, which can control this one"
+            yield Finding(DANGER if shell else WARNING, sentence, (one.target,))
+            return
+    for word in command.words[1:]:
+        given = command.program in ("nc", "ncat", "netcat") and re.match(r"-\w*[ec]$|--exec|--sh-exec", word.value)
+        if given or (command.program == "socat" and re.match(r"(?:exec|system):", word.value, re.IGNORECASE)):
+            yield Finding(DANGER, "gives a shell on this device to another machine", (word,))
+            return
 
 
 def unchecked(command: SimpleCommand) -> Iterator[Finding]:

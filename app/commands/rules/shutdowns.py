@@ -57,10 +57,11 @@ def killing(command: SimpleCommand) -> Iterator[Finding]:
         return
     hard = ", without a chance to save anything" if signal in _HARD else ""
     named_targets = tuple(word for word in targets if not word.value.startswith("-"))
-    what = named(named_targets, command) or "what comes through the pipe"
     if program == "kill":
-        yield Finding(WARNING if hard else NOTICE, f"ends the process {what}{hard}", named_targets)
+        ended = f"the process {named(named_targets)}" if named_targets else "every process that comes through the pipe"
+        yield Finding(WARNING if hard else NOTICE, f"ends {ended}{hard}", named_targets)
     else:
+        what = named(named_targets, command)
         yield Finding(WARNING, f"ends every process that matches {what}{hard}", named_targets)
 
 
@@ -70,7 +71,7 @@ def services(command: SimpleCommand) -> Iterator[Finding]:
     if not arguments.operands:
         return
     verb, what = arguments.operands[0].value, arguments.operands[1:]
-    if verb in ("poweroff", "halt", "reboot", "kexec", "soft-reboot", "exit"):
+    if verb in ("poweroff", "halt", "reboot", "kexec", "soft-reboot"):
         done = "restarts" if "reboot" in verb or verb == "kexec" else "switches off"
         yield Finding(WARNING, f"{done} this device, and ends every program")
     elif verb in ("suspend", "hibernate", "hybrid-sleep", "suspend-then-hibernate"):
@@ -116,10 +117,18 @@ SHUTDOWNS: tuple[Rule, ...] = (
             _S,
             NOTICE,
             "docker|podman|nerdctl compose down|stop|restart|kill",
-            "stops the services of this folder",
-            valued="-f --file",
+            "stops {what}",
+            unnamed="every service of this folder",
+            valued="-f --file -t --timeout",
         ),
-        Row(_S, NOTICE, "docker-compose down|stop|restart", "stops the services of this folder", valued="-f --file"),
+        Row(
+            _S,
+            NOTICE,
+            "docker-compose down|stop|restart",
+            "stops {what}",
+            unnamed="every service of this folder",
+            valued="-f --file -t --timeout",
+        ),
         Row(_S, WARNING, "kubectl|oc drain", "stops everything that runs on {what}"),
         Row(_S, WARNING, "launchctl unload|bootout|remove|kill|stop", "stops {what}"),
         Row(_S, NOTICE, "brew services stop|restart|kill", "stops the service {what}"),
@@ -131,15 +140,21 @@ SHUTDOWNS: tuple[Rule, ...] = (
         ),
         Row(_S, WARNING, "virsh shutdown|destroy|reboot", "stops the virtual machine {what}"),
         Row(_S, NOTICE, "vagrant halt|suspend|reload", "stops the virtual machine"),
-        Row(_S, WARNING, "killpg", "ends the processes of the group {what}", operands=True),
         Row(_S, NOTICE, "pm2 stop|delete|kill|restart", "stops {what}", unnamed="every program of pm2"),
         Row(_S, NOTICE, "supervisorctl stop|shutdown|restart", "stops {what}", unnamed="every program of supervisor"),
-        Row(_S, NOTICE, "nginx|apachectl|httpd", "stops the web server", options="-s"),
+        Row(
+            _S,
+            NOTICE,
+            "nginx",
+            "tells the web server to stop, or to read its settings again",
+            options="-s",
+            valued="-s",
+        ),
         Row(_S, NOTICE, "nmcli radio wifi|wwan|all off", "switches the radio off"),
         Row(_S, WARNING, "ifdown", "cuts the network {what}", operands=True),
         Row(_S, WARNING, "nmcli networking off", "cuts the network"),
         Row(_S, NOTICE, "nmcli connection|con|device|dev down|disconnect", "cuts the network {what}"),
         Row(_S, WARNING, "swapoff", "empties the swap space, for which memory may not suffice", options="-a"),
-        Row(_S, WARNING, "setterm|xset|pmset sleepnow", "puts this device to sleep"),
+        Row(_S, NOTICE, "pmset sleepnow", "puts this device to sleep"),
     ),
 )

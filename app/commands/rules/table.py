@@ -74,7 +74,7 @@ class Row:
             if self.operands and not rest and not fed(command):
                 return
             what = named(rest, command) if rest or fed(command) else self.unnamed
-            yield Finding(self.severity, self.sentence.format(what=what), rest)
+            yield Finding(self.severity, self.sentence.format(what=what).rstrip(" :"), rest)
 
         return Rule(self.kind, tuple(programs), test)
 
@@ -118,6 +118,8 @@ def named(words: Sequence[Word], command: SimpleCommand | None = None) -> str:
 
 
 def _name(word: Word) -> str:
+    if word.value in (".", "./"):
+        return "this folder"
     text = " ".join(word.value.split())
     quoted = f"`{text[:60]}…`" if len(text) > 60 else f"`{text}`"
-    return f"everything that matches {quoted}" if word.pattern and word.plain else quoted
+    return f"everything that matches {quoted}" if word.pattern else quoted

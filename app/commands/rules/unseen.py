@@ -29,6 +29,7 @@ DOWNLOADERS = {
 INTERPRETERS = {*SHELLS, "python", "python3", "python2", "perl", "ruby", "node", "php", "lua", "osascript", "pwsh"}
 _DECODERS = {"base64", "base32", "xxd", "uudecode", "openssl", "gpg", "rev", "tr", "gunzip", "zcat", "basenc"}
 _DECODING = {"-d", "-D", "--decode", "-r", "enc", "-di", "-rp"}
+DECODED = "runs text that is decoded first, so that nobody can read it here"
 _RUNNERS = ("eval", "source", ".")
 
 
@@ -36,13 +37,11 @@ def piped(command: SimpleCommand) -> Iterator[Finding]:
     """`curl … | sh`, `base64 -d | sh`."""
     if not command.feeders or not _reads_input(command):
         return
-    for feeder in reversed(command.feeders):
-        if feeder.program in DOWNLOADERS:
-            yield _downloaded(feeder, command)
-            return
-        if _decodes(feeder):
-            yield Finding(Severity.WARNING, "runs text that is decoded first, so that nobody can read it here")
-            return
+    download = next((one for one in reversed(command.feeders) if one.program in DOWNLOADERS), None)
+    if download is not None:
+        yield _downloaded(download, command)
+    elif any(_decodes(feeder) for feeder in command.feeders):
+        yield Finding(Severity.WARNING, DECODED)
 
 
 def substituted(command: SimpleCommand) -> Iterator[Finding]:
@@ -55,7 +54,7 @@ def substituted(command: SimpleCommand) -> Iterator[Finding]:
                 yield _downloaded(inner, command)
                 return
             if _decodes(inner):
-                yield Finding(Severity.WARNING, "runs text that is decoded first, so that nobody can read it here")
+                yield Finding(Severity.WARNING, DECODED)
                 return
 
 

@@ -1,6 +1,8 @@
-"""Tables of commands and what they would do, one a line: `command => kind severity, kind severity`."""
+"""The tables of commands and what they would do, one a line: `command => kind severity, kind severity`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from app.commands.risk import Kind, Risk, Severity
 
@@ -19,13 +21,19 @@ NAMES = {
 Expected = set[tuple[Kind, Severity]]
 
 
-def cases(table: str) -> list[tuple[str, Expected]]:
+def table(name: str) -> list[str]:
     """The lines of a table. `⏎` in a command is a new line."""
+    text = (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8")
+    return [line.replace("⏎", "\n") for line in text.splitlines()]
+
+
+def cases(lines: list[str]) -> list[tuple[str, Expected]]:
+    """The command of each line, and what stands behind the arrow."""
     found = []
-    for line in table.strip().splitlines():
+    for line in lines:
         command, _, told = line.partition(" => ")
         pairs = [pair.split() for pair in told.split(",") if pair.strip()]
-        found.append((command.replace("⏎", "\n"), {(NAMES[kind], Severity(severity)) for kind, severity in pairs}))
+        found.append((command, {(NAMES[kind], Severity(severity)) for kind, severity in pairs}))
     return found
 
 
