@@ -142,6 +142,8 @@ def test_the_command_that_was_chosen_in_a_program_stands_in_the_next_line(shell:
 
 def test_other_programs_and_keys_are_as_before(shell: ShellTerminal) -> None:
     assert "outrider" in shell.run("outrider --version")
+    if shell.name == "bash":
+        assert "unbound" not in shell.run("set -u") + shell.run("true"), "nor do a person's own options trouble it"
     assert "7" in shell.run("false; sh -c 'exit 7'; echo $status" if shell.name == "fish" else "(exit 7); echo $?")
     shell.type("abc\x01x")  # Ctrl+A goes to the beginning.
     shell.wait_for_line("xabc")
