@@ -27,6 +27,22 @@ def startup_table(documents: Documents) -> str:
     return page([table(["program", "first frame", "first key taken", "its end"], lines), said], document)
 
 
+def shell_table(documents: Documents) -> str:
+    """For each mode: the first answer, later ones by the client and in each shell, ghost text, and memory."""
+    if "shell" not in documents:
+        return ""
+    document = documents["shell"]
+    shells = [name for name in ("bash", "zsh", "fish") if all(name in row for row in document["rows"])]
+    head = ["mode", "first answer", "the client", *shells, "ghost text, a key", "helper", "with its verifier"]
+    lines = []
+    for row in document["rows"]:
+        times = [f"{row[name]['p50_ms']:.0f}, {row[name]['p95_ms']:.0f} ms" for name in ("client", *shells, "ghost")]
+        memory = [f"{row['memory_mb'][name]} MB" for name in ("helper", "all")]
+        lines.append([row["mode"], f"{row['cold_seconds']:.1f} s", *times, *memory])
+    said = f"Times: median and 95th percentile of {document['rows'][0]['client']['n']} answers."
+    return page([table(head, lines), said], document)
+
+
 def screen_table(documents: Documents) -> str:
     """For each length of a conversation: the longest stall of the loop, the loop's own work in it, and CPU."""
     if "screen" not in documents:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, startup_table
+from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
 from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.markdown import page, picture, table, with_interval
@@ -51,6 +51,7 @@ COMMANDS = {
         "handover": "handover",
         "chaos": "chaos",
         "startup": "startup --install /tmp/others",
+        "shell": "shell",
         "screen": "screen",
         "search": "search",
         "archive": "archive",
@@ -308,6 +309,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "handover": handover_table,
     "chaos": chaos_table,
     "startup": startup_table,
+    "shell": shell_table,
     "screen": screen_table,
     "search": search_table,
     "archive": archive_table,

@@ -22,6 +22,7 @@ import typer  # noqa: E402
 
 from app import config  # noqa: E402
 from app.cli.__main__ import cli  # noqa: E402
+from app.cli.fix import COMMAND_FILE  # noqa: E402
 from app.config import PREFIX, Settings  # noqa: E402
 from app.version import version_line  # noqa: E402
 
@@ -41,6 +42,8 @@ EXAMPLES = (
     ('outrider ask -c "and by date?"', "Go on with the last conversation."),
     ("outrider export --all --format json -o history.json", "Everything that was said, to be imported elsewhere."),
     ("outrider remote add office https://verifier.example:8000", "Name a server; its token is asked for."),
+    ('eval "$(outrider shell bash)"', "Keys in bash that turn words into a command and explain one."),
+    ("make 2>&1 | outrider fix", "A mend for a command that failed."),
     ("outrider doctor", "Find out what is wrong."),
 )
 FILES = (
@@ -84,6 +87,7 @@ def page() -> str:
         out += entry(f"{name} = {default}" if default else name, meaning)
     out += [".SH ENVIRONMENT", *entry("OUTRIDER_HOME", "One folder for settings, data and log.")]
     out += entry(f"{PREFIX}TOKEN", "Bearer token for an address given by --remote, and for a remote without a token.")
+    out += entry(COMMAND_FILE, "File for the command that is to stand in the next line of the shell (outrider shell).")
     out += entry("VISUAL, EDITOR", "What Ctrl+G in the chat opens.")
     out += entry("NO_COLOR", "Draws the screen without colours.")
     out += [".SH FILES"]

@@ -18,7 +18,7 @@ from tests.support.serving import REPOSITORY
 from tests.test_documents import NAMES, text
 
 ROOMS = (
-    *(f"app/{room}" for room in ("archive", "remotes", "commands", "drafting", "reply", "tui", "cli")),
+    *(f"app/{room}" for room in ("archive", "remotes", "commands", "drafting", "reply", "tui", "shell", "cli")),
     "app",
     "remote",
     "drafter",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.cli.handover import hand_over
 from app.cli.options import fail
 from app.exits import FAILED, USAGE, complain
 
-COMMAND_FILE = "OUTRIDER_COMMAND_FILE"
-"""Variable with the file whose text the shell integration puts into the next line."""
 LAST_COMMAND, LAST_CODE = "OUTRIDER_LAST_COMMAND", "OUTRIDER_LAST_CODE"
 """Variables in which the shell integration hands over what was run last."""
 MOST_READ = 1 << 16
@@ -82,17 +80,7 @@ def _of_the_model(failed: str, status: int | None, error: str) -> tuple[str, str
 def _propose(mended: str, why: str) -> None:
     """Hand the mend to the shell, or print it."""
     complain(why)
-    file = os.environ.get(COMMAND_FILE)
-    if not file:
-        print(mended)
-        return
-    from app.files import write_private
-
-    try:
-        write_private(Path(file), mended)
-    except OSError as error:
-        complain(f"{file} cannot be written ({error.strerror}), so this is the command:")
-        print(mended)
+    hand_over(mended, os.environ)
 
 
 def _last_code() -> int | None:

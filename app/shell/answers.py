@@ -10,22 +10,27 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
-from app.config import BUNDLED_DRAFTER, Folders, Settings, load_settings
+from app.commands.requests import unasked
+from app.commands.risk import Severity
+from app.commands.risks import risks
+from app.config import BUNDLED_DRAFTER, Folders, Settings, is_address, load_settings
 from app.events import Done, Failed, ReplyText
 from app.log import note
 from app.remotes.choice import source_of
 from app.remotes.last_seen import LastSeen
+from app.remotes.registry import Remotes
 from app.reply.assistant import Assistant
 from app.sanitise import sanitise
-from app.shell.explanation import Explainer, ManualPages, explanation
+from app.shell.command_text import command_of, question_for, question_of_failure, same_program, whole_command
+from app.shell.explanation import Explainer, ManualPages, RiskSentences, TldrPages, explanation
 from app.shell.ghost import GhostText, reads_as_words
 from app.shell.mends import Failure, mend
 from app.shell.requests import Answer, Request
-from app.shell.wording import command_of, question_for, question_of_failure, same_program, whole_command
+from drafter.guide.pages import FILE
 from drafter.runtime import Drafter
 from storage import Store
 
@@ -41,16 +46,21 @@ class NoCommand(Exception):
 class Answers:
     """Answers the requests of one home's shells, one after the other. `scratch`: a folder for what is not kept."""
 
-    def __init__(self, folders: Folders, home: str, scratch: Path, explainer: Explainer | None = None) -> None:
+    def __init__(
+        self, folders: Folders, home: str, scratch: Path, explainers: Sequence[Explainer] | None = None
+    ) -> None:
         self._folders = folders
         self._home = home
         self._scratch = scratch
-        self._explainer = explainer or ManualPages()
+        self._explainers = explainers or (TldrPages(BUNDLED_DRAFTER / FILE), ManualPages(), RiskSentences())
         self._turn = asyncio.Lock()
         self._drafter: Drafter | None = None
         self._drafter_of: tuple[str, str] | None = None
         self._ghost: GhostText | None = None
         self._ghosts = 0
+        """Requests for ghost text so far: only the newest one is answered."""
+        self._asking = 0
+        """Key presses that are being answered. Nobody waits for ghost text meanwhile."""
         self._assistant: Assistant | None = None
         self._opened: object = None
         """What the assistant was opened for: settings, and the state of the registry of remotes."""
@@ -70,11 +80,15 @@ class Answers:
             raise NoCommand("This shell has another home than its helper. Open a new shell.")
         if not request.text.strip():
             raise NoCommand(EMPTY[request.kind])
-        if request.kind == "command":
-            return await self._command(request)
-        if request.kind == "explain":
-            return await self._explanation(request)
-        return await self._mend(request)
+        self._asking += 1
+        try:
+            if request.kind == "command":
+                return await self._command(request)
+            if request.kind == "explain":
+                return await self._explanation(request)
+            return await self._mend(request)
+        finally:
+            self._asking -= 1
 
     async def close(self) -> None:
         """Let go of the assistant, and erase what it wrote."""
@@ -91,21 +105,23 @@ class Answers:
         command = command_of(text)
         if command is None:
             raise NoCommand(_first_sentence(text) or "The model gave no command.")
-        return Answer(command, ALONE if alone else "")
+        told = await asyncio.to_thread(risk_notes, command, request.text)
+        return Answer(command, "; ".join([*told, *([ALONE] if alone else [])]))
 
     async def _explanation(self, request: Request) -> Answer:
-        sources = list(await self._explainer.explain(request.text, request.path))
+        explained = [await one.explain(request.text, request.path) for one in self._explainers]
+        sources = [part for parts in explained for part in parts]
         async with self._turn:
             settings = self._settings(request)
             # The bundled pair was made to give commands. What it says of one is not worth reading.
-            if settings.drafter != str(BUNDLED_DRAFTER) or settings.remote is not None:
+            if settings.drafter != str(BUNDLED_DRAFTER) or self._has_remote(settings):
                 assistant = await self._loaded(request)
                 if not self._is_pair(assistant, request):
                     question = f"Explain this shell command, part by part and briefly: {request.text}"
                     text, _ = await _ask(assistant, question, lambda _: False)
                     sources.append((MODEL, text))
         if not sources:
-            raise NoCommand("Nothing is known of this command: it has no manual page, and Shell Guide cannot explain.")
+            raise NoCommand("Nothing is known of this command: it has no page in tldr pages and none in the manual.")
         return Answer(explanation(sources, request.columns))
 
     async def _mend(self, request: Request) -> Answer:
@@ -121,19 +137,20 @@ class Answers:
         # Shell Guide was not made to mend: its answer counts only if it is about the same program.
         if command is None or command == failure.command or (pair and not same_program(command, failure.command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
-        return Answer(command, f"the model's mend{f'; {ALONE}' if alone else ''}")
+        told = await asyncio.to_thread(risk_notes, command, request.text)
+        return Answer(command, "; ".join([*told, "the model's mend", *([ALONE] if alone else [])]))
 
     async def _ghost_text(self, request: Request) -> str:
         self._ghosts += 1
         turn = self._ghosts
-        if self._turn.locked() or not reads_as_words(request.text):
+        if self._asking or not reads_as_words(request.text):
             return ""
         async with self._turn:
             if turn != self._ghosts:  # Another key was pressed meanwhile.
                 return ""
             drafter = await self._drafter_for(load_settings(self._folders), request.cwd)
             if self._ghost is None:
-                self._ghost = GhostText(drafter)
+                self._ghost = await asyncio.to_thread(GhostText, drafter)
             ghost = self._ghost
             text = await asyncio.to_thread(ghost.after, request.text, lambda: turn == self._ghosts)
         return (command_of(text) or "").partition("\n")[0]
@@ -168,6 +185,13 @@ class Answers:
             log.info("loaded for %s", "offline" if settings.mode == "offline" else "a remote")
         return self._assistant
 
+    def _has_remote(self, settings: Settings) -> bool:
+        """Whether the person chose a server of their own. Raises `ConfigError`."""
+        if settings.mode == "offline":
+            return False
+        chosen = settings.remote or ""
+        return is_address(chosen) or Remotes(self._folders).meant_by(settings.remote) is not None
+
     def _registry(self) -> tuple[int, int]:
         """Changes when somebody adds a remote or chooses another one."""
         with contextlib.suppress(OSError):
@@ -189,6 +213,19 @@ EMPTY = {
     "explain": "There is no command in the line to explain.",
     "fix": "No command that failed is known in this shell.",
 }
+
+
+def risk_notes(command: str, question: str) -> list[str]:
+    """What the command would do that cannot be undone, in words: what nobody asked for, and all that is dangerous."""
+    found = risks(command)
+    surprises = set(unasked(question, found))
+    notes = []
+    for risk in found:
+        if risk in surprises:
+            notes.append(f"{risk.severity}: it {risk.sentence}, and you did not ask for that")
+        elif risk.severity.rank >= Severity.WARNING.rank:
+            notes.append(f"{risk.severity}: it {risk.sentence}")
+    return list(dict.fromkeys(notes))
 
 
 async def _ask(assistant: Assistant, question: str, enough: Callable[[str], bool]) -> tuple[str, bool]:

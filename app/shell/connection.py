@@ -137,7 +137,7 @@ def _start() -> str:
     """Start a helper and wait until it listens; returns what it complained of, if it ended instead."""
     ours, its = os.pipe()
     null = os.open(os.devnull, os.O_RDWR)
-    command = [sys.executable, "-P", "-c", HELPER, ROOT]
+    command = [sys.executable, "-P", "-c", HELPER, ROOT, "helper"]
     # The pipe is its stdout: it says one line when it listens. What it complains of comes the same way.
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, its, 1), (os.POSIX_SPAWN_DUP2, its, 2)]
     try:

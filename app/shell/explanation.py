@@ -1,7 +1,7 @@
 """Explanations of a command: where they come from, and how they look in a terminal.
 
-A source is anything with `explain`. The manual of this device is one, and a model of the person is another
-(`app/shell/answers.py`).
+A source is anything with `explain`: the pages that travel with Outrider, the manual of this device, the risks of the
+command. A model of the person is asked beside them (`app/shell/answers.py`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,28 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
+from app.commands.risks import risks
 from app.sanitise import sanitise
-from app.shell.words import programs
+from app.shell.words import commands, program, programs
+from drafter.guide.pages import Example, Pages
+from drafter.guide.search import platforms_of
 
 MANUAL = "The manual"
+TLDR = "tldr pages (CC-BY 4.0)"
+CARE = "Care"
+MOST_EXAMPLES = 3
+LEAST_LIKENESS = 0.3
+"""Share of options that a command and an example must have in common."""
+FIRST_SHARE = 0.5
+"""Worth of the same first option: it often says what is to be done, as `c` or `x` for `tar`."""
+BARE = {"ar", "ps", "tar"}
+"""Programs whose options may stand without a dash."""
 MANUAL_SECONDS = 3.0
 MOST_COLUMNS = 100
 ENTRY = re.compile(r"^(\S.*?) \((\w+)\)\s+- (.*)$")
@@ -33,6 +47,73 @@ class Explainer(Protocol):
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
         """What it knows of a command; empty: nothing. `path`: the folders that the shell looks for programs in."""
+
+
+class TldrPages:
+    """Has the page of each program, with the examples that are most like the command. The pages travel with Outrider.
+
+    `file`: the index. It is opened when it is first needed.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._pages: Pages | None = None
+
+    async def explain(self, command: str, path: str) -> Sequence[Part]:
+        """Raises `DrafterMissing` or `DrafterCorrupt` where the index cannot be read."""
+        return await asyncio.to_thread(self._explain, command)
+
+    def _explain(self, command: str) -> list[Part]:
+        if self._pages is None:
+            self._pages = Pages.open(self._file)
+        parts: list[Part] = []
+        for words in commands(command):
+            name = program(words)
+            if name is None:
+                continue
+            given = [word.value for word in words[words.index(name) :]]
+            for called in (" ".join(given[:2]), name.value):  # `git commit` before `git`.
+                page = self._pages.find(called, platforms_of(sys.platform))
+                if page is not None:
+                    parts.append((TLDR, f"{called}: {page.description}".removesuffix(": ")))
+                    parts += [(TLDR, f"  {one.task}: {one.command}") for one in nearest_examples(page.examples, given)]
+                    break
+        return list(dict.fromkeys(parts))
+
+
+class RiskSentences:
+    """Says what the command deletes, overwrites or stops (`app/commands/`)."""
+
+    async def explain(self, command: str, path: str) -> Sequence[Part]:
+        found = await asyncio.to_thread(risks, command)
+        return [(CARE, f"it {risk.sentence}") for risk in found]
+
+
+def nearest_examples(examples: Sequence[Example], command: Sequence[str]) -> list[Example]:
+    """The examples whose options are most like those of a command, best first; none that is far from it.
+
+    `command`: the words from the program's name on.
+    """
+    given = list(_options(command))
+    likeness = []
+    for place, example in enumerate(examples):
+        its = list(_options(example.command.split()))
+        if shared := {*given} & {*its}:
+            first = FIRST_SHARE if given[0] == its[0] else 0.0
+            likeness.append((len(shared) / len({*given, *its}) + first, -place, example))
+    likeness.sort(key=lambda one: one[:2], reverse=True)
+    return [example for share, _, example in likeness[:MOST_EXAMPLES] if share >= LEAST_LIKENESS]
+
+
+def _options(words: Sequence[str]) -> Iterator[str]:
+    """Long options as they are, and short ones letter by letter: `-la` as `l` and `a`, for `tar` also `xzf`."""
+    for place, word in enumerate(words):
+        if word.startswith("--"):
+            yield word.partition("=")[0]
+        elif word.startswith("-") and len(word) < 6:
+            yield from word[1:]
+        elif place == 1 and words[0] in BARE and word.isalpha():
+            yield from word
 
 
 class ManualPages:
@@ -67,7 +148,8 @@ def explanation(parts: Sequence[Part], columns: int) -> str:
         if who != source:
             lines.append(f"{who}:")
             source = who
-        for line in sanitise(text).strip().splitlines():
+        for line in sanitise(text).strip("\n").splitlines():
             width = max(20, min(columns, MOST_COLUMNS) - 2)
-            lines += textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="  ") or [""]
+            inset = "  " + " " * (len(line) - len(line.lstrip()))
+            lines += textwrap.wrap(line.lstrip(), width, initial_indent=inset, subsequent_indent=inset) or [""]
     return "\n".join(lines)

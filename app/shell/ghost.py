@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 from app.shell.words import commands
 from drafter.context import DraftContext
+from drafter.guide.prompt import system
 from drafter.runtime import Drafter
+from drafter.second_stage import SecondStage
 
 FEWEST_WORDS = 3
 """Fewer words say too little: the guess would change with each of them."""
 MOST_TOKENS = 48
-"""A command of the guide takes some 28 tokens with the sentence before it, about 1 ms each."""
+"""A command of Shell Guide takes some 28 tokens, with the sentence before it."""
 PLAIN = re.compile(r"[^|<>;&$`(){}\\=]+")
 LITTLE_WORDS = {
     "a", "all", "an", "and", "are", "by", "every", "for", "from", "how", "i", "in", "into", "is", "it", "me", "my",
@@ -23,16 +25,22 @@ LITTLE_WORDS = {
 
 
 class GhostText:
-    """Writes commands with one draft context, which reads again only what has changed since the last key."""
+    """Writes commands with one draft context, which reads again only what has changed since the last key.
+
+    The second stage guesses from the drafter's datastore: 15 ms of processor time for a key where it takes 28 without,
+    and the text is the same. Raises `DrafterMissing` or `DrafterCorrupt` for a damaged datastore.
+    """
 
     def __init__(self, drafter: Drafter) -> None:
         self._drafter = drafter
-        self._context: DraftContext = drafter.context()
+        self._context: DraftContext = drafter.context(SecondStage((drafter.datastore(),)))
 
     def after(self, words: str, wanted: Callable[[], bool]) -> str:
         """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
         text = self._drafter.text
-        self._context.follow(text.render([("user", " ".join(words.split()))]))
+        asked, prompt = " ".join(words.split()), self._drafter.prompt
+        read = [] if prompt is None else [("system", system(prompt.hits([asked])))]
+        self._context.follow(text.render([*read, ("user", asked)]))
         tokens: list[int] = []
         for new in self._context.generate(0.0, 0):
             tokens += [token for token in new if token not in text.stop_tokens]

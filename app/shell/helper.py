@@ -32,6 +32,10 @@ from drafter.telemetry import switch_off
 log = logging.getLogger("outrider.shell")
 
 
+LOOK_SECONDS = 30.0
+"""Longest time after which a helper notices that nobody can reach it any more."""
+
+
 class Helper:
     """Listens on `path` until nobody has asked for `idle_seconds`, or somebody stops it."""
 
@@ -44,20 +48,21 @@ class Helper:
         self._answered = 0
         self._busy: set[asyncio.Task[None]] = set()
         self._over = asyncio.Event()
+        self._socket: tuple[int, int] | None = None
+        """Device and inode of our socket."""
 
-    async def run(self, listening: socket.socket, ready: asyncio.Event | None = None) -> None:
-        """Serve. `listening` is bound already; `ready` is set as soon as connections are taken."""
+    async def run(self, listening: socket.socket) -> None:
+        """Serve on a socket that is bound already."""
+        self._socket = _identity(self._path)
         server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MOST_LINE)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._over.set)
-        if ready is not None:
-            ready.set()
         try:
             await self._until_over()
         finally:
             server.close()
-            with contextlib.suppress(FileNotFoundError):  # A next helper may already be on its way.
+            if self._is_reachable():
                 os.unlink(self._path)
             for task in self._busy:
                 task.cancel()
@@ -70,8 +75,15 @@ class Helper:
             if left <= 0 and not self._busy:
                 log.info("ends, after %.0f s in which nobody asked", time.monotonic() - self._asked)
                 return
+            if not self._is_reachable() and not self._busy:
+                log.info("ends, because its socket is gone")
+                return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), max(left, 1.0))
+                await asyncio.wait_for(self._over.wait(), min(max(left, 1.0), LOOK_SECONDS))
+
+    def _is_reachable(self) -> bool:
+        """Whether our socket is still there. Systems clear such folders, and then another helper may use the path."""
+        return self._socket is not None and _identity(self._path) == self._socket
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -185,6 +197,13 @@ def locked(path: str) -> int:
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())
     return handle
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    with contextlib.suppress(FileNotFoundError):
+        found = os.lstat(path)
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _say(writer: asyncio.StreamWriter, message: Taken | Stale | Reply) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.shell.spelling import nearest
+from app.shell.near_names import nearest
 from app.shell.words import Word, commands, program, quoted, replaced
 
 BUILTINS = {
@@ -32,8 +32,8 @@ ALSO_READERS = {
     "bash", "diff", "grep", "gunzip", "jq", "node", "perl", "python", "python3", "ruby", "sed", "sh", "tar", "unzip",
 }  # fmt: skip
 """Programs that take other words too. Of theirs, only a word with a dot or a slash is taken for a file."""
-NOT_FOUND = re.compile(r"command not found|: not found|[Uu]nknown command")
-NO_FILE = re.compile(r"[Nn]o such file or directory")
+NOT_FOUND = re.compile(r"command not found|: not found|unknown command", re.I)
+NO_FILE = re.compile("no such file or directory", re.I)
 DENIED = re.compile(r"[Pp]ermission denied|[Oo]peration not permitted|are you root|must be (?:run as )?root|superuser")
 MEANT = re.compile(r"(?:[Dd]id you mean|similar command is)\b\W*(?:this\b|one of these\b)?\W*([\w.:-]+)")
 UPSTREAM = re.compile(r"^\s*(git push --set-upstream \S+ \S+)\s*$", re.M)

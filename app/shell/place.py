@@ -1,4 +1,4 @@
-"""Where the shell helper is found: its folder, its socket, and which version of the code and which home it belongs to.
+"""The place of the shell helper: its folder, its socket, and which version of the code and which home it belongs to.
 
 The client imports this for each key press, so it imports next to nothing: 30 ms of Python are a fifth of what a key may
 take.

@@ -187,6 +187,17 @@ DOCUMENTS = {
             started("llm --version", end=1.5),
         ],
     },
+    "shell": {
+        "machine": MACHINE,
+        "rows": [
+            {
+                "mode": "offline",
+                "cold_seconds": 1.25,
+                **{name: {"p50_ms": 50.25, "p95_ms": 90.5, "n": 30} for name in ("client", "zsh", "ghost")},
+                "memory_mb": {"helper": 120, "all": 600},
+            }
+        ],
+    },
     "screen": {"machine": MACHINE, "rows": [loaded(10, 20.0), loaded(1000, 40.0)]},
     "search": {
         "machine": MACHINE,
@@ -371,6 +382,14 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
                 "| oterm (0.26.1) | 2.50, 0.06 | 2.75, 0.06 | – |",
                 "| llm --version | – | – | 1.50, 0.06 |",
                 "the median of 7",
+            ],
+        ),
+        (
+            "shell",
+            [
+                "| mode | first answer | the client | zsh | ghost text, a key | helper | with its verifier |",
+                "| offline | 1.2 s | 50, 90 ms | 50, 90 ms | 50, 90 ms | 120 MB | 600 MB |",
+                "95th percentile of 30 answers",
             ],
         ),
         (

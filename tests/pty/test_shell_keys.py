@@ -14,6 +14,7 @@ from tests.support.shells import (
     INTERRUPT,
     KILL_LINE,
     NAMES,
+    QUESTION,
     UNDO,
     Name,
     ShellTerminal,
@@ -86,6 +87,13 @@ def test_without_a_command_the_line_stays_and_the_reason_is_said(shell: ShellTer
     assert shell.line() == WORDS
 
 
+def test_an_installation_that_is_gone_is_named(shell: ShellTerminal) -> None:
+    variable = "_outrider_python" if shell.name == "zsh" else "__outrider_python"
+    shell.run(f"set -g {variable} /gone" if shell.name == "fish" else f"{variable}=/gone")
+    shell.press(WORDS + COMMAND_KEY, "/gone does not run. Open a new shell.")
+    assert shell.line() == WORDS
+
+
 def test_ctrl_c_cancels_a_slow_answer_and_keeps_the_line(shell: ShellTerminal, server: ChatServer) -> None:
     server.scripts = [HELD, ANSWER]
     shell.type(WORDS + COMMAND_KEY)
@@ -105,13 +113,13 @@ def test_the_command_in_the_line_is_explained_above_it(shell: ShellTerminal, ser
 
 
 def test_a_failed_command_is_mended_in_the_next_line(shell: ShellTerminal, tmp_path: Path) -> None:
-    (tmp_path / "here" / "Documents").mkdir()
-    shell.press("cd Documnts\r", "Documnts")
+    (tmp_path / "here" / "Letters").mkdir()
+    shell.press("cd Letetrs\r", "Letetrs")
     shell.wait_for(lambda: shell.line() == "")
     shell.type("outrider fix\r")
-    shell.wait_for_line("cd Documents")
+    shell.wait_for_line("cd Letters")
     shell.type(KILL_LINE + COMMAND_KEY)  # The key does the same where the line is empty.
-    shell.wait_for_line("cd Documents")
+    shell.wait_for_line("cd Letters")
 
 
 def test_what_a_command_printed_is_read_over_a_pipe(shell: ShellTerminal, tmp_path: Path) -> None:
@@ -128,10 +136,14 @@ def test_the_command_that_was_chosen_in_a_program_stands_in_the_next_line(shell:
     shell.run(f"cp chosen {folder}/line.{'$fish_pid' if shell.name == 'fish' else '$$'}")
     shell.wait_for_line(line)
     assert not list(folder.glob("line.*"))
+    # bash asks the terminal once, and again each time that it draws the prompt anew: for the line, and for a probe.
+    assert shell.raw.count(QUESTION) <= 2 + shell.probes
 
 
 def test_other_programs_and_keys_are_as_before(shell: ShellTerminal) -> None:
     assert "outrider" in shell.run("outrider --version")
+    if shell.name == "bash":
+        assert "unbound" not in shell.run("set -u") + shell.run("true"), "nor do a person's own options trouble it"
     assert "7" in shell.run("false; sh -c 'exit 7'; echo $status" if shell.name == "fish" else "(exit 7); echo $?")
     shell.type("abc\x01x")  # Ctrl+A goes to the beginning.
     shell.wait_for_line("xabc")

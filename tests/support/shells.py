@@ -51,6 +51,8 @@ class ShellTerminal(Terminal):
         self._probe = folder / "line-probe"
         self._asked = 0
         self._marks = 0
+        self.probes = 0
+        """How often the line was read."""
 
     def read(self, seconds: float) -> bytes:
         data = super().read(seconds)
@@ -87,6 +89,7 @@ class ShellTerminal(Terminal):
     def line(self) -> str:
         """What stands in the line, as the shell itself has it."""
         self._probe.unlink(missing_ok=True)
+        self.probes += 1
         self.type(PROBE_KEY)
         self.wait_for(self._probe.exists, PATIENCE_SECONDS)
         return self._probe.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ elif [[ $- == *i* ]]; then
   __outrider_root=@ROOT@
   __outrider_folder=@FOLDER@
   __outrider_file=$__outrider_folder/line.$$ # What is to stand in the next line; the chat and `outrider fix` write it.
-  __outrider_waiting= __outrider_last= __outrider_code=0
+  __outrider_waiting= __outrider_last= __outrider_code=0 __outrider_number= __outrider_seen= __outrider_entry=
   # The terminal answers this with \e[0n, which is bound below: so the line is filled as soon as bash reads it.
   __outrider_mark='\[\e[5n\]'
 
@@ -22,7 +22,7 @@ elif [[ $- == *i* ]]; then
     case ${1-chat} in
       chat | fix)
         local last=$__outrider_last code=$__outrider_code
-        if [[ $1 == fix && ! -t 0 ]]; then # The output of a command is piped in: it is in this same line.
+        if [[ ${1-} == fix && ! -t 0 ]]; then # The output of a command is piped in: it is in this same line.
           __outrider_read_history
           last=$__outrider_entry code=
         fi
@@ -49,6 +49,7 @@ elif [[ $- == *i* ]]; then
     __outrider_note=${reply%%$'\n'*}
     __outrider_text=
     [[ $reply == *$'\n'* ]] && __outrider_text=${reply#*$'\n'}
+    ((code > 1 && code != 130)) && __outrider_note="outrider: $__outrider_python does not run. Open a new shell."
     return "$code"
   }
 

@@ -44,6 +44,11 @@ if status is-interactive
     # Sends a text to the helper. Sets __outrider_reply: the note, then the lines of the text.
     function __outrider_ask --argument-names kind text
         set -g __outrider_reply (printf '%s' $text | $__outrider_python -I -S $__outrider_client $kind fish $argv[3..-1] 2>/dev/null)
+        set -l code $status
+        if test $code -gt 1 -a $code -ne 130
+            set -g __outrider_reply "outrider: $__outrider_python does not run. Open a new shell."
+        end
+        return $code
     end
 
     function __outrider_say
@@ -87,9 +92,6 @@ if status is-interactive
             set -g __outrider_last "$argv"
             set -g __outrider_code $code
         end
-    end
-
-    function __outrider_prompt --on-event fish_prompt
         if test -f $__outrider_file -a -O $__outrider_file
             commandline -r -- (command cat -- $__outrider_file | string collect)
             command rm -f -- $__outrider_file

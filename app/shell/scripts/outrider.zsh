@@ -44,6 +44,7 @@ if [[ -o interactive ]]; then
     code=$?
     _outrider_note=${reply%%$'\n'*} _outrider_text=
     [[ $reply == *$'\n'* ]] && _outrider_text=${reply#*$'\n'}
+    (( code > 1 && code != 130 )) && _outrider_note="outrider: $_outrider_python does not run. Open a new shell."
     return $code
   }
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 import platform
 import re
 
+from app.commands.blocks import shell_blocks
 from app.shell.words import programs
 
-FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:\n {0,3}\1`*[ \t]*(?:\n|$)|\Z)", re.M | re.S)
-"""A fenced block of Markdown: the fence, its language, its text. An answer may end before the block does."""
 WHOLE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n.*?\n {0,3}\1[ \t]*$", re.M | re.S)
 INLINE = re.compile(r"^`([^`\n]+)`$")
-LANGUAGES = {"", "sh", "bash", "zsh", "fish", "shell", "console", "shellsession", "terminal"}
-PROMPT = re.compile(r"^[$%>] ", re.M)
 MOST_ERROR = 2000
 """Characters of an error that a model is shown: its end says what went wrong."""
 
@@ -40,12 +37,8 @@ def command_of(answer: str) -> str | None:
 
     Prompts before it are removed. It may have several lines.
     """
-    for found in FENCE.finditer(answer):
-        if found[2].lower() in LANGUAGES:
-            text = found[3]
-            if all(PROMPT.match(line) for line in text.splitlines() if line.strip()):
-                text = PROMPT.sub("", text)
-            return text.strip() or None
+    for block in shell_blocks(answer):
+        return block.command.strip() or None
     alone = INLINE.match(answer.strip())
     return alone[1].strip() or None if alone else None
 

@@ -1,0 +1,160 @@
+"""Keys in the shell: seconds until a command stands in the line, of ghost text for each key, and the helper's memory.
+
+    python -m benchmarks.shell [--repeats 3] [--mode offline auto] [--shells bash zsh fish] [--json OUT]
+
+Each mode begins without a helper, in a home of its own, with the bundled pair.
+
+- `cold`: the first request, which starts the helper and loads the models
+- `client`: what a key runs, from the start of its process to its end, with a helper that is loaded
+- `bash`, `zsh`, `fish`: a real shell in a pseudo-terminal, from the key to the command on the screen
+- `ghost`: from the request that zsh sends for a key to the reply, for each letter of each question from its third word
+  on. Nothing is drawn
+- `memory_mb`: of the helper, and of all processes that it started, with what they share counted once in each
+
+Each figure is a median and a 95th percentile over all questions and repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from app.shell.place import ROOT
+from tests.support.shells import COMMAND_KEY, KILL_LINE, NAMES, Name, ShellTerminal, environment_of, stop_helper
+
+CLIENT = (sys.executable, "-I", "-S", str(Path(ROOT, "app", "shell", "__main__.py")))
+QUESTIONS = (
+    "unpack a tar.gz file",
+    "show how much space is left on the disk",
+    "list the files here by size",
+    "make a script executable",
+    "find all files that end in .log",
+    "count the lines of a file",
+    "show the last commits of this repository",
+    "which process listens on a port",
+    "copy a folder to another machine",
+    "compress this folder into a zip file",
+)
+FEWEST_WORDS = 3
+
+
+def client(kind: str, text: str, environment: Mapping[str, str]) -> tuple[float, str]:
+    """Seconds of one request by the client that keys run, and the text of the answer."""
+    begun = time.perf_counter()
+    ran = subprocess.run([*CLIENT, kind, "bash"], input=text.encode(), env=environment, capture_output=True)
+    seconds = time.perf_counter() - begun
+    note, _, answer = ran.stdout.decode().partition("\n")
+    if ran.returncode:
+        raise SystemExit(f"no answer to {text!r}: {note}")
+    return seconds, answer
+
+
+def in_shell(
+    name: Name, expected: Mapping[str, str], environment: Mapping[str, str], folder: Path, repeats: int
+) -> Iterator[float]:
+    """Seconds from the key to the command on the screen, for each question and repeat."""
+    with ShellTerminal(name, environment, folder) as shell:
+        shell.source()
+        for question, command in [*expected.items()] * repeats:
+            shell.press(question, question[-6:])
+            begun = time.perf_counter()
+            shell.press(COMMAND_KEY, command.split("\n")[0][:40])
+            yield time.perf_counter() - begun
+            shell.wait_for_line(command)
+            shell.type(KILL_LINE)
+            shell.wait_for_line("")
+
+
+def ghost(path: str, question: str) -> Iterator[float]:
+    """Seconds of the reply to each letter of a question, as if it were typed as fast as that."""
+    for end in range(len(question) + 1):
+        if len(question[:end].split()) < FEWEST_WORDS:
+            continue
+        request = {"kind": "ghost", "plain": True, "cwd": "/", "text": question[:end]}
+        begun = time.perf_counter()
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(path)
+            line.sendall(json.dumps(request).encode() + b"\n")
+            while not line.recv(4096).endswith(b"\n"):
+                pass
+        yield time.perf_counter() - begun
+
+
+def memory(process: int) -> dict[str, float]:
+    """Megabytes that a process and its descendants hold. Linux only."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue  # It has ended.
+    family, found = {process}, True
+    while found:
+        found = {child for child, parent in parents.items() if parent in family} - family != set()
+        family |= {child for child, parent in parents.items() if parent in family}
+    page = os.sysconf("SC_PAGESIZE")
+    held = {one: int(Path(f"/proc/{one}/statm").read_text().split()[1]) * page / 1e6 for one in family}
+    return {"helper": round(held[process]), "all": round(sum(held.values()))}
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float | int]:
+    """Median and 95th percentile in milliseconds."""
+    ordered = sorted(seconds)
+    at = min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))
+    return {
+        "p50_ms": round(statistics.median(ordered) * 1e3, 1),
+        "p95_ms": round(ordered[at] * 1e3, 1),
+        "n": len(ordered),
+    }
+
+
+def run(mode: str, shells: Sequence[Name], repeats: int) -> dict[str, Any]:
+    """The row of one mode."""
+    with tempfile.TemporaryDirectory() as root:
+        home, runtime, folder = (Path(root, name) for name in ("home", "run", "here"))
+        for path in (home, runtime, folder):
+            path.mkdir()
+        environment = environment_of(home, runtime, OUTRIDER_MODE=mode, OUTRIDER_REMOTE="bundled")
+        row: dict[str, Any] = {"mode": mode, "repeats": repeats}
+        try:
+            row["cold_seconds"] = round(client("command", QUESTIONS[0], environment)[0], 2)
+            expected = {question: client("command", question, environment)[1] for question in QUESTIONS}
+            row["client"] = spread([client("command", one, environment)[0] for one in QUESTIONS * repeats])
+            for shell in shells:
+                row[shell] = spread([*in_shell(shell, expected, environment, folder, repeats)])
+            (path,) = runtime.glob("*/*.sock")
+            list(ghost(str(path), QUESTIONS[0]))
+            row["ghost"] = spread([each for question in QUESTIONS for each in ghost(str(path), question)])
+            row["memory_mb"] = memory(int(Path(f"{path}.lock").read_text()))
+        finally:
+            stop_helper(environment)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--mode", nargs="+", choices=("offline", "auto"), default=("offline", "auto"))
+    parser.add_argument("--shells", nargs="*", choices=NAMES, default=NAMES)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = [run(mode, arguments.shells, arguments.repeats) for mode in arguments.mode]
+    for row in rows:
+        print(json.dumps(row))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""`outrider shell` and `outrider fix` as commands of their own, without a shell around them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.config import BUNDLED_DRAFTER
+from app.shell.place import folder
+from tests.support.commands import Outrider, runner
+
+
+@pytest.fixture
+def outrider(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Outrider:
+    return runner(monkeypatch, capsys, tmp_path / "home", BUNDLED_DRAFTER)
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_valid_in_its_shell(
+    outrider: Outrider, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    monkeypatch.setenv("OUTRIDER_SHELL_COMMAND_KEY", "ctrl-x ctrl-m")
+    monkeypatch.setenv("OUTRIDER_SHELL_GHOST", "true")
+    script = outrider("shell", shell).out
+    assert folder() in script
+    assert not re.search("@[A-Z_]+@", script)
+    file = tmp_path / "script"
+    file.write_text(script)
+    ran = subprocess.run([shell, "-n", str(file)], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_shell_or_an_option_is_named(outrider: Outrider) -> None:
+    assert outrider("shell").code == 2
+    assert outrider("shell", "bash", "--stop").code == 2
+    assert outrider("shell", "tcsh").code == 2
+
+
+def test_a_key_that_is_none_is_named(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_SHELL_EXPLAIN_KEY", "hyper-q")
+    told = outrider("shell", "bash")
+    assert told.code == 2 and "OUTRIDER_SHELL_EXPLAIN_KEY" in told.err and "alt-m" in told.err
+
+
+def test_without_a_helper_status_and_stop_say_so(outrider: Outrider) -> None:
+    status = outrider("shell", "--status")
+    assert (status.code, status.out) == (0, "No helper runs. The first key press in a shell starts one.\n")
+    stop = outrider("shell", "--stop")
+    assert stop.code == 0 and "No helper runs" in stop.err
+    assert not list(Path(folder()).glob("*.sock"))
+
+
+def test_fix_prints_a_mend(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    told = outrider("fix", "cat ntoes.txt", "--code", "1")
+    assert (told.code, told.out) == (0, "cat notes.txt\n") and "there is notes.txt" in told.err
+
+
+def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("")
+    monkeypatch.setenv("OUTRIDER_COMMAND_FILE", str(tmp_path / "next"))
+    monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "cat ntoes.txt 2>&1 | outrider fix")
+    told = outrider("fix", stdin="cat: ntoes.txt: No such file or directory\n")
+    assert (told.code, told.out) == (0, "")
+    assert (tmp_path / "next").read_text() == "cat notes.txt"
+    assert (tmp_path / "next").stat().st_mode & 0o077 == 0
+
+
+def test_fix_without_a_command_says_how_to_name_one(outrider: Outrider) -> None:
+    told = outrider("fix")
+    assert told.code == 2 and "outrider shell bash" in told.err
+
+
+def test_fix_of_what_ended_well(outrider: Outrider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "ls")
+    monkeypatch.setenv("OUTRIDER_LAST_CODE", "0")
+    told = outrider("fix")
+    assert told.code == 1 and "ended well" in told.err

@@ -1,0 +1,205 @@
+"""The resident helper, as a real process: it starts on demand, survives crashes, and keeps nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.shell import place
+from app.shell.connection import NoHelper, ask, connect, request
+from app.shell.helper import is_ours
+from app.shell.place import NoPlace, socket_path
+from tests.support.chat_server import ChatServer, Script
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.shells import served
+
+WORDS = "unpack a tar.gz file"
+
+
+def reply_to(kind: str, text: str, **fields: object) -> dict[str, Any]:
+    conversation = ask(request(kind, text, **fields))
+    try:
+        reply = conversation.reply(PATIENCE_SECONDS)
+        assert reply is not None
+        return reply
+    finally:
+        conversation.close()
+
+
+def ended() -> None:
+    """Wait until no helper holds the lock."""
+    with open(f"{socket_path()}.lock", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def test_it_starts_by_itself_and_answers_from_the_device(person: Path) -> None:
+    assert connect(socket_path()) is None
+    reply = reply_to("command", WORDS, shell="bash")
+    assert reply["text"].startswith("tar ") and "not checked" in reply["note"]
+    assert reply_to("status", "")["answered"] == 1
+
+
+def test_nothing_that_was_asked_is_kept(person: Path) -> None:
+    reply_to("command", WORDS)
+    scratch = Path(f"{socket_path()}.d")
+    assert scratch.exists() and not (person / "data").exists()
+    line = connect(socket_path())
+    assert line is not None
+    line.send(request("stop", ""))
+    line.ended()
+    line.close()
+    ended()
+    assert not scratch.exists() and not Path(socket_path()).exists()
+    assert WORDS not in (person / "logs" / "outrider.log").read_text()
+
+
+def test_shells_that_begin_at_once_share_one(person: Path) -> None:
+    with ThreadPoolExecutor(4) as shells:
+        replies = list(shells.map(lambda number: reply_to("command", f"{WORDS} {number}"), range(4)))
+    assert all("text" in reply for reply in replies)
+    assert reply_to("status", "")["answered"] == 4
+
+
+def test_a_crash_leaves_a_socket_that_the_next_one_replaces(person: Path) -> None:
+    crashed = reply_to("status", "")["pid"]
+    os.kill(crashed, signal.SIGKILL)
+    ended()
+    assert Path(socket_path()).exists()
+    assert reply_to("command", WORDS)["text"].startswith("tar ")
+    assert reply_to("status", "")["pid"] != crashed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the end of another process is waited for as Linux does")
+def test_one_whose_socket_was_cleared_away_leaves_the_next_one_alone(person: Path) -> None:
+    first = reply_to("status", "")["pid"]
+    for path in Path(place.folder()).iterdir():
+        path.unlink()
+    second = reply_to("status", "")["pid"]
+    assert second != first
+    exited = os.pidfd_open(first)
+    os.kill(first, signal.SIGTERM)
+    select.select([exited], [], [], PATIENCE_SECONDS)
+    os.close(exited)
+    assert reply_to("status", "")["pid"] == second
+
+
+def test_one_of_another_version_is_replaced(person: Path) -> None:
+    old = reply_to("status", "")["pid"]
+    line = connect(socket_path())
+    assert line is not None
+    line.send({**request("command", WORDS), "build": "another"})
+    assert line.reply(PATIENCE_SECONDS) == {"stale": True}
+    line.ended()
+    line.close()
+    assert reply_to("command", WORDS)["text"].startswith("tar ")
+    assert reply_to("status", "")["pid"] != old
+
+
+def test_it_obeys_the_settings_of_the_shell_that_asks(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ChatServer([Script(["```sh\nuptime\n```"])])
+    with served(server) as url:
+        monkeypatch.setenv("OUTRIDER_MODE", "auto")
+        monkeypatch.setenv("OUTRIDER_REMOTE", url)
+        assert reply_to("command", WORDS)["text"] == "uptime"
+        monkeypatch.setenv("OUTRIDER_MODE", "offline")
+        assert reply_to("command", WORDS)["text"].startswith("tar ")
+        assert len(server.asked) == 1, "what is asked offline goes nowhere"
+        assert WORDS in server.asked[0]["messages"][-1]["content"]
+
+
+def test_ghost_text_never_goes_to_a_server(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ChatServer([Script(["```sh\nuptime\n```"])])
+    with served(server) as url:
+        monkeypatch.setenv("OUTRIDER_MODE", "auto")
+        monkeypatch.setenv("OUTRIDER_REMOTE", url)
+        assert reply_to("ghost", "unpack a tar.gz file in this folder")["text"].startswith("tar ")
+        assert reply_to("status", "")["remote"] == "" and server.asked == []
+
+
+def test_a_shell_of_another_home_is_refused(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {**request("command", WORDS), "home": "/elsewhere"}
+    conversation = ask(asked)
+    reply = conversation.reply(PATIENCE_SECONDS)
+    conversation.close()
+    assert reply is not None and "another home" in reply["error"]
+
+
+def test_what_is_no_request_is_refused(person: Path) -> None:
+    reply_to("status", "")
+    for bad in (b"hello\n", b'{"kind": "command", "text": 3}\n', b'{"kind": "run"}\n', b"x" * (2 << 20)):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.connect(socket_path())
+            try:
+                line.sendall(bad)
+                said = line.recv(1 << 16)
+            except ConnectionError:
+                said = b"error"
+            assert b"error" in said
+    assert reply_to("command", WORDS)["text"].startswith("tar "), "and it goes on"
+
+
+def test_it_ends_when_nobody_asks(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_SHELL_IDLE_MINUTES", "0.001")
+    assert reply_to("command", WORDS)["text"].startswith("tar ")
+    ended()
+    assert connect(socket_path()) is None
+
+
+def test_a_bad_setting_is_told_where_the_key_was_pressed(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODE", "sometimes")
+    with pytest.raises(NoHelper, match="OUTRIDER_MODE"):
+        reply_to("command", WORDS)
+
+
+def test_a_folder_that_others_can_open_is_not_used(person: Path) -> None:
+    folder = Path(place.folder())
+    folder.chmod(0o755)
+    with pytest.raises(NoPlace, match="not a private folder"):
+        socket_path()
+    folder.rmdir()
+    folder.symlink_to(person)
+    with pytest.raises(NoPlace, match="not a private folder"):
+        socket_path()
+    folder.unlink()
+
+
+def test_only_this_account_is_answered() -> None:
+    ours, ends = socket.socketpair(socket.AF_UNIX)
+    assert is_ours(ours)
+    ours.close()
+    ends.close()
+    if os.getuid() != 0 or not hasattr(socket, "SO_PEERCRED"):
+        pytest.skip("another account can only be tried as root, on Linux")
+    name = f"\0outrider-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(name)
+        listening.listen()
+
+        def connect_as_nobody() -> None:
+            os.setuid(65534)
+            socket.socket(socket.AF_UNIX).connect(name)
+
+        subprocess.run(["/bin/true"], preexec_fn=connect_as_nobody, check=True)
+        line, _ = listening.accept()
+        assert not is_ours(line)
+        line.close()
+
+
+def test_the_client_loads_next_to_nothing() -> None:
+    """It is run as the scripts run it: without the packages of the installation."""
+    program = f"import sys; sys.path.insert(0, {place.ROOT!r}); import app.shell.client; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    modules = set(ran.stdout.split())
+    ours = {name for name in modules if name.startswith("app")}
+    assert ours == {"app", "app.shell", "app.shell.client", "app.shell.connection", "app.shell.place"}
+    assert not modules & {"asyncio", "msgspec", "subprocess", "dataclasses", "logging", "inspect"}

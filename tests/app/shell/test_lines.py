@@ -1,0 +1,127 @@
+"""Reading lines and answers: words with their places, commands in Markdown, and what looks like a sentence."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.config import BUNDLED_DRAFTER
+from app.shell.answers import risk_notes
+from app.shell.command_text import command_of, question_for, same_program, whole_command
+from app.shell.explanation import RiskSentences, TldrPages, explanation
+from app.shell.ghost import reads_as_words
+from app.shell.integration import keys_for
+from app.shell.words import commands, programs, replaced
+from drafter.guide.pages import FILE
+
+LINES = {
+    "ls -la": [["ls", "-la"]],
+    "a 'b c' \"d $e\" f\\ g": [["a", "b c", "d $e", "f g"]],
+    "a | b && c || d; e & f": [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]],
+    "a > out 2>&1 <in b": [["a", "b"]],
+    "echo $(date | cut -c1) `id`; x": [["echo", "$(date | cut -c1)", "`id`"], ["x"]],
+    "a # b": [["a"]],
+    "a#b 'open": [["a#b", "open"]],
+    "": [],
+}
+
+
+@pytest.mark.parametrize("line, words", LINES.items())
+def test_words(line: str, words: list[list[str]]) -> None:
+    assert [[word.value for word in simple] for simple in commands(line)] == words
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1, max_size=5))
+def test_quoted_words_come_back(words: list[str]) -> None:
+    line = shlex.join(words)
+    assert [[word.value for word in simple] for simple in commands(line)] == [words]
+
+
+@given(st.text())
+def test_any_line_can_be_read_and_changed(line: str) -> None:
+    for simple in commands(line):
+        for word in simple:
+            assert 0 <= word.start < word.end <= len(line)
+            changed = replaced(line, word, "x y")
+            assert changed == line[: word.start] + "'x y'" + line[word.end :]
+
+
+def test_programs_behind_others() -> None:
+    assert programs("sudo tar x | FOO=1 env grep y") == ["tar", "grep"]
+    assert same_program("sudo tar x", "tar y") and not same_program("ls", "tar y")
+
+
+ANSWERS = {
+    "Use `tar` to extract:\n\n```sh\ntar xzf a.tar.gz\n```": "tar xzf a.tar.gz",
+    "```\n$ cd x\n$ ls\n```": "cd x\nls",
+    "~~~bash\nls\n~~~\nand\n```sh\nrm x\n```": "ls",
+    "```python\nprint()\n```\n```sh\npython x.py\n```": "python x.py",
+    "```sh\ncut sho": "cut sho",
+    "`df -h`": "df -h",
+    "I only know the command line.": None,
+    "Use `tar` for that.": None,
+    "```sh\n\n```": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("answer, command", ANSWERS.items())
+def test_the_command_of_an_answer(answer: str, command: str | None) -> None:
+    assert command_of(answer) == command
+
+
+def test_a_block_that_is_whole_needs_no_more() -> None:
+    assert not whole_command("Use `x`:\n\n```sh\nls\n``")
+    assert whole_command("Use `x`:\n\n```sh\nls\n```")
+    assert not whole_command("```sh\n")
+
+
+def test_the_bundled_pair_gets_the_words_alone() -> None:
+    assert question_for("  list\n files ", "zsh", pair=True) == "list files"
+    other = question_for("list files", "zsh", pair=False)
+    assert other.endswith("list files") and "zsh" in other
+
+
+@pytest.mark.parametrize("line", ["find all the large files", "unpack this archive here", "how do i see memory"])
+def test_sentences(line: str) -> None:
+    assert reads_as_words(line)
+
+
+@pytest.mark.parametrize("line", ["ls", "git checkout main", "tar -x all the", "echo a | cat this", "cat the > file x"])
+def test_commands_are_no_sentences(line: str) -> None:
+    assert not reads_as_words(line)
+
+
+def test_keys_in_each_shell() -> None:
+    assert [keys_for(shell, "alt-m") for shell in ("bash", "zsh", "fish")] == ["\\em", "^[m", "\\em"]
+    assert [keys_for(shell, "ctrl-x ctrl-m") for shell in ("bash", "zsh", "fish")] == ["\\C-x\\C-m", "^X^M", "\\cx\\cm"]
+
+
+def test_an_explanation_cannot_give_orders_to_the_terminal() -> None:
+    shown = explanation([("The manual", "tar: a\x1b]0;x\x07b"), ("The manual", "ls: c"), ("A", "d " * 60)], 40)
+    assert "\x1b" not in shown and shown.count("The manual:") == 1
+    assert all(len(line) <= 40 for line in shown.splitlines())
+
+
+async def test_an_explanation_has_the_page_and_the_examples_that_are_like_the_command() -> None:
+    source = TldrPages(BUNDLED_DRAFTER / FILE)
+    lines = [text for who, text in await source.explain("sudo tar -xzf a.tgz | frobnicate", "")]
+    assert lines[0].startswith("tar: ") and "frobnicate" not in " ".join(lines)
+    assert 1 < len(lines) <= 4 and "tar x" in lines[1]
+    assert await source.explain("frobnicate --now", "") == []
+
+
+async def test_an_explanation_names_what_cannot_be_undone() -> None:
+    (part,) = await RiskSentences().explain("rm -rf build", "")
+    assert part[0] == "Care" and "deletes `build`" in part[1]
+    assert await RiskSentences().explain("ls -la", "") == []
+
+
+def test_what_nobody_asked_for_is_said() -> None:
+    (surprise,) = risk_notes("rm -rf build", "list the files")
+    assert "deletes `build`" in surprise and "did not ask" in surprise
+    assert all("did not ask" not in one for one in risk_notes("rm -rf build", "delete the folder build"))
+    assert risk_notes("ls -la", "list the files") == []
