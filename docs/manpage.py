@@ -22,7 +22,7 @@ import typer  # noqa: E402
 
 from app import config  # noqa: E402
 from app.cli.__main__ import cli  # noqa: E402
-from app.cli.fix import COMMAND_FILE  # noqa: E402
+from app.cli.handover import COMMAND_FILE  # noqa: E402
 from app.config import PREFIX, Settings  # noqa: E402
 from app.version import version_line  # noqa: E402
 

@@ -76,7 +76,7 @@ def test_fix_hands_the_mend_to_the_shell(outrider: Outrider, tmp_path: Path, mon
     monkeypatch.setenv("OUTRIDER_LAST_COMMAND", "cat ntoes.txt 2>&1 | outrider fix")
     told = outrider("fix", stdin="cat: ntoes.txt: No such file or directory\n")
     assert (told.code, told.out) == (0, "")
-    assert (tmp_path / "next").read_text() == "cat notes.txt"
+    assert (tmp_path / "next").read_text() == "cat notes.txt\n"
     assert (tmp_path / "next").stat().st_mode & 0o077 == 0
 
 
