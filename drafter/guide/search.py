@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 
 from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
@@ -20,7 +20,7 @@ from drafter.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
 PAIRED = 4
-"""Terms too frequent for that, of which the index reads the examples with two."""
+"""Terms too frequent for that, at most. They count where two of them stand together, or one with a rarer term."""
 CANDIDATES = 60
 """Examples that get the closer look."""
 SAID, ALIKE = 0.75, 0.5
@@ -40,8 +40,9 @@ UNKNOWN = 2.0
 """Weight of a word that is nowhere in the index."""
 BY = 0.9
 """How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
-COMMON = 8
-"""Examples that have a term, at least, if it takes the place of a misspelt one."""
+COMMON, MISSPELT, CERTAIN = 8, 3, 10
+"""Examples that have a term, at least, if it takes the place of a misspelt one. People's wordings in the index are
+misspelt too: a term in at most so many examples may be, if the other one is so many times as frequent for each."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
 
@@ -153,8 +154,9 @@ def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, i
         else:
             chosen.append(term)
             read += count
-    pairs = [f"({one} AND {other})" for one, other in combinations(frequent[:PAIRED], 2)]
-    match = " OR ".join([*chosen, *pairs])
+    frequent = frequent[:PAIRED]
+    pairs = [*combinations(frequent, 2), *product(chosen[-PAIRED:], frequent)]
+    match = " OR ".join([*chosen, *(f"({one} AND {other})" for one, other in pairs)])
     return pages.rows(
         "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms, p.id FROM "
         "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
@@ -258,12 +260,13 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
 
 def _corrected(term: str, vocabulary: Mapping[str, tuple[int, int]]) -> str:
     """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
-    if term in vocabulary or len(term) < 4 or not term.isalpha():
+    count = vocabulary.get(term, (0, 0))[1]
+    if count > MISSPELT or len(term) < 4 or not term.isalpha():
         return term
     halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
     near = {left + right[1:] for left, right in halves if right}
     near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
     near |= {left + letter + right for left, right in halves for letter in _LETTERS}
     near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
-    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON]
+    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)]
     return max(known, key=lambda one: (vocabulary[one][1], one), default=term)

@@ -28,6 +28,7 @@ _FILE = re.compile(
 )
 _ENDING = re.compile(r"((?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2})$")
 _BARE_ENDING = re.compile(r"\*?(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}")
+_ARCHIVE = re.compile(r"tar\.(?:gz|xz|bz2|zst|lz4?|Z)", re.I)
 _NUMBER = re.compile(r"(?<![A-Za-z])\d+(?:[.,:]\d+)*")
 _TYPED = re.compile(r"[\w][\w.+-]*[\w+]|\w")
 _WORD = re.compile(r"[a-z]+[a-z0-9]*|\d+[a-z]+")
@@ -70,6 +71,9 @@ def terms(text: str) -> list[str]:
             return " "
         if _BARE_ENDING.fullmatch(whole):
             found.extend(endings(whole))
+            return " "
+        if _ARCHIVE.fullmatch(whole):
+            found.extend(endings("." + whole))
             return " "
         ending = _ENDING.search(whole)
         if ending and whole.lower() in ("e.g", "i.e"):
@@ -114,7 +118,8 @@ def typed(text: str) -> list[str]:
     return _TYPED.findall(text[:READ_CHARACTERS].lower())
 
 
-def name_terms(name: str) -> list[str]:
+@lru_cache(maxsize=10_000)
+def name_terms(name: str) -> tuple[str, ...]:
     """The terms of a page's name: `git rev-list` is `namegit`, `namerevlist`, and the plain words `git`, `rev`.
 
     Words that stand for others are left out, as `head` stands for `first`: who asks for the first line need not mean
@@ -122,7 +127,7 @@ def name_terms(name: str) -> list[str]:
     """
     whole = ["name" + letters for part in name.lower().split() if (letters := re.sub(r"[^a-z0-9]", "", part))]
     plain = [stem(word) for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in STOP_WORDS]
-    return list(dict.fromkeys([*whole, *(word for word in plain if word not in _CANON)]))
+    return tuple(dict.fromkeys([*whole, *(word for word in plain if word not in _CANON)]))
 
 
 @lru_cache(maxsize=50_000)

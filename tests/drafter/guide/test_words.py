@@ -45,6 +45,6 @@ def test_endings_of_words_are_cut_lightly() -> None:
 
 
 def test_a_page_is_found_by_its_name_as_it_is_typed() -> None:
-    assert name_terms("git rev-list")[:2] == ["namegit", "namerevlist"]
-    assert name_terms("head") == ["namehead"], "who asks for the first line need not mean the page head"
+    assert name_terms("git rev-list")[:2] == ("namegit", "namerevlist")
+    assert name_terms("head") == ("namehead",), "who asks for the first line need not mean the page head"
     assert typed("use g++ or 7z, not a.out.") == ["use", "g++", "or", "7z", "not", "a.out"]
