@@ -34,7 +34,9 @@ def parses(command: str) -> bool:
 
 def problems(intent: Intent, drawer: Drawer, draws: int, proofs: bool) -> Iterator[str]:
     """What is wrong with an intent."""
-    windows = any(one[:1].isupper() or one in ("winget", "tasklist", "taskkill", "ipconfig", "dir") for one in intent.programs)
+    windows = any(
+        one[:1].isupper() or one in ("winget", "tasklist", "taskkill", "ipconfig", "dir") for one in intent.programs
+    )
     seen: set[str] = set()
     for index in range(draws):
         for spoken in drawer.conversation(intent, np.random.default_rng([1, index])):
@@ -45,7 +47,11 @@ def problems(intent: Intent, drawer: Drawer, draws: int, proofs: bool) -> Iterat
                 yield f"does not parse as bash: {spoken.command}"
             if left := _LEFT.findall(spoken.question + " " + spoken.task):
                 yield f"{', '.join(left)} is left in: {spoken.question} / {spoken.task}"
-            if left := [one for one in _LEFT.findall(spoken.command) if one not in intent.command + "".join(t.command for t in intent.thens)]:
+            if left := [
+                one
+                for one in _LEFT.findall(spoken.command)
+                if one not in intent.command + "".join(t.command for t in intent.thens)
+            ]:
                 yield f"{', '.join(left)} is left in: {spoken.command}"
     if sum(one.phrase.count() for one in intent.asks) < 8:
         yield "can be said in fewer than 8 ways"
@@ -86,8 +92,16 @@ def main() -> None:
             except IntentError as error:
                 print(error)
                 wrong += 1
-            counts += (1, len(intent.asks), len(intent.thens), len(intent.proofs), sum(bool(i.proofs) for i in [intent]))
-    print(f"{counts[0]} intents, {counts[1]} phrases, {counts[2]} follow-ups, {counts[3]} proofs of {counts[4]} intents; {wrong} problems")
+            counts += (
+                1,
+                len(intent.asks),
+                len(intent.thens),
+                len(intent.proofs),
+                sum(bool(i.proofs) for i in [intent]),
+            )
+    print(
+        f"{counts[0]} intents, {counts[1]} phrases, {counts[2]} follow-ups, {counts[3]} proofs of {counts[4]} intents; {wrong} problems"
+    )
     sys.exit(bool(wrong))
 
 

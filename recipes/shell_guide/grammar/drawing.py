@@ -21,7 +21,6 @@ FOLLOW_SHARE = 0.3
 """Share of conversations with a follow-up question."""
 
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
-_PIPED = re.compile(r"\||>|<<|\n|&&|;|\bdone\b")
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,13 @@ class Drawer:
         values = intent.values(sorted(named), rng, {})
         question, task = _say(pattern, values), intent.told(values)
         command, ending = intent.typed(intent.command, values), None
-        question = frame(question, rng) if asked.framed else question
+        question = frame(question, rng) if asked.framed and question.split(maxsplit=1)[0] in VERBS else question
         fitting = [one for one in self._endings if intent.output in one.on] if _may_end(command) else []
         if fitting and rng.random() < ENDING_SHARE:
             ending = fitting[int(rng.integers(len(fitting)))]
-            said, task, command = self._end(ending, ending.also[int(rng.integers(len(ending.also)))], task, command, rng)
+            said, task, command = self._end(
+                ending, ending.also[int(rng.integers(len(ending.also)))], task, command, rng
+            )
             question = f"{question}{', ' if rng.random() < 0.4 else ' '}{said}"
         turns = [Spoken(_surface(question, rng), _programs(intent, ending), task, command)]
         if rng.random() < follow:
@@ -88,7 +89,12 @@ class Drawer:
         return turns
 
     def _follow_up(
-        self, intent: Intent, values: Mapping[str, Value], first: Spoken, fitting: list[Ending], rng: np.random.Generator
+        self,
+        intent: Intent,
+        values: Mapping[str, Value],
+        first: Spoken,
+        fitting: list[Ending],
+        rng: np.random.Generator,
     ) -> list[Spoken]:
         ways = ["then"] * (2 * bool(intent.thens)) + ["ending"] * bool(fitting)
         ways += ["macos"] * bool(intent.macos and intent.macos != intent.command)
@@ -101,7 +107,11 @@ class Drawer:
             asked = then.asks[int(rng.integers(len(then.asks)))]
             pattern, named = asked.phrase.draw(rng)
             both = then.values(sorted(named), rng, values)
-            return [Spoken(_surface(_say(pattern, both), rng), then.programs, then.told(both), then.typed(then.command, both))]
+            return [
+                Spoken(
+                    _surface(_say(pattern, both), rng), then.programs, then.told(both), then.typed(then.command, both)
+                )
+            ]
         if way == "ending":
             ending = fitting[int(rng.integers(len(fitting)))]
             said, task, command = self._end(
@@ -111,7 +121,14 @@ class Drawer:
         if way == "macos":
             assert intent.macos is not None
             asked_mac = str(rng.choice(_MAC))
-            return [Spoken(_surface(asked_mac, rng), intent.programs, f"{first.task} on macOS", intent.typed(intent.macos, values))]
+            return [
+                Spoken(
+                    _surface(asked_mac, rng),
+                    intent.programs,
+                    f"{first.task} on macOS",
+                    intent.typed(intent.macos, values),
+                )
+            ]
         return self._again(intent, values, rng)
 
     def _again(self, intent: Intent, values: Mapping[str, Value], rng: np.random.Generator) -> list[Spoken]:
@@ -137,7 +154,18 @@ _MAC = (
     "that doesn't work on macOS", "how do i do that on a mac", "and on macos", "on my mac", "i'm on a mac", "same thing for mac", "macOS says illegal option",
     "what about mac os", "does that work on macos", "it fails on my macbook", "the mac version please",
 )  # fmt: skip
-_OTHER = ("and for {}", "what about {}", "and {}", "the same for {}", "now for {}", "do it for {} instead", "i meant {}", "sorry, {}", "now {}", "with {} instead")
+_OTHER = (
+    "and for {}",
+    "what about {}",
+    "and {}",
+    "the same for {}",
+    "now for {}",
+    "do it for {} instead",
+    "i meant {}",
+    "sorry, {}",
+    "now {}",
+    "with {} instead",
+)
 
 
 def _programs(intent: Intent, ending: Ending | None) -> tuple[str, ...]:
@@ -173,14 +201,39 @@ def frame(question: str, rng: np.random.Generator) -> str:
     return text.replace("{}", question)
 
 
-_LITERAL = re.compile(r"[^\w\s'-]|\d|[\"']|[a-z][A-Z]")
+VERBS = frozenset(
+    """
+    abort accept access activate add adjust allow amend analyse analyze annotate append apply archive ask assign attach authenticate automate back backup ban begin
+    benchmark bind bisect block blame boot break bring browse build bump burn calculate call cancel capitalize change check checkout cherry-pick choose clean clear
+    clone close collect colour color combine commit compare compile compress compute concatenate configure confirm connect continue convert copy correct count create crop
+    cut date deactivate debug decode decompress decrease decrypt define delete deploy detach detect determine diff disable discard disconnect discover display
+    divide do double download draw drop duplicate dump edit eject empty enable encode encrypt end enter erase escape estimate examine exclude execute exit expand explain export
+    expose extend extract factor fetch figure filter find finish fix flatten flip flush follow force forget fork format forward free freeze generate get give go grab grant
+    grep group halt hash have hide highlight identify ignore import include increase indent init initialise initialize insert inspect install interrupt invert invoke
+    join jump keep kill label launch leave let lint list listen load locate lock log login look lookup loop lowercase make mark match measure merge migrate
+    minify mirror mix modify monitor mount move mute name navigate note number open optimise optimize order output overwrite pack package pad page partition paste patch
+    pause peek permit pick ping pipe play point pop post prefix prepare preserve press prevent preview print probe produce profile promote protect prune publish pull
+    purge push put query quit rank read reapply rebase reboot rebuild receive recompress record recover recreate redirect redo reduce refresh regenerate register reload rename remove
+    render reorder repair repeat replace replay report request reset resize resolve restart restore restrict resume retrieve retry return reveal reverse revert review
+    revoke rewind rewrite rotate round run sample save scale scan schedule scroll search see select send separate serve set share shorten show shred shrink shuffle shut
+    sign silence simulate skip sleep slice sort speed spell split squash squeeze stage start stash stop store stream strip sum summarise summarize suppress suspend swap
+    switch sync synchronise synchronize tag tail take talk tally tar tell terminate test time toggle touch trace track transfer transform translate transpose trigger trim truncate turn
+    unban unblock uncompress uncover undelete undo uninstall unlock unmount unmute unpack unset unstage untar untrack unzip update upgrade upload uppercase use validate verify
+    view visit wait wake walk warn watch wipe wrap write zip zoom
+    """.split()
+)
+"""Verbs that may begin an imperative. Only after one of them makes "how do i" a sentence."""
 
 
 def _surface(question: str, rng: np.random.Generator) -> str:
     """Vary case, question mark and slips, but never inside a word that must be copied."""
     words = question.split(" ")
     if rng.random() < 0.08:
-        plain = [at for at, one in enumerate(words) if one.isalpha() and one.islower() and 4 < len(one) < 12 and one in _COMMON]
+        plain = [
+            at
+            for at, one in enumerate(words)
+            if one.isalpha() and one.islower() and 4 < len(one) < 12 and one in _COMMON
+        ]
         if plain:
             at = plain[int(rng.integers(len(plain)))]
             words[at] = phrasing.typo(words[at], rng)

@@ -86,7 +86,11 @@ class Intent:
             except KeyError:
                 raise IntentError(f"{self.place}: {{{name}.{form}}} is no form of {self.slots[name].type}") from None
 
-        return re.sub(r" {2,}(?=\S)", " ", _TYPED.sub(put, command)).strip() if "\n" not in command else _TYPED.sub(put, command).strip()
+        return (
+            re.sub(r" {2,}(?=\S)", " ", _TYPED.sub(put, command)).strip()
+            if "\n" not in command
+            else _TYPED.sub(put, command).strip()
+        )
 
     def told(self, values: Mapping[str, Value]) -> str:
         """The task, with the values that the question named."""
@@ -106,11 +110,17 @@ class Intent:
                 continue
             for _ in range(20):
                 value = self.slots[name].draw(rng)
-                if all(value.forms != values[o].forms for o in values if self.slots.get(o, self.slots[name]).type == self.slots[name].type):
+                if all(
+                    value.forms != values[o].forms
+                    for o in values
+                    if self.slots.get(o, self.slots[name]).type == self.slots[name].type
+                ):
                     break
             values[name] = value
         rising = [name for name in self.increasing if name in values]
-        in_order = sorted((values[name] for name in rising), key=lambda value: float(re.sub(r"\D", "", value.forms[""]) or 0))
+        in_order = sorted(
+            (values[name] for name in rising), key=lambda value: float(re.sub(r"\D", "", value.forms[""]) or 0)
+        )
         return {**values, **dict(zip(rising, in_order))}
 
 
@@ -147,7 +157,8 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
         for name, declared in raw.get("slots", {}).items():
             known[name] = Slot.read(name, declared)
         for name in (*task.slots(), *(name for one in asks for name in one.phrase.slots())):
-            known.setdefault(name, Slot.read(name, {}))
+            if name not in known:
+                known[name] = Slot.read(name, {})
         output = raw.get("output", "")
         if not programs or not asks or output not in OUTPUTS:
             raise IntentError(f"{place}: needs program and ask, and an output of {', '.join(OUTPUTS[1:])} or none")
@@ -160,7 +171,11 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
         raise IntentError(f"{place}: {error}") from None
     except (KeyError, AttributeError, TypeError) as error:
         raise IntentError(f"{place}: {error!r} is missing or has the wrong form; see intents/README.md") from None
-    if lost := {n for one in asks for n in one.phrase.slots()} - set(intent.used(intent.command)) - set(intent.used(intent.macos or "")):
+    if (
+        lost := {n for one in asks for n in one.phrase.slots()}
+        - set(intent.used(intent.command))
+        - set(intent.used(intent.macos or ""))
+    ):
         if not slots:
             raise IntentError(f"{place}: a question names {', '.join(sorted(lost))}, and the command does not hold it")
     return intent

@@ -40,7 +40,23 @@ WORDS = tuple(
 _CONSONANTS, _VOWELS = list("bcdfghjklmnprstvwz"), list("aeiou")
 _LETTERS = list("abcdefghijklmnopqrstuvwxyz")
 _DIGITS = list("0123456789")
-_MARKS = ("old", "new", "final", "v2", "v3", "copy", "bak", "draft", "dev", "prod", "test", "tmp", "orig", "2", "backup")
+_MARKS = (
+    "old",
+    "new",
+    "final",
+    "v2",
+    "v3",
+    "copy",
+    "bak",
+    "draft",
+    "dev",
+    "prod",
+    "test",
+    "tmp",
+    "orig",
+    "2",
+    "backup",
+)
 
 
 def _pick(rng: np.random.Generator, options: Sequence[str]) -> str:
@@ -74,7 +90,9 @@ def stem(rng: np.random.Generator, *, spaces: float = 0.04) -> str:
     first, second = word(rng), word(rng)
     draw = rng.random()
     if draw < spaces:
-        return _pick(rng, (f"{first} {second}", f"{first.title()} {digits(rng, 1, 2)}", f"{first.title()} {second.title()}"))
+        return _pick(
+            rng, (f"{first} {second}", f"{first.title()} {digits(rng, 1, 2)}", f"{first.title()} {second.title()}")
+        )
     if draw < 0.42:
         return first
     if draw < 0.62:

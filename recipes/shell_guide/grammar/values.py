@@ -178,14 +178,22 @@ def folder_name(rng: Random) -> str:
         return str(_pick(rng, _ROOTS)) + last
     if draw < 0.9:
         return f"{_pick(rng, _FOLDERS)}/{last}"
-    return str(_pick(rng, ("/var/log", "/etc", "/home", "/tmp", "/var/www", "/usr/share", "~/Downloads", "~/Documents", "/opt", "~")))
+    return str(
+        _pick(
+            rng,
+            ("/var/log", "/etc", "/home", "/tmp", "/var/www", "/usr/share", "~/Downloads", "~/Documents", "/opt", "~"),
+        )
+    )
 
 
 def _file(rng: Random, slot: Slot) -> Value:
     ending = _pick(rng, slot.ends or ENDINGS)
     name = stem(rng) + ending
     if not slot.ends and rng.random() < 0.04:
-        name = _pick(rng, ("Makefile", "README", "LICENSE", "Dockerfile", ".bashrc", ".gitignore", ".env", "notes", "data", "hosts"))
+        name = _pick(
+            rng,
+            ("Makefile", "README", "LICENSE", "Dockerfile", ".bashrc", ".gitignore", ".env", "notes", "data", "hosts"),
+        )
     draw = rng.random()
     path = name if draw < 0.78 else f"{folder_name(rng)}/{name}"
     return Value(_said_path(path, rng), _path_forms(path))
@@ -198,7 +206,10 @@ def _folder(rng: Random, slot: Slot) -> Value:
 
 
 def _archive(rng: Random, slot: Slot) -> Value:
-    return _file(rng, Slot("file", ends=slot.ends or (".tar.gz", ".tar.gz", ".zip", ".tgz", ".tar", ".tar.xz", ".tar.bz2", ".7z")))
+    return _file(
+        rng,
+        Slot("file", ends=slot.ends or (".tar.gz", ".tar.gz", ".zip", ".tgz", ".tar", ".tar.xz", ".tar.bz2", ".7z")),
+    )
 
 
 def _ext(rng: Random, slot: Slot) -> Value:
@@ -231,16 +242,34 @@ def size_value(number: int, unit: int, said: str) -> Value:
 
 def _size(rng: Random, slot: Slot) -> Value:
     unit = int(_pick(rng, (0, 1, 1, 1, 2, 2)))
-    number = int(_pick(rng, (1, 2, 5, 10, 20, 50, 100, 200, 500))) if rng.random() < 0.5 else int(names.digits(rng, 1, 3))
+    number = (
+        int(_pick(rng, (1, 2, 5, 10, 20, 50, 100, 200, 500))) if rng.random() < 0.5 else int(names.digits(rng, 1, 3))
+    )
     number = min(number, 40) if unit == 2 else number
     short, upper, spelled, _ = _UNITS[unit]
     spelled = spelled[:-1] if number == 1 else spelled
-    forms = (f"{number} {upper}", f"{number}{upper}", f"{number}{short}", f"{number} {upper.lower()}", f"{number}{upper.lower()}", f"{number} {spelled}")
+    forms = (
+        f"{number} {upper}",
+        f"{number}{upper}",
+        f"{number}{short}",
+        f"{number} {upper.lower()}",
+        f"{number}{upper.lower()}",
+        f"{number} {spelled}",
+    )
     said = f"{_SPOKEN[number]} {spelled}" if number <= 10 and rng.random() < 0.1 else str(_pick(rng, forms))
     return size_value(number, unit, said)
 
 
-_AGES = (("minute", 60), ("hour", 3600), ("day", 86400), ("day", 86400), ("day", 86400), ("week", 604800), ("month", 2592000), ("year", 31536000))
+_AGES = (
+    ("minute", 60),
+    ("hour", 3600),
+    ("day", 86400),
+    ("day", 86400),
+    ("day", 86400),
+    ("week", 604800),
+    ("month", 2592000),
+    ("year", 31536000),
+)
 
 
 def age_value(number: int, unit: str, said: str) -> Value:
@@ -258,7 +287,9 @@ def age_value(number: int, unit: str, said: str) -> Value:
 def _age(rng: Random, slot: Slot) -> Value:
     unit, _ = _pick(rng, _AGES)
     most = {"minute": 90, "hour": 72, "day": 400, "week": 12, "month": 12, "year": 5}[unit]
-    number = int(_pick(rng, (1, 2, 3, 5, 7, 10, 14, 30, 60, 90))) if rng.random() < 0.6 else int(rng.integers(1, most + 1))
+    number = (
+        int(_pick(rng, (1, 2, 3, 5, 7, 10, 14, 30, 60, 90))) if rng.random() < 0.6 else int(rng.integers(1, most + 1))
+    )
     number = max(1, min(number, most))
     plural = unit if number == 1 else unit + "s"
     said = f"{_SPOKEN[number]} {plural}" if number <= 10 and rng.random() < 0.3 else f"{number} {plural}"
@@ -275,7 +306,11 @@ def _count(rng: Random, slot: Slot) -> Value:
 
 def _number(rng: Random, slot: Slot) -> Value:
     low, high = max(1, slot.least), slot.most
-    number = int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))) if slot.least >= 0 else int(rng.integers(slot.least, high))
+    number = (
+        int(np.exp(rng.uniform(np.log(low), np.log(high + 1))))
+        if slot.least >= 0
+        else int(rng.integers(slot.least, high))
+    )
     text = str(min(number, high))
     return Value(text, _Constant(text))
 
@@ -311,7 +346,12 @@ def _date(rng: Random, slot: Slot) -> Value:
     name = name if rng.random() < 0.6 else name[:3]
     name = name if rng.random() < 0.6 else name.lower()
     iso = f"{year}-{month:02}-{date:02}"
-    return date_value(year, month, date, str(_pick(rng, (iso, iso, f"{name} {date} {year}", f"{date} {name} {year}", f"{name} {date}, {year}"))))
+    return date_value(
+        year,
+        month,
+        date,
+        str(_pick(rng, (iso, iso, f"{name} {date} {year}", f"{date} {name} {year}", f"{name} {date}, {year}"))),
+    )
 
 
 def clock_value(hour: int, minute: int, said: str) -> Value:
@@ -323,7 +363,11 @@ def _clock(rng: Random, slot: Slot) -> Value:
     hour, minute = int(rng.integers(24)), int(_pick(rng, (0, 0, 0, 15, 30, 45, 5, 10, 20)))
     half, twelve = ("am" if hour < 12 else "pm"), hour % 12 or 12
     spoken = f"{twelve}{half}" if not minute else f"{twelve}:{minute:02}{half}"
-    return clock_value(hour, minute, str(_pick(rng, (f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", spoken, spoken.replace(half, f" {half}")))))
+    return clock_value(
+        hour,
+        minute,
+        str(_pick(rng, (f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", spoken, spoken.replace(half, f" {half}")))),
+    )
 
 
 def _seconds(rng: Random, slot: Slot) -> Value:
@@ -343,7 +387,30 @@ def _words(rng: Random, least: int, most: int) -> str:
 def _pattern(rng: Random, slot: Slot) -> Value:
     draw = rng.random()
     if draw < 0.25:
-        text = str(_pick(rng, ("error", "TODO", "warning", "FIXME", "failed", "timeout", "ERROR", "WARN", "fatal", "null", "404", "500", "password", "localhost", "import", "main", "debug")))
+        text = str(
+            _pick(
+                rng,
+                (
+                    "error",
+                    "TODO",
+                    "warning",
+                    "FIXME",
+                    "failed",
+                    "timeout",
+                    "ERROR",
+                    "WARN",
+                    "fatal",
+                    "null",
+                    "404",
+                    "500",
+                    "password",
+                    "localhost",
+                    "import",
+                    "main",
+                    "debug",
+                ),
+            )
+        )
     elif draw < 0.6:
         text = word(rng)
     elif draw < 0.75:
@@ -351,7 +418,20 @@ def _pattern(rng: Random, slot: Slot) -> Value:
     elif draw < 0.82:
         text = digits(rng, 2, 5)
     else:
-        text = str(_pick(rng, ("connection refused", "not found", "permission denied", "out of memory", _words(rng, 2, 3), f"{word(rng)}={digits(rng, 1, 2)}", f"user {word(rng)}")))
+        text = str(
+            _pick(
+                rng,
+                (
+                    "connection refused",
+                    "not found",
+                    "permission denied",
+                    "out of memory",
+                    _words(rng, 2, 3),
+                    f"{word(rng)}={digits(rng, 1, 2)}",
+                    f"user {word(rng)}",
+                ),
+            )
+        )
     said = text if " " not in text and rng.random() < 0.65 else _marked(text, rng)
     return Value(said, {"": quoted(text), "raw": text, "quoted": always_quoted(text)})
 
@@ -362,7 +442,20 @@ def _marked(text: str, rng: Random) -> str:
 
 
 def _text(rng: Random, slot: Slot) -> Value:
-    text = str(_pick(rng, ("hello world", "hello", "done", _words(rng, 1, 2), _words(rng, 2, 4), f"{word(rng).title()} {_words(rng, 1, 3)}", f"don't {word(rng)}" if rng.random() < 0.3 else _words(rng, 2, 3))))
+    text = str(
+        _pick(
+            rng,
+            (
+                "hello world",
+                "hello",
+                "done",
+                _words(rng, 1, 2),
+                _words(rng, 2, 4),
+                f"{word(rng).title()} {_words(rng, 1, 3)}",
+                f"don't {word(rng)}" if rng.random() < 0.3 else _words(rng, 2, 3),
+            ),
+        )
+    )
     said = _marked(text, rng) if rng.random() < 0.8 and "'" not in text else f'"{text}"' if rng.random() < 0.6 else text
     return Value(said, {"": always_quoted(text), "raw": text})
 
@@ -385,42 +478,104 @@ def _plain(make: Callable[[Random], str]) -> Callable[[Random, Slot], Value]:
     return draw
 
 
-def _one(*options: str, other: Callable[[Random], str] = identifier, share: float = 0.4) -> Callable[[Random, Slot], Value]:
+def _one(
+    *options: str, other: Callable[[Random], str] = identifier, share: float = 0.4
+) -> Callable[[Random, Slot], Value]:
     """A type of which some values are well known."""
     return _plain(lambda rng: str(_pick(rng, options)) if rng.random() < share else other(rng))
 
 
-_USERS = ("alice", "bob", "deploy", "admin", "www-data", "root", "git", "ubuntu", "postgres", "backup", "jenkins", "maria", "tom", "chen", "priya", "omar")
+_USERS = (
+    "alice",
+    "bob",
+    "deploy",
+    "admin",
+    "www-data",
+    "root",
+    "git",
+    "ubuntu",
+    "postgres",
+    "backup",
+    "jenkins",
+    "maria",
+    "tom",
+    "chen",
+    "priya",
+    "omar",
+)
 
 
 def _user_name(rng: Random) -> str:
-    return str(_pick(rng, _USERS)) if rng.random() < 0.4 else _pick(rng, (word(rng), word(rng) + digits(rng, 1, 2), f"{word(rng)}.{word(rng)}"))
+    return (
+        str(_pick(rng, _USERS))
+        if rng.random() < 0.4
+        else _pick(rng, (word(rng), word(rng) + digits(rng, 1, 2), f"{word(rng)}.{word(rng)}"))
+    )
 
 
 def _host_name(rng: Random) -> str:
     draw = rng.random()
-    return names.address(rng) if draw < 0.3 else names.domain(rng) if draw < 0.65 else identifier(rng, "-") if draw < 0.9 else "localhost"
+    return (
+        names.address(rng)
+        if draw < 0.3
+        else names.domain(rng)
+        if draw < 0.65
+        else identifier(rng, "-")
+        if draw < 0.9
+        else "localhost"
+    )
 
 
 def _url_text(rng: Random) -> str:
     host = names.domain(rng) if rng.random() < 0.85 else f"localhost:{_port_text(rng)}"
-    path = _pick(rng, ("", "", f"/{word(rng)}", f"/{word(rng)}/{stem(rng, spaces=0)}{_pick(rng, ENDINGS)}", f"/{stem(rng, spaces=0)}{_pick(rng, ENDINGS)}", f"/api/v{digits(rng, 1, 1)}/{word(rng)}"))
+    path = _pick(
+        rng,
+        (
+            "",
+            "",
+            f"/{word(rng)}",
+            f"/{word(rng)}/{stem(rng, spaces=0)}{_pick(rng, ENDINGS)}",
+            f"/{stem(rng, spaces=0)}{_pick(rng, ENDINGS)}",
+            f"/api/v{digits(rng, 1, 1)}/{word(rng)}",
+        ),
+    )
     return f"{_pick(rng, ('https', 'https', 'https', 'http'))}://{host}{path}"
 
 
 def _port_text(rng: Random) -> str:
-    return str(_pick(rng, (22, 80, 443, 3000, 3306, 5000, 5432, 6379, 8000, 8080, 8443, 9000, 9090))) if rng.random() < 0.4 else str(int(rng.integers(1024, 65000)))
+    return (
+        str(_pick(rng, (22, 80, 443, 3000, 3306, 5000, 5432, 6379, 8000, 8080, 8443, 9000, 9090)))
+        if rng.random() < 0.4
+        else str(int(rng.integers(1024, 65000)))
+    )
 
 
 def _repo_url(rng: Random) -> str:
     owner, name = identifier(rng, "-"), identifier(rng, "-_")
     host = _pick(rng, ("github.com", "github.com", "gitlab.com", "codeberg.org", names.domain(rng)))
-    return str(_pick(rng, (f"https://{host}/{owner}/{name}.git", f"git@{host}:{owner}/{name}.git", f"https://{host}/{owner}/{name}")))
+    return str(
+        _pick(
+            rng,
+            (f"https://{host}/{owner}/{name}.git", f"git@{host}:{owner}/{name}.git", f"https://{host}/{owner}/{name}"),
+        )
+    )
 
 
 def _branch_name(rng: Random) -> str:
     prefix = _pick(rng, ("feature", "fix", "bugfix", "release", "hotfix", "chore", "docs"))
-    return str(_pick(rng, (identifier(rng, "-"), f"{prefix}/{identifier(rng, '-')}", f"{prefix}-{digits(rng, 1, 4)}", "main", "develop", f"{word(rng)}-{word(rng)}-{word(rng)}")))
+    return str(
+        _pick(
+            rng,
+            (
+                identifier(rng, "-"),
+                f"{prefix}/{identifier(rng, '-')}",
+                f"{prefix}-{digits(rng, 1, 4)}",
+                "main",
+                "develop",
+                f"{word(rng)}-{word(rng)}-{word(rng)}",
+            ),
+        )
+    )
 
 
 def _version(rng: Random) -> str:
@@ -428,7 +583,11 @@ def _version(rng: Random) -> str:
 
 
 def _image_name(rng: Random) -> str:
-    name = str(_pick(rng, ("nginx", "postgres", "redis", "ubuntu", "alpine", "python", "node", "mysql", "debian"))) if rng.random() < 0.5 else identifier(rng, "-")
+    name = (
+        str(_pick(rng, ("nginx", "postgres", "redis", "ubuntu", "alpine", "python", "node", "mysql", "debian")))
+        if rng.random() < 0.5
+        else identifier(rng, "-")
+    )
     name = f"{word(rng)}/{name}" if rng.random() < 0.15 else name
     return f"{name}:{_pick(rng, ('latest', 'alpine', _version(rng)))}" if rng.random() < 0.35 else name
 
@@ -443,7 +602,16 @@ def _commit_name(rng: Random) -> str:
 
 
 def _device_name(rng: Random) -> str:
-    return str(_pick(rng, (f"/dev/sd{_pick(rng, list('abcde'))}{_pick(rng, ('', '1', '2', '3'))}", f"/dev/nvme0n1p{digits(rng, 1, 1)}", f"/dev/mmcblk0p{digits(rng, 1, 1)}")))
+    return str(
+        _pick(
+            rng,
+            (
+                f"/dev/sd{_pick(rng, list('abcde'))}{_pick(rng, ('', '1', '2', '3'))}",
+                f"/dev/nvme0n1p{digits(rng, 1, 1)}",
+                f"/dev/mmcblk0p{digits(rng, 1, 1)}",
+            ),
+        )
+    )
 
 
 DRAW: dict[str, Callable[[Random, Slot], Value]] = {
