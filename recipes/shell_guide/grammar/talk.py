@@ -12,7 +12,7 @@ import numpy as np
 
 from recipes.shell_guide.grammar.names import word
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
-from recipes.shell_guide.grammar.values import Slot, Value
+from recipes.shell_guide.grammar.values import Slot
 
 FOLDER = Path(__file__).parents[1] / "talk"
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
@@ -34,19 +34,23 @@ class Talk:
         weights = np.cumsum([np.log2(1 + phrase.count()) for phrase in self.asks])
         phrase = self.asks[int(np.searchsorted(weights, rng.random() * weights[-1]))]
         text, named = phrase.draw(rng)
-        values = {name: self._value(name, rng) for name in sorted(named)}
+        values: dict[str, str] = {}
+        for name in sorted(named):
+            values[name] = self._value(name, rng)
+            while values[name] in [value for other, value in values.items() if other != name]:
+                values[name] = self._value(name, rng)
         answer = self.answers[int(rng.integers(len(self.answers)))]
         return _filled(text, values), _filled(answer, values)
 
     def _value(self, name: str, rng: np.random.Generator) -> str:
-        if name in self.lists:
-            return self.lists[name][int(rng.integers(len(self.lists[name])))]
+        words = self.lists.get(name) or self.lists.get(name.rstrip("0123456789"))
+        if words:
+            return words[int(rng.integers(len(words)))]
         if name == "program":
             return invented_program(rng)
         if name == "gibberish":
             return "".join(_CONSONANTS[int(at)] for at in rng.integers(len(_CONSONANTS), size=int(rng.integers(3, 9))))
-        drawn: Value = Slot.read(name, {}).draw(rng)
-        return drawn.said
+        return Slot.read(name, {}).draw(rng).said
 
 
 def invented_program(rng: np.random.Generator) -> str:
