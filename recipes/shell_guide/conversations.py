@@ -29,6 +29,7 @@ EVALUATION = (
     _DATA / "harmless.jsonl",
     _DATA / "follow_ups.jsonl",
     _DATA / "execution.jsonl",
+    _DATA / "retrieval.jsonl",
 )
 """Files of questions that the target is measured on."""
 
