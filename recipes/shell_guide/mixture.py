@@ -47,10 +47,13 @@ class Turn:
 
 
 class Mixture:
-    """An endless source of training conversations, by index, as the messages that the target reads."""
+    """An endless source of training conversations, by index, as the messages that the target reads.
 
-    def __init__(self, pages_file: Path, index: Path, seed: int) -> None:
-        self.everyday = ConversationSource(pages_file, seed)
+    `strange`: as for `ConversationSource`.
+    """
+
+    def __init__(self, pages_file: Path, index: Path, seed: int, strange: float = 0.0) -> None:
+        self.everyday = ConversationSource(pages_file, seed, strange=strange)
         self.intents = read_intents()
         self._drawer = Drawer()
         talk = read_talk()
