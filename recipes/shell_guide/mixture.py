@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from drafter.guide import prompt
+from drafter.guide.flags import flags_of
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
@@ -47,10 +48,13 @@ class Turn:
 
 
 class Mixture:
-    """An endless source of training conversations, by index, as the messages that the target reads."""
+    """An endless source of training conversations, by index, as the messages that the target reads.
 
-    def __init__(self, pages_file: Path, index: Path, seed: int) -> None:
-        self.everyday = ConversationSource(pages_file, seed)
+    `strange`: as for `ConversationSource`.
+    """
+
+    def __init__(self, pages_file: Path, index: Path, seed: int, strange: float = 0.0) -> None:
+        self.everyday = ConversationSource(pages_file, seed, strange=strange)
         self.intents = read_intents()
         self._drawer = Drawer()
         talk = read_talk()
@@ -115,7 +119,8 @@ class Mixture:
         return [self._said(self._talk[kind], rng)]
 
     def _explained(self, spoken: Spoken, rng: np.random.Generator) -> list[Turn]:
-        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task)
+        flags = [(one.flag, one.meaning) for one in flags_of(spoken.command)]
+        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task, flags)
         if rng.random() < 0.5:
             form = one_of("explain_after", rng) + ("?" if rng.random() < 0.4 else "")
             return [Turn(spoken.question, spoken.answer), Turn(form, answer)]
