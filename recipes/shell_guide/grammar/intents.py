@@ -21,7 +21,7 @@ OUTPUTS = ("", "lines", "paths")
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
 _UNFRAMED = re.compile(
-    r"(?:=|what\w*|which|how|where|who|when|why|is|are|was|do|does|did|can|could|will|would|should|my|i|i'm|i've|it|the|any|am|there|need|want|"
+    r"(?:what\w*|which|how|where|who|when|why|is|are|was|do|does|did|can|could|will|would|should|my|i|i'm|i've|it|the|any|am|there|need|want|"
     r"pls|please|a|an|all|no|only|and|in|on|of|for|from|with|without|as|to|one|every|each|this|that)\b",
     re.IGNORECASE,
 )
@@ -183,7 +183,7 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
 
 
 def _asked(text: str) -> Asked:
-    framed = not _UNFRAMED.match(text.lstrip("[( "))
+    framed = not text.startswith("=") and not _UNFRAMED.match(text.lstrip("[( "))
     return Asked(Phrase.read(text.removeprefix("=").strip().rstrip("?.")), framed)
 
 
