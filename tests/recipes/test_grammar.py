@@ -78,6 +78,17 @@ def test_the_answer_says_a_bracket_if_all_of_its_slots_were_named() -> None:
     assert phrase.told(frozenset({"file", "dir", "host"})) == "copy {file} to {dir} on {host}"
 
 
+def test_a_space_before_a_mark_goes_but_not_before_a_name_with_a_dot() -> None:
+    said = {Phrase.read("add the .env file [please] , now").draw(rng(seed))[0] for seed in range(20)}
+    assert said == {"add the .env file, now", "add the .env file please, now"}
+
+
+def test_an_equals_sign_keeps_a_phrase_as_it_is(tmp_path: Path) -> None:
+    words = '["= make the dry run", "make (it|this|that|these) all", "= make (a|b|c|d)", "what is (a|b)"]'
+    asks = intent(re.sub(r"ask = \[\"\(find.*\]", f"ask = {words}", FIND, count=1), tmp_path).asks
+    assert [one.framed for one in asks] == [False, True, False, False]
+
+
 def test_a_backslash_takes_the_meaning() -> None:
     assert Phrase.read(r"what is \(this\) \{file\}").draw(rng())[0] == "what is (this) {file}"
 
