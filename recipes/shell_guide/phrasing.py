@@ -182,6 +182,11 @@ def answer(name: str, task: str, command: str) -> str:
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
 
 
+def explanation(name: str, task: str) -> str:
+    """What a command does, in one sentence."""
+    return f"With `{name}`, this command would {task}."
+
+
 def ask_what_is(page: Page, rng: np.random.Generator) -> str:
     forms = (
         "what is {}?",

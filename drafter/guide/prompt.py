@@ -1,0 +1,110 @@
+"""Shell Guide's own prompt, version 1: before each question stand the examples that fit it best.
+
+    system: Answer with a shell command.
+            tar: extract a gzip-compressed archive => tar xzf archive.tar.gz
+            tar: list the contents of an archive => tar tf archive.tar.gz
+    user:   How do I unpack photos.tar.gz?
+
+Each question gets a system message of its own, which depends on the questions up to it, the platform and the pages, and
+on nothing else. So the beginning of a conversation never changes, and what was computed of it stays valid. The target
+learns from prompts of this form (`recipes/shell_guide`), and a change of anything here makes another version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from drafter.guide.pages import Pages
+from drafter.guide.search import Hit, search
+from drafter.guide.words import terms
+
+NAME, VERSION = "pages", 1
+"""What an artefact calls this recipe."""
+TASK = "Answer with a shell command."
+"""The first line of each system message, also where nothing fits the question."""
+EXAMPLES = 3
+"""Most examples before a question."""
+CHARACTERS = 330
+"""Most characters of all examples before a question: about 110 tokens of the bundled vocabulary."""
+MEMORY = 3
+"""Questions before a follow-up that are searched with it, at most."""
+
+_LINKS = re.compile(
+    r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
+    r"with(?:out)?|including|excluding|except|recursively|in reverse|as root|why|explain|"
+    r"(?:that|it|this|which) (?:does|did|is|was|gives|gave|says|said|fails|failed|shows|only|works?)|"
+    r"(?:doesn'?t|does not|didn'?t|not) )\b",
+    re.I,
+)
+_POINTS_BACK = re.compile(r"\b(?:it|its|them|their|that|those|one|ones|same|instead)\b", re.I)
+_FEW_TERMS = 3
+
+
+def goes_on(question: str) -> bool:
+    """Whether a question goes on from the one before: it begins with a linking word, or says little but "it".
+
+    >>> goes_on("and recursively?"), goes_on("How do I find a file and delete it?")
+    (True, False)
+    """
+    if _LINKS.match(question):
+        return True
+    return bool(_POINTS_BACK.search(question)) and len(terms(question)) < _FEW_TERMS
+
+
+def earlier(questions: Sequence[str]) -> str:
+    """What to search the last question with: the questions that it goes on from; empty if it stands alone."""
+    first = len(questions) - 1
+    while first > 0 and goes_on(questions[first]):
+        first -= 1
+    return " ".join(questions[max(first, len(questions) - 1 - MEMORY) : -1])
+
+
+def find(pages: Pages, questions: Sequence[str], platforms: Sequence[str], without: Collection[int] = ()) -> list[Hit]:
+    """The examples for the last of the questions of a conversation, best first. `without`: as for `search`."""
+    hits = search(pages, questions[-1], platforms, EXAMPLES + 2, without, before=earlier(questions))
+    fitting: list[Hit] = []
+    left = CHARACTERS
+    for hit in hits:
+        if len(fitting) < EXAMPLES and len(line(hit)) < left:
+            fitting.append(hit)
+            left -= len(line(hit)) + 1
+    return fitting
+
+
+def line(hit: Hit) -> str:
+    """An example in one line of the prompt."""
+    return " ".join(f"{hit.page.name}: {hit.example.task} => {hit.example.command}".split())
+
+
+def system(hits: Iterable[Hit]) -> str:
+    """The system message with these examples."""
+    return "\n".join([TASK, *(line(hit) for hit in hits)])
+
+
+@dataclass
+class Prompt:
+    """The recipe with its pages, for one platform. It remembers what it found."""
+
+    pages: Pages
+    platforms: Sequence[str]
+    _found: dict[tuple[str, str], list[Hit]] = field(default_factory=dict)
+
+    def hits(self, questions: Sequence[str]) -> list[Hit]:
+        """The examples that stand before the last of these questions. Raises `DrafterCorrupt`."""
+        key = questions[-1], earlier(questions)
+        if key not in self._found:
+            self._found[key] = find(self.pages, questions, self.platforms)
+        return self._found[key]
+
+    def apply(self, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """A conversation, (role, text), with a system message before each question. Raises `DrafterCorrupt`."""
+        out: list[tuple[str, str]] = []
+        questions: list[str] = []
+        for role, text in messages:
+            if role == "user":
+                questions.append(text)
+                out.append(("system", system(self.hits(questions))))
+            out.append((role, text))
+        return out

@@ -1,0 +1,243 @@
+"""Find the examples that fit a question: first by the full-text index, then by a closer look at each candidate.
+
+The index gives some hundred candidates: BM25 over the rarer terms of the question. Each candidate is then scored by its
+nearest wording: how much of the question it says, and how much of it the question says, both weighted by how rare a
+term is. A program that the question names, the page's use and its platform are added.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import log
+
+from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings
+from drafter.guide.synonyms import PLATFORM_WORDS, PROGRAM_HINTS
+from drafter.guide.words import terms
+
+READ_EXAMPLES = 3_000
+"""Examples that the index may read for one question, by the counts of its terms."""
+CANDIDATES = 60
+"""Examples that get the closer look."""
+SAID, ALIKE = 0.65, 0.35
+"""Weights of the share of the question that a wording says, and of the share of the wording that the question says."""
+IN_NAME, IN_TERMS = 1.0, 0.6
+"""Worth of a term that the page's name, or the command and description have, and the wording has not."""
+NAMED, HINTED, USE, OWN_EXAMPLE, ELSEWHERE = 0.35, 0.06, 0.15, 0.04, 0.12
+"""Added for a program that is named, one that is suggested, a page in many languages, an example of Outrider's own;
+taken off for each platform that comes before."""
+LEAST = 0.3
+"""Score below which an example has nothing to do with the question."""
+EARLIER = 0.5
+"""Worth of a term of the question before."""
+UNKNOWN = 2.0
+"""Weight of a word that is nowhere in the index."""
+BY = 0.9
+"""How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
+COMMON = 8
+"""Examples that have a term, at least, if it takes the place of a misspelt one."""
+SAME_PAGE = 2
+"""Most examples of one page, unless the question names its program."""
+
+_CODE = re.compile(r"`\s*(?:sudo )?([\w.+-]+)[^`]*`")
+_BY = re.compile(r"\b(?:with|using|use|via|the)\s+([a-z][\w.+-]*)(?:\s+command)?\b")
+_PLATFORMS = {
+    "linux": ("linux", "common", OWN, "osx", "freebsd", "openbsd", "netbsd", "sunos", "android", "windows"),
+    "osx": ("osx", "common", OWN, "linux", "freebsd", "openbsd", "netbsd", "sunos", "android", "windows"),
+    "windows": ("windows", "common", OWN, "linux", "dos", "osx"),
+}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_BSD = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
+_NEAR = 3
+"""So many of a device's platforms are as good as its own."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An example that may answer the question."""
+
+    page: Page
+    example: Example
+    score: float
+    """0 to about 1.5; from 0.8 on it is nearly always what was asked for."""
+
+
+def platforms_of(system: str) -> tuple[str, ...]:
+    """The platforms of the pages that help on a system, best first.
+
+    `system`: as in `sys.platform` (`linux`, `darwin`, `win32`, `freebsd14`) or as a page's platform.
+    """
+    system = {"darwin": "osx", "win32": "windows", "cygwin": "linux"}.get(system, system)
+    name = re.sub(r"\d+$", "", system)
+    return _PLATFORMS.get(name) or (name, *_BSD)
+
+
+def search(
+    pages: Pages,
+    question: str,
+    platforms: Sequence[str],
+    limit: int = 3,
+    without: Collection[int] = frozenset(),
+    *,
+    before: str = "",
+) -> list[Hit]:
+    """The examples that fit a question best, best first; empty if none fits.
+
+    `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
+    ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
+    find itself. `before`: an earlier question that this one goes on from; its terms count half. Raises `DrafterCorrupt`.
+    """
+    query = _Query(pages, question, before)
+    if not query.weights:
+        return []
+    platforms = query.platforms(platforms)
+    best: list[tuple[float, int]] = []
+    rows = {row[0]: row for row in _candidates(pages, query)}
+    for number, platform, name, languages, own, wordings, command_terms, page_terms in rows.values():
+        if platform not in platforms:
+            continue
+        score = query.score(number, name, wordings, command_terms, page_terms, without)
+        if score is None:
+            continue
+        score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own
+        score -= ELSEWHERE * max(0, platforms.index(platform) - _NEAR + 1)
+        best.append((score, number))
+    best.sort(key=lambda one: (-one[0], one[1]))
+    return _distinct(pages, query, best, limit)
+
+
+def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], limit: int) -> list[Hit]:
+    """The best hits, no command twice, and not all of one page."""
+    hits: list[Hit] = []
+    commands: set[str] = set()
+    for score, number in best:
+        if score < LEAST or len(hits) >= limit:
+            break
+        ((name, platform, task, command),) = pages.rows(
+            "SELECT name, platform, task, command FROM examples JOIN pages ON pages.id = page WHERE examples.id = ?",
+            (number,),
+        )
+        shown = sum(hit.page.name == name for hit in hits)
+        if command in commands or (shown >= SAME_PAGE and name.split()[0] not in query.named):
+            continue
+        page = pages.page(name, platform)
+        if page is not None:
+            commands.add(command)
+            hits.append(Hit(page, Example(task, command), round(score, 4)))
+    return hits
+
+
+def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, int, bytes, bytes, bytes]]:
+    """The rows of examples that have the rarer terms of a question."""
+    chosen, read = [], 0
+    for term, count in sorted(query.counts.items(), key=lambda one: one[1]):
+        if chosen and read + count > READ_EXAMPLES:
+            break
+        chosen.append(term)
+        read += count
+    match = " OR ".join(f'"{term}"' for term in chosen)
+    return pages.rows(
+        "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms FROM "
+        "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
+        "JOIN examples AS e ON e.id = found.id JOIN pages AS p ON p.id = e.page",
+        (match, CANDIDATES),
+    )
+
+
+class _Query:
+    """A question in the terms of the index."""
+
+    def __init__(self, pages: Pages, question: str, before: str) -> None:
+        vocabulary, rarity = pages.vocabulary, pages.rarity
+        asked = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(question))]
+        earlier = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(before))] if before else []
+        self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
+        """Term -> how many examples have it."""
+        self.weights: dict[int, float] = {}
+        """Id of a term -> how much it says."""
+        for term in self.counts:
+            number = vocabulary[term][0]
+            self.weights[number] = rarity[number] * (1.0 if term in asked else EARLIER)
+        unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
+        self._all = sum(self.weights.values()) + UNKNOWN * unknown
+        self._vocabulary, self._rarity = vocabulary, rarity
+        self.named = _named(pages, question, asked)
+        self._hinted = {
+            program
+            for size in (1, 2)
+            for pair in combinations(dict.fromkeys(asked), size)
+            for form in {" ".join(pair), " ".join(reversed(pair))}
+            for program in PROGRAM_HINTS.get(form, ())
+        }
+        self._platform = next((PLATFORM_WORDS[term] for term in asked if term in PLATFORM_WORDS), None)
+
+    def platforms(self, given: Sequence[str]) -> list[str]:
+        """The platforms, with the one that the question names in front."""
+        if self._platform is None:
+            return list(given)
+        return [self._platform, *(platform for platform in given if platform != self._platform)]
+
+    def score(
+        self, number: int, name: str, wordings: bytes, command_terms: bytes, page_terms: bytes, without: Collection[int]
+    ) -> float | None:
+        """How well an example fits; None if all of its wordings are left out."""
+        weights = self.weights
+        elsewhere: dict[int, float] = {}
+        name_ids = {
+            self._vocabulary[term][0] for term in re.findall(r"[a-z0-9]+", name.lower()) if term in self._vocabulary
+        }
+        for term in name_ids & weights.keys():
+            elsewhere[term] = IN_NAME * weights[term]
+        for packed in (command_terms, page_terms):
+            for term in array("H", packed):
+                if term in weights and term not in elsewhere:
+                    elsewhere[term] = IN_TERMS * weights[term]
+        best = None
+        for place, wording in enumerate(split_wordings(wordings)):
+            if without and WORDINGS * number + place in without:
+                continue
+            said = length = 0.0
+            aside = sum(elsewhere.values())
+            for term in wording:
+                weight = weights.get(term)
+                if weight is None:
+                    length += 0.6 * self._rarity[term]
+                else:
+                    said += weight
+                    length += weight
+                    aside -= elsewhere.get(term, 0.0)
+            close = SAID * (said + aside) / self._all + ALIKE * (said / length if length else 0.0)
+            if best is None or close > best:
+                best = close
+        if best is None:
+            return None
+        program = name.split()[0]
+        best += NAMED * max(self.named.get(program, 0.0), self.named.get(name, 0.0))
+        return best + HINTED * (program in self._hinted or name in self._hinted)
+
+
+def _named(pages: Pages, question: str, asked: Collection[str]) -> dict[str, float]:
+    """Programs and pages that the question names -> how sure that is, 0 to 1."""
+    shares = pages.distinct_shares
+    words = re.findall(r"[\w.+-]+", question.lower())
+    named = {word: shares[word] for word in words if word in shares}
+    said = [match.lower() for match in _CODE.findall(question)] + _BY.findall(question.lower())
+    named |= {word: max(BY, shares[word]) for word in said if word in shares}
+    pairs = [f"{one} {other}" for one, other in zip(words, words[1:])]
+    return named | {pair: 1.0 for pair in pairs if pair in pages.names and pair.split()[0] in named}
+
+
+def _corrected(term: str, vocabulary: Mapping[str, tuple[int, int]]) -> str:
+    """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
+    if term in vocabulary or len(term) < 4 or not term.isalpha():
+        return term
+    halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
+    near = {left + right[1:] for left, right in halves if right}
+    near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
+    near |= {left + letter + right for left, right in halves for letter in _LETTERS}
+    near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
+    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON]
+    return max(known, key=lambda one: (vocabulary[one][1], one), default=term)

@@ -1,0 +1,229 @@
+"""Write the pages that Shell Guide reads: tldr pages and everyday needs as one SQLite file with a full-text index.
+
+    python -m recipes.shell_guide.index --pages PAGES --out drafter/pretrained/shell-guide/pages.db
+
+Every page of every platform is in it, also the pages that are held out of training: they are kept from the weights and
+not from reading. The questions that the pair is measured on are not. The same input gives the same bytes (with the same
+version of SQLite).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sqlite3
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from drafter.guide.pages import FORMAT, OWN, SCHEMA
+from drafter.guide.words import endings, terms
+from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
+from recipes.shell_guide.everyday import Need, read_everyday
+from recipes.shell_guide.pages import first_sentence, resolve_choices
+from recipes.shell_guide.slots import PLACEHOLDERS, SLOT
+
+LICENCE = (
+    "Pages: tldr pages (https://github.com/tldr-pages/tldr), Copyright (c) 2014-present the tldr-pages team and "
+    "contributors, licensed under the Creative Commons Attribution 4.0 International License "
+    "(https://creativecommons.org/licenses/by/4.0/). Placeholders and tasks were simplified; the tldr-pages team does "
+    "not endorse Outrider. Own examples: Copyright 2026 The Outrider authors, Apache License, Version 2.0."
+)
+PREFERRED = (
+    "common",
+    "linux",
+    "osx",
+    "windows",
+    "freebsd",
+    "openbsd",
+    "netbsd",
+    "sunos",
+    "android",
+    "dos",
+    "cisco-ios",
+)
+"""Platforms in the order in which a need looks for its page."""
+
+_RUN = re.compile(r"(?:^|\||&&|;|\$\(|\bdo\b|\bxargs|-exec|\bthen\b)\s*")
+_PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*\Z|\[{1,2}\Z|[.:]\Z")
+_BEFORE = re.compile(r"sudo|doas|time|nohup|env|command|exec|\w+=\S*|-\S+")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example, with the ways to ask for it."""
+
+    platform: str
+    name: str
+    task: str
+    command: str
+    wordings: tuple[str, ...]
+    about: str
+    """More text that may name it: the page's description."""
+    own: bool
+
+
+def programs_of(command: str) -> Iterator[str]:
+    """The programs that a command line runs: `sudo du -h | sort` -> `du`, `sort`."""
+    for part in _RUN.split(command):
+        for word in part.split():
+            if not _BEFORE.fullmatch(word):
+                if _PROGRAM.match(word):
+                    yield word
+                break
+
+
+def command_terms(command: str) -> list[str]:
+    """What a question might name of a command: programs, long options, endings of files."""
+    found = [program.lower() for program in programs_of(command)]
+    found += [
+        term for option in re.findall(r"(?<=--)[a-z][a-z-]+", command) for term in terms(option.replace("-", " "))
+    ]
+    for ending in re.findall(r"(?<=[\w*])((?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2})(?![\w.(])", command):
+        found += endings(ending)
+    return [term for term in dict.fromkeys(found) if term.isalnum() and term.isascii()]
+
+
+def read_raw(path: Path) -> list[dict[str, Any]]:
+    """The pages of a JSON-lines file, aliases too. Raises `ValueError` that names the line that is not a page."""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            raw = json.loads(line)
+            found.append(
+                {key: raw[key] for key in ("platform", "name", "alias", "translations", "description", "examples")}
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path}:{number} is not a tldr page ({error!r})") from None
+    return found
+
+
+def points_elsewhere(page: dict[str, Any]) -> bool:
+    """Whether a page only names other pages: an alias, or a name that several programs share."""
+    return page["alias"] or "can refer to multiple" in page["description"]
+
+
+def _key(page: dict[str, Any]) -> tuple[str, str]:
+    return page["name"], page["platform"]
+
+
+def page_rows(raw: list[dict[str, Any]]) -> Iterator[Row]:
+    """The examples of the pages that are about a program of their own."""
+    for page in raw:
+        if points_elsewhere(page):
+            continue
+        about = first_sentence(page["description"])
+        for one in page["examples"]:
+            for example in resolve_choices(one["task"], one["command"]):
+                if example.task:
+                    yield Row(
+                        page["platform"], page["name"], example.task, example.command, (example.task,), about, False
+                    )
+
+
+def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]:
+    """The everyday needs, with the platform of the page that each belongs to; `OWN` if there is none."""
+    for need in needs:
+        for one, before in ((need, ""), *((after, need.intent + " ") for after in need.followups)):
+            platform = platforms.get(one.name, OWN)
+            command = SLOT.sub(lambda match: PLACEHOLDERS.get(match[1], match[1]), one.command)
+            command = command.replace("{{", "{").replace("}}", "}")
+            wordings = (one.intent, *(before + question for question in one.questions))
+            yield Row(platform, one.name, one.intent, command, wordings, "", True)
+
+
+def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
+    """Write the index. A file that is there is replaced."""
+    platforms = {
+        page["name"]: page["platform"] for page in sorted(raw, key=lambda page: -PREFERRED.index(page["platform"]))
+    }
+    rows = [*page_rows(raw), *need_rows(needs, platforms)]
+    wordings = [list(dict.fromkeys(tuple(dict.fromkeys(terms(one))) for one in row.wordings)) for row in rows]
+    names = {row.name: name_terms(row.name) for row in rows}
+    runs = [command_terms(row.command) for row in rows]
+    about = {(row.platform, row.name): list(dict.fromkeys(terms(row.about))) for row in rows}
+    columns = [
+        ([term for one in asked for term in one], names[row.name], [*run, *about[row.platform, row.name]])
+        for row, asked, run in zip(rows, wordings, runs)
+    ]
+    counts = Counter(term for row in columns for term in {term for column in row for term in column})
+    ids = {
+        term: number for number, (term, _) in enumerate(sorted(counts.items(), key=lambda one: (-one[1], one[0])), 1)
+    }
+
+    def pack(words: Iterable[str]) -> bytes:
+        return array("H", [ids[word] for word in words]).tobytes()
+
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = off; PRAGMA synchronous = off;" + SCHEMA)
+    connection.executemany("INSERT INTO facts VALUES (?, ?)", {"format": FORMAT, "licence": LICENCE}.items())
+    connection.executemany("INSERT INTO terms VALUES (?, ?, ?)", [(ids[term], term, counts[term]) for term in ids])
+    pages: dict[tuple[str, str], int] = {}
+    for (name, platform), same in groupby(sorted(raw, key=_key), key=_key):
+        parts = list(same)
+        said = " ".join(page["description"] for page in parts if not points_elsewhere(page) or len(parts) == 1)
+        languages = max(0 if points_elsewhere(page) else page["translations"] for page in parts)
+        pages[name, platform] = len(pages) + 1
+        values = (len(pages), platform, name, said, languages, pack(about.get((platform, name), [])))
+        connection.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", values)
+    for name in sorted({row.name for row in rows if row.platform == OWN}):
+        pages[name, OWN] = len(pages) + 1
+        connection.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", (len(pages), OWN, name, "", 20, b""))
+    for number, (row, asked, run, texts) in enumerate(zip(rows, wordings, runs, columns), 1):
+        packed = array("H", [0]).tobytes().join(pack(one) for one in asked)
+        page = pages[row.name, row.platform]
+        values = (number, page, row.task, row.command, int(row.own), packed, pack(run))
+        connection.execute("INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        searched = (number, *(" ".join(words) for words in texts))
+        connection.execute("INSERT INTO asked (rowid, wordings, name, terms) VALUES (?, ?, ?, ?)", searched)
+    known = {page["name"].split()[0] for page in raw} | {
+        program for row in rows for program in programs_of(row.command)
+    }
+    shares = distinct_shares(known, ((one, names[row.name]) for row, asked in zip(rows, wordings) for one in asked))
+    connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(shares.items()))
+    connection.execute("INSERT INTO asked (asked) VALUES ('optimize')")
+    connection.commit()
+    connection.execute("VACUUM")
+    connection.close()
+
+
+def name_terms(name: str) -> list[str]:
+    """The terms of a page's name: `git rev-list` -> `git`, `revlist`, `rev`, `list`; as it is typed, not stemmed."""
+    parts = name.lower().split()
+    found = [re.sub(r"[^a-z0-9]", "", part) for part in parts]
+    found += [piece for part in parts for piece in re.findall(r"[a-z0-9]+", part)]
+    return [term for term in dict.fromkeys(found) if term]
+
+
+def distinct_shares(names: Iterable[str], wordings: Iterable[tuple[tuple[str, ...], list[str]]]) -> dict[str, float]:
+    """How often each program's name in a wording means that program: near 1 for `tar`, near 0 for `file`."""
+    meant: Counter[str] = Counter()
+    said: Counter[str] = Counter()
+    for asked, name in wordings:
+        for term in asked:
+            said[term] += 1
+            meant[term] += term in name
+    shares = {}
+    for name in names:
+        term = terms(name)[-1] if terms(name) else ""
+        shares[name] = round((meant[term] + 1) / (said[term] + 1), 3) if term else 0.0
+    return shares
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pages", type=Path, required=True, help="tldr pages as JSON lines")
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    options = parser.parse_args(arguments)
+    write(options.out, read_raw(options.pages), read_everyday(EVERYDAY, evaluation_questions()))
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
