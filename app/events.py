@@ -178,6 +178,16 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class PageSource:
+    """A page that stood in the prompt, and whose program the answer's command runs."""
+
+    page: str
+    platform: str
+    by: Literal["tldr", "outrider"]
+    """Whose example it was. One of Outrider's does not stand on the page, which is about the same program."""
+
+
+@dataclass(frozen=True)
 class Done:
     """The answer is over, complete or stopped, and it is stored."""
 
@@ -191,6 +201,8 @@ class Done:
     """What ended the answer before the model did; empty if it is whole, or was stopped."""
     full: bool = False
     """The conversation is as long as can be read, so it cannot go on."""
+    sources: tuple[PageSource, ...] = ()
+    """The pages that the answer came from, best first; empty also if the model is asked without pages."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,17 @@ class DrafterCorrupt(DrafterError):
     """A file cannot be read, or does not match its checksum."""
 
 
+class PromptRecipe(msgspec.Struct, frozen=True):
+    """How the target wants to be asked, where the chat template alone does not say it; see `drafter/guide`."""
+
+    name: str
+    version: int
+    file: str
+    """The file in the drafter's folder that the recipe reads."""
+    sha256: str
+    """Checksum of that file, hex."""
+
+
 class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `config.json` of a drafter's folder."""
 
@@ -109,6 +120,8 @@ class DrafterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     memory: str = ""
     """Digest of the target, LSA and the cross-attention projections, hex. Stored memory is valid while it stays the
     same."""
+    prompt_recipe: PromptRecipe | msgspec.UnsetType = msgspec.UNSET
+    """Unset: questions are asked as they are."""
     files: dict[str, str] = {}
     """File name -> sha256, hex."""
 

@@ -9,6 +9,8 @@ from drafter.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_c
 from drafter.context import DraftContext
 from drafter.datastore import load_datastore
 from drafter.extras import how_to_install
+from drafter.guide.prompt import Prompt
+from drafter.guide.recipe import open_prompt
 from drafter.ngram import NGramIndex
 from drafter.second_stage import SecondStage
 from drafter.step import DraftStep, StepGraph
@@ -20,10 +22,19 @@ Runtime = Literal["onnx", "torch"]
 class Drafter:
     """A drafter that is ready to draft. All conversations share it; each has a `DraftContext` of its own."""
 
-    def __init__(self, config: DrafterConfig, text: ChatText, step: DraftStep, folder: Path | None = None) -> None:
-        """`folder`: where its datastore lies, if it has one."""
+    def __init__(
+        self,
+        config: DrafterConfig,
+        text: ChatText,
+        step: DraftStep,
+        folder: Path | None = None,
+        prompt: Prompt | None = None,
+    ) -> None:
+        """`folder`: where its datastore lies, if it has one. `prompt`: the recipe by which its target is asked."""
         self.config = config
         self.text = text
+        self.prompt = prompt
+        """None: questions are asked as they are."""
         self.memory_digest = bytes.fromhex(config.memory)
         """The drafter understands only memory of this digest."""
         self.memory_layers = config.memory_layers
@@ -44,14 +55,16 @@ class Drafter:
 
         `runtime` onnx: the int8 graph, on the CPU. `runtime` torch: the float weights, on a `device` of PyTorch (None:
         a GPU if there is one), with linear layers quantised to `bits` (None: floats). Raises `DrafterMissing`,
-        `DrafterCorrupt`, and `DrafterError` if PyTorch or its device is not available.
+        `DrafterCorrupt`, and `DrafterError` if PyTorch or its device is not available, or the prompt recipe is unknown.
         """
         if runtime == "torch":
-            return cls(read_config(folder), ChatText.load(folder), _torch_step(folder, device, bits), folder)
+            config, text = read_config(folder), ChatText.load(folder)
+            return cls(config, text, _torch_step(folder, device, bits), folder, open_prompt(folder, config))
         if device not in (None, "cpu") or bits != 8:
             raise ValueError("ONNX Runtime runs the int8 graph on the CPU; another device, or other bits, need torch")
         config = read_config(folder, verify=(GRAPH,))
-        return cls(config, ChatText.load(folder), StepGraph.load(folder, config), folder)
+        prompt = open_prompt(folder, config)
+        return cls(config, ChatText.load(folder), StepGraph.load(folder, config), folder, prompt)
 
     @property
     def runtime(self) -> str:

@@ -16,7 +16,8 @@ import msgspec
 Role = Literal["system", "user", "assistant"]
 Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
-Stats = Mapping[str, float | int | str | None]
+Stats = Mapping[str, float | int | str | None | Sequence[Mapping[str, str]]]
+"""What is known of an answer besides its text. The list is of its sources."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ added: a reader skips fields that it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -45,7 +45,7 @@ class MessageRecord(msgspec.Struct):
     tokens: list[Token]
     provenance: Annotated[str, msgspec.Meta(pattern="^[vd]*$")]
     """One letter per token: `v` verified by the target, `d` drafted only."""
-    stats: dict[Name, bool | int | float | Line | None]
+    stats: dict[Name, bool | int | float | Line | None | Sequence[Mapping[Name, Line]]]
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
 

@@ -21,6 +21,7 @@ from app.events import (
     Failed,
     Judged,
     ModeChanged,
+    PageSource,
     Reasoned,
     ReplyText,
     Retracted,
@@ -71,6 +72,7 @@ class AskResult:
             },
             "reason": self.done.reason,
             "cut": self.done.cut or None,
+            "sources": [asdict(source) for source in self.done.sources],
             "reasoning": self.reasoning or None,
             "mode": self.reply.mode,
             "rounds": stats.rounds,
@@ -156,6 +158,9 @@ async def ask(
         _print_json({"conversation": chosen, **result.as_json()})
     if result.done is not None and (drafted := result.done.provenance.count(False)):
         complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
+    if not as_json and result.done is not None and sys.stderr.isatty():
+        for source in result.done.sources:
+            complain(_source_line(source))
     if result.failed is not None and result.failed.queued:
         complain("the chat sends it while it is open; now: outrider queue send")
     return _exit_code(result)
@@ -223,6 +228,13 @@ async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
         if writer is not None:
             writer.cut()
         raise
+
+
+def _source_line(source: PageSource) -> str:
+    """Where a person can read more of an answer."""
+    if source.by == "tldr":
+        return f"from the page {source.page} (tldr pages)"
+    return f"from Outrider's own examples; more on the page {source.page} (tldr pages)"
 
 
 def _whole(rate: float | None) -> int | None:

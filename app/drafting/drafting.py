@@ -61,7 +61,7 @@ class Drafting:
         self._context = drafter.context(self._second_stage)
         self._digests = RunningDigest()
         """Digests of the context's tokens."""
-        self._shared = shared_prefix(drafter.text)
+        self._shared = shared_prefix(drafter.text, drafter.prompt)
         self._listening: dict[asyncio.Task[None], int] = {}
         """Each task that reads a stream of memory, and the position that the stream ends before."""
         self._ahead: asyncio.Task[None] | None = None

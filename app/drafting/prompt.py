@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from app.sanitise import sanitise
 from drafter.config import DrafterError
+from drafter.guide import prompt as guide
+from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
 from storage import Message, Store
 
@@ -38,17 +40,23 @@ class Context(NamedTuple):
 # ---- a conversation as tokens ----------------------------------------------------------------------------------------
 
 
-def conversation_tokens(text: ChatText, thread: Sequence[Message]) -> list[int]:
+def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None) -> list[int]:
     """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
 
+    `prompt`: the recipe of the drafter's own target; no other target may get it. It is a function of the questions so
+    far, so the tokens of earlier turns stay as they were.
     Answers without tokens that say their text are encoded. Questions without an answer are left out, except the last
-    one, because chat templates want the roles to alternate. Raises `TemplateFailed`.
+    one, because chat templates want the roles to alternate. Raises `TemplateFailed`, `DrafterCorrupt`.
     """
     tokens: list[int] = []
     spoken: list[tuple[str, str]] = []
+    questions: list[str] = []
     rendered: Rendered | None = None
     before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
     for message in _answered(thread):
+        if prompt is not None and message.role == "user":
+            questions.append(message.text)
+            spoken.append(("system", guide.system(prompt.hits(questions))))
         spoken.append((message.role, message.text))
         if message.role == "assistant":
             answer = message
@@ -65,9 +73,18 @@ def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in _answered(thread)]
 
 
-def shared_prefix(text: ChatText) -> int:
-    """How many tokens every conversation begins with: the system prompt, up to the first word of the question."""
-    first, second = text.render([("user", "a")]), text.render([("user", "b")])
+def questions_of(thread: Sequence[Message]) -> list[str]:
+    """The questions of a conversation, up to the last one."""
+    return [message.text for message in _answered(thread) if message.role == "user"]
+
+
+def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
+    """How many tokens every conversation begins with: the system prompt, up to the first word of the question.
+
+    With the recipe `prompt`: up to its first example.
+    """
+    begins = [[("system", f"{guide.TASK}\n{letter}")] if prompt else [] for letter in "ab"]
+    first, second = (text.render([*begun, ("user", letter)]) for begun, letter in zip(begins, "ab"))
     return next((at for at, (one, other) in enumerate(zip(first, second)) if one != other), 0)
 
 
@@ -118,11 +135,14 @@ def spelt(text: ChatText, message: Message) -> Message:
 # ---- the context window ----------------------------------------------------------------------------------------------
 
 
-def context_of(store: Store, text: ChatText, conversation_id: str, limit: int) -> Context:
-    """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`."""
+def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, prompt: Prompt | None = None) -> Context:
+    """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`.
+
+    `prompt`: the recipe, if the target gets it.
+    """
     try:
         thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
-        used = conversation_length(text, thread)
+        used = conversation_length(text, thread, prompt)
     except DrafterError:
         used = 0  # The answer will say what is wrong with the template.
     return Context(used, limit)
@@ -141,7 +161,7 @@ def context_told(store: Store, conversation_id: str, limit: int | None) -> Conte
     return Context(0, limit) if limit else None
 
 
-def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
+def conversation_length(text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None) -> int:
     """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
 
     The template is rendered for two short conversations only: to render it for each question takes quadratic time.
@@ -153,4 +173,15 @@ def conversation_length(text: ChatText, thread: Sequence[Message]) -> int:
     letter = len(text.encode("a"))
     around = (two - one - 2 * letter) / 2
     said = sum(len(spelt(text, message).tokens) for message in thread)
-    return round(one - letter + said + around * (len(thread) - 1))
+    length = round(one - letter + said + around * (len(thread) - 1))
+    return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter)
+
+
+def _read_besides(text: ChatText, thread: Sequence[Message], prompt: Prompt, one: int, letter: int) -> int:
+    """Tokens of the system messages of a recipe; `one`: of a prompt without them, `letter`: of its question."""
+    first = len(text.render([("system", "a"), ("user", "a")]))
+    two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
+    plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))
+    questions = [message.text for message in thread if message.role == "user"]
+    read = sum(len(text.encode(guide.system(prompt.hits(questions[: at + 1])))) for at in range(len(questions)))
+    return first - one - letter + read + (two - plain - letter) * (len(questions) - 1)

@@ -195,7 +195,9 @@ class Assistant:
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
-        return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS))
+        guided = self._connection is None or self._connection.fits
+        prompt = self._drafter.prompt if guided else None
+        return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
@@ -311,7 +313,9 @@ class Assistant:
             self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
-            given = await asyncio.to_thread(request.read, self.store, self._settings, text, draft=self._draft)
+            given = await asyncio.to_thread(
+                request.read, self.store, self._settings, text, draft=self._draft, prompt=self._drafter.prompt
+            )
             drafting, session = self._pool.enter(message.conversation_id)
             begun = request.begin(text)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)

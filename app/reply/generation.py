@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from app.concurrency import unless_set
@@ -22,6 +22,7 @@ from app.remotes.peer import Verifier
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
+from drafter.guide.search import Hit
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
@@ -66,6 +67,10 @@ class GenerationInput:
 
     prompt: Sequence[int]
     """Tokens of the conversation, up to where the answer begins."""
+    guided: Sequence[int] | None = field(default=None, kw_only=True)
+    """The same by the drafter's prompt recipe, for its own target; None: it has none."""
+    hits: Sequence[Hit] = field(default=(), kw_only=True)
+    """What the recipe found for the question."""
     messages: Sequence[tuple[str, str]]
     """That conversation as (role, text), for a server that reads no tokens of ours."""
     text: ChatText
@@ -106,6 +111,7 @@ class Generation:
         self.clock = clock
         self.ahead = Lookahead(drafting, enabled=given.draft and given.settings.ahead and given.draft_sampling is None)
         self.answer = begun
+        self._guided = True
         self.reason: EndReason | None = None
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
@@ -130,14 +136,24 @@ class Generation:
     # ---- what is there -----------------------------------------------------------------------------------------------
 
     @property
+    def guided(self) -> bool:
+        """The conversation is read by the drafter's prompt recipe."""
+        return self._guided and self.given.guided is not None
+
+    @property
+    def prompt(self) -> Sequence[int]:
+        """Tokens of the conversation, up to where the answer begins, for whoever writes now."""
+        return self.given.guided if self._guided and self.given.guided is not None else self.given.prompt
+
+    @property
     def tokens(self) -> list[int]:
         """Tokens of the conversation, with all that has been written of the answer."""
-        return [*self.given.prompt, *self.answer.tokens]
+        return [*self.prompt, *self.answer.tokens]
 
     @property
     def committed(self) -> list[int]:
         """Tokens of the conversation, with the verified ones of the answer."""
-        return [*self.given.prompt, *self.answer.tokens[: self.answer.verified]]
+        return [*self.prompt, *self.answer.tokens[: self.answer.verified]]
 
     @property
     def left(self) -> int:
@@ -246,6 +262,13 @@ class Generation:
             if token in self.stop_tokens:
                 break
         return kept
+
+    def address(self, *, own_target: bool) -> None:
+        """Say who writes next: the drafter or the target that it was made for, or another target.
+
+        Only the first two are asked by the drafter's prompt recipe.
+        """
+        self._guided = own_target
 
     def add_stop_tokens(self, tokens: Collection[int]) -> None:
         """Let these tokens end the answer too: the ones that the verifier's card names."""

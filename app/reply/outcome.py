@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from app.events import Done, Failed, Judged
+from app.events import Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import judge
@@ -13,6 +14,7 @@ from app.reply.reply import Reply
 from app.reply.request import Request
 from app.sanitise import sanitise
 from drafter.config import DrafterError
+from drafter.guide.sources import sources
 from drafter.text import ChatText
 from storage import FinalStatus, StorageBusy, StorageError, Store
 
@@ -47,7 +49,8 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
-    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, _cut_by(generation), _is_full(generation))
+    cut, full, pages = _cut_by(generation), _is_full(generation), _sources(generation)
+    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, full, pages)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -81,12 +84,15 @@ async def save(
     Another program may hold the database for longer than a call waits: a new version that brings its tables up to
     date, an import of a very long conversation. That is no reason to lose an answer, so it is tried again.
     """
-    message_id, answer, stats = request.message.id, request.begin(text), request.about
+    message_id, answer = request.message.id, request.begin(text)
+    stats: dict[str, Any] = {**request.about}
     if reply is not None:
         answer, totals = reply.answer, reply.stats
         stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
     if outcome.judged is not None:
         stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
+    if isinstance(outcome.last, Done) and outcome.last.sources:
+        stats["sources"] = [asdict(source) for source in outcome.last.sources]
     tries = SAVE_TRIES
     while True:
         try:
@@ -102,6 +108,14 @@ async def save(
             if not isinstance(error, StorageBusy) or not tries:
                 return Failed(str(error), "internal")
         await asyncio.sleep(SAVE_PAUSE_SECONDS)
+
+
+def _sources(generation: Generation) -> tuple[PageSource, ...]:
+    """The pages that the answer came from."""
+    if not generation.guided or generation.streamed is not None:
+        return ()
+    found = sources(generation.given.hits, generation.answer.text)
+    return tuple(PageSource(hit.page.name, hit.page.platform, "outrider" if hit.own else "tldr") for hit in found)
 
 
 def _cut_by(generation: Generation) -> str:

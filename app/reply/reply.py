@@ -83,6 +83,7 @@ class Reply:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
                     yield ModeChanged("warming", connection.why)
+                    generation.address(own_target=True)
                     async for step in self._offline.early_steps():
                         yield step
                     while connection.warming and not generation.stopping:
@@ -118,10 +119,12 @@ class Reply:
         if self._connection is not None and (peer := self._connection.verifier) is not None:
             if isinstance(peer, Endpoint):
                 return EndpointText(self.generation, self._connection, peer).steps()
+            self.generation.address(own_target=self.generation.drafting.reads(peer.card.memory))
             self._check_readable()
             return self._with_verifier(self._connection, peer)
         if not self._offline.possible:
             return None
+        self.generation.address(own_target=True)
         self._check_readable()
         return self._offline.steps()
 
@@ -135,7 +138,7 @@ class Reply:
     async def _with_verifier(self, connection: Connection, verifier: Verifier) -> AsyncGenerator[Step, None]:
         """Steps until the answer is complete, another mode is faster, or the verifier is lost. Raises `NoAnswer`."""
         generation, limits = self.generation, verifier.card.limits
-        length = len(generation.given.prompt)
+        length = len(generation.prompt)
         if length >= limits.max_tokens:
             raise NoAnswer(
                 f"The conversation is {length} tokens long and {quoted(verifier.card.target)} reads "

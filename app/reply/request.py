@@ -14,11 +14,12 @@ from typing import Literal
 import msgspec
 
 from app.config import Settings
-from app.drafting.prompt import conversation_messages, conversation_tokens, is_spelt, spelt
+from app.drafting.prompt import conversation_messages, conversation_tokens, is_spelt, questions_of, spelt
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import verified_length
+from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
 from remote.protocol import Sampling
 from storage import Message, Store
@@ -63,17 +64,28 @@ class Request:
             return Answer(text)
         return Answer(text, self.begun.tokens, verified_length(self.begun), self.sent)
 
-    def read(self, store: Store, settings: Settings, text: ChatText, *, draft: bool) -> GenerationInput:
-        """What the answer is written from: the messages before it. Raises `StorageError`, `TemplateFailed`."""
+    def read(
+        self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None = None
+    ) -> GenerationInput:
+        """What the answer is written from: the messages before it.
+
+        `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
+        """
         thread = store.branches.path(self.message.id)[:-1]
         tokens = conversation_tokens(text, thread)
-        length = len(tokens) + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
+        guided = None if prompt is None else conversation_tokens(text, thread, prompt)
+        hits = prompt.hits(questions) if prompt is not None and (questions := questions_of(thread)) else []
+        length = len(guided or tokens) + (
+            len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0
+        )
         unreadable = None
         if length > CONTEXT_TOKENS:
             said = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             unreadable = NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")
         return GenerationInput(
             prompt=tokens,
+            guided=guided,
+            hits=hits,
             messages=conversation_messages(thread),
             text=text,
             settings=settings,

@@ -49,12 +49,13 @@ CREATE TABLE examples (
 );
 CREATE INDEX examples_of_page ON examples (page);
 CREATE TABLE programs (name TEXT PRIMARY KEY, distinct_share REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL, count INTEGER NOT NULL);
+CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT NOT NULL, count INTEGER NOT NULL, links BLOB NOT NULL);
 CREATE VIRTUAL TABLE asked USING fts5(wordings, name, terms, content = '', tokenize = ascii);
 """
 """`languages`: in how many other languages the page exists, a sign of use. `own`: 1 for an example of Outrider's.
 `distinct_share`: how often a program's name in a wording means that program, 0 to 1. `terms`, `wordings`: ids of terms,
-two bytes each; 0 stands between two wordings. `terms.count`: examples that have the term. `asked`: the full-text index;
+two bytes each; 0 stands between two wordings. `terms.count`: examples that have the term;
+`terms.links`: pages that wordings with it are about. `asked`: the full-text index;
 its rowid is the example's id."""
 SLOT = 0.25
 """Worth of a term that only says what kind of name a question has."""

@@ -15,20 +15,22 @@ from itertools import combinations
 from math import log
 
 from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings
-from drafter.guide.synonyms import PLATFORM_WORDS, PROGRAM_HINTS
-from drafter.guide.words import terms
+from drafter.guide.synonyms import PLATFORM_WORDS
+from drafter.guide.words import name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
+PAIRED = 4
+"""Terms too frequent for that, of which the index reads the examples with two."""
 CANDIDATES = 60
 """Examples that get the closer look."""
-SAID, ALIKE = 0.65, 0.35
+SAID, ALIKE = 0.75, 0.5
 """Weights of the share of the question that a wording says, and of the share of the wording that the question says."""
-IN_NAME, IN_TERMS = 1.0, 0.6
+IN_NAME, IN_TERMS = 0.7, 0.3
 """Worth of a term that the page's name, or the command and description have, and the wording has not."""
-NAMED, HINTED, USE, OWN_EXAMPLE, ELSEWHERE = 0.35, 0.06, 0.15, 0.04, 0.12
-"""Added for a program that is named, one that is suggested, a page in many languages, an example of Outrider's own;
-taken off for each platform that comes before."""
+NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
+"""Added for a program that is named, one that such questions are about, a page in many languages, an example of
+Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
 EARLIER = 0.5
@@ -62,7 +64,8 @@ class Hit:
     page: Page
     example: Example
     score: float
-    """0 to about 1.5; from 0.8 on it is nearly always what was asked for."""
+    own: bool = False
+    """The example is Outrider's own and does not stand on the page, which is about the same program."""
 
 
 def platforms_of(system: str) -> tuple[str, ...]:
@@ -88,7 +91,9 @@ def search(
 
     `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
     ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
-    find itself. `before`: an earlier question that this one goes on from; its terms count half. Raises `DrafterCorrupt`.
+    find itself. `before`: an earlier question that this one goes on from; its terms count half.
+
+    Raises `DrafterCorrupt`.
     """
     query = _Query(pages, question, before)
     if not query.weights:
@@ -96,13 +101,13 @@ def search(
     platforms = query.platforms(platforms)
     best: list[tuple[float, int]] = []
     rows = {row[0]: row for row in _candidates(pages, query)}
-    for number, platform, name, languages, own, wordings, command_terms, page_terms in rows.values():
+    for number, platform, name, languages, own, wordings, command_terms, page_terms, page in rows.values():
         if platform not in platforms:
             continue
         score = query.score(number, name, wordings, command_terms, page_terms, without)
         if score is None:
             continue
-        score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own
+        score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own + LEARNT * query.learnt.get(page, 0.0)
         score -= ELSEWHERE * max(0, platforms.index(platform) - _NEAR + 1)
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
@@ -116,8 +121,9 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
     for score, number in best:
         if score < LEAST or len(hits) >= limit:
             break
-        ((name, platform, task, command),) = pages.rows(
-            "SELECT name, platform, task, command FROM examples JOIN pages ON pages.id = page WHERE examples.id = ?",
+        ((name, platform, task, command, own),) = pages.rows(
+            "SELECT name, platform, task, command, own FROM examples JOIN pages ON pages.id = page "
+            "WHERE examples.id = ?",
             (number,),
         )
         shown = sum(hit.page.name == name for hit in hits)
@@ -126,21 +132,25 @@ def _distinct(pages: Pages, query: _Query, best: Iterable[tuple[float, int]], li
         page = pages.page(name, platform)
         if page is not None:
             commands.add(command)
-            hits.append(Hit(page, Example(task, command), round(score, 4)))
+            hits.append(Hit(page, Example(task, command), round(score, 4), bool(own)))
     return hits
 
 
-def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, int, bytes, bytes, bytes]]:
+def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, int, bytes, bytes, bytes, int]]:
     """The rows of examples that have the rarer terms of a question."""
-    chosen, read = [], 0
+    chosen = [f"name{program}" for program, share in query.named.items() if share >= 0.1 and program.isalnum()]
+    frequent: list[str] = []
+    read = 0
     for term, count in sorted(query.counts.items(), key=lambda one: one[1]):
-        if chosen and read + count > READ_EXAMPLES:
-            break
-        chosen.append(term)
-        read += count
-    match = " OR ".join(f'"{term}"' for term in chosen)
+        if read and read + count > READ_EXAMPLES:
+            frequent.append(term)
+        else:
+            chosen.append(term)
+            read += count
+    pairs = [f"({one} AND {other})" for one, other in combinations(frequent[:PAIRED], 2)]
+    match = " OR ".join([*chosen, *pairs])
     return pages.rows(
-        "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms FROM "
+        "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms, p.id FROM "
         "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
         "JOIN examples AS e ON e.id = found.id JOIN pages AS p ON p.id = e.page",
         (match, CANDIDATES),
@@ -164,15 +174,23 @@ class _Query:
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
         self._vocabulary, self._rarity = vocabulary, rarity
-        self.named = _named(pages, question, asked)
-        self._hinted = {
-            program
-            for size in (1, 2)
-            for pair in combinations(dict.fromkeys(asked), size)
-            for form in {" ".join(pair), " ".join(reversed(pair))}
-            for program in PROGRAM_HINTS.get(form, ())
-        }
+        self.named = _named(pages, question)
+        self.learnt = self._links(pages)
         self._platform = next((PLATFORM_WORDS[term] for term in asked if term in PLATFORM_WORDS), None)
+
+    def _links(self, pages: Pages) -> dict[int, float]:
+        """Page -> how often the terms of the question are about it, 0 to 1."""
+        found: dict[int, float] = {}
+        if not self.weights:
+            return found
+        total = sum(self.weights.values())
+        for number, packed in pages.rows(
+            f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Numbers of our own.
+        ):
+            pairs = iter(array("H", packed))
+            for page, share in zip(pairs, pairs):
+                found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
+        return found
 
     def platforms(self, given: Sequence[str]) -> list[str]:
         """The platforms, with the one that the question names in front."""
@@ -186,11 +204,10 @@ class _Query:
         """How well an example fits; None if all of its wordings are left out."""
         weights = self.weights
         elsewhere: dict[int, float] = {}
-        name_ids = {
-            self._vocabulary[term][0] for term in re.findall(r"[a-z0-9]+", name.lower()) if term in self._vocabulary
-        }
-        for term in name_ids & weights.keys():
-            elsewhere[term] = IN_NAME * weights[term]
+        for plain in name_terms(name):
+            number_of = self._vocabulary.get(plain, (0, 0))[0]
+            if number_of in weights:
+                elsewhere[number_of] = IN_NAME * weights[number_of]
         for packed in (command_terms, page_terms):
             for term in array("H", packed):
                 if term in weights and term not in elsewhere:
@@ -214,15 +231,13 @@ class _Query:
                 best = close
         if best is None:
             return None
-        program = name.split()[0]
-        best += NAMED * max(self.named.get(program, 0.0), self.named.get(name, 0.0))
-        return best + HINTED * (program in self._hinted or name in self._hinted)
+        return best + NAMED * max(self.named.get(name.split()[0], 0.0), self.named.get(name, 0.0))
 
 
-def _named(pages: Pages, question: str, asked: Collection[str]) -> dict[str, float]:
+def _named(pages: Pages, question: str) -> dict[str, float]:
     """Programs and pages that the question names -> how sure that is, 0 to 1."""
     shares = pages.distinct_shares
-    words = re.findall(r"[\w.+-]+", question.lower())
+    words = typed(question)
     named = {word: shares[word] for word in words if word in shares}
     said = [match.lower() for match in _CODE.findall(question)] + _BY.findall(question.lower())
     named |= {word: max(BY, shares[word]) for word in said if word in shares}

@@ -16,7 +16,7 @@ SAME: tuple[tuple[str, ...], ...] = (
     ("archive", "archives", "tarball"),
     ("run", "execute", "launch", "invoke"),
     ("start", "begin", "boot"),
-    ("stop", "halt", "end", "abort", "quit"),
+    ("stop", "halt", "abort", "quit"),
     ("kill", "terminate"),
     ("large", "big", "huge", "largest", "biggest", "larger", "bigger", "heaviest"),
     ("small", "smallest", "tiny", "smaller", "tiniest"),
@@ -48,7 +48,7 @@ SAME: tuple[tuple[str, ...], ...] = (
     ("hidden", "dotfile", "invisible", "hide"),
     ("recursive", "recursively", "recurse", "nested"),
     ("first", "top", "head", "beginning"),
-    ("last", "tail", "bottom", "final"),
+    ("last", "tail", "bottom", "final", "end"),
     ("current", "present", "this2"),
     ("size", "sizes", "space"),
     ("disk", "drive", "storage", "harddisk", "disc", "filesystem"),
@@ -82,7 +82,8 @@ SAME: tuple[tuple[str, ...], ...] = (
     ("check", "verify", "test", "validate"),
     ("number", "numbers", "digit"),
     ("version", "release"),
-    ("help", "manual", "documentation", "docs", "man"),
+    ("help", "documentation", "docs"),
+    ("man", "manual", "manpage"),
     ("save", "store", "write"),
     ("link", "symlink", "shortcut"),
     ("rename", "renamed"),
@@ -98,7 +99,23 @@ SAME: tuple[tuple[str, ...], ...] = (
 """Words of one meaning; the first of each stands for all. A word with a digit is a name of ours, not a person's."""
 
 _PHRASES: tuple[tuple[str, str], ...] = (
-    (r"\bget rid of\b", "delete"),
+    (r"\b(?:get rid of|throw(?:ing)? (?:away|out)|clear out|toss|discard|bin|trash|nuke)\b", "delete"),
+    (r"\b(?:glue|stick|stitch|put|tie)(?:ing)? (\w+ )?(?:\w+ )?together\b", r"join \1"),
+    (r"\bpeek (?:at|into|inside)\b", "show"),
+    (r"\b(?:squeeze|bundle|wrap up)\b", "compress"),
+    (r"\bchop(?: up)?\b", "split"),
+    (r"\b(?:add|put)(?: an?| the)?(?: new| another)? (?=user|account)", "create "),
+    (r"\b(?:add|put|join)\b(?=.*\bto (?:\w+ )?(?:\w+ )?group\b)", "add user"),
+    (r"\b(?:which|what) (?:directory|folder|dir) (?:am i|are we|is this)\b(?: in)?", "current directory"),
+    (r"\bman(?:ual)? pages?\b", "manual"),
+    (r"\bline endings?\b", "lineending"),
+    (r"\b(?:did i|i|was|were|files?) (?:touch|touched)\b", "modified"),
+    (r"\b(?:heavy|weighs?)\b", "size"),
+    (r"\b(?:disk|drive|partition) (?:is )?(?:almost |nearly )?full\b|\bfull (?:disk|drive|partition)\b", "disk size"),
+    (r"\b(?:nobody|no one|no longer) (?:needs?|needed)(?: any ?more)?\b|\bunneeded\b|\borphan(?:ed)?\b", "unused"),
+    (r"\bwhy (?:did|does|do|is)\b(?=.*\bservice\b)", "status log"),
+    (r"\bi (?:typed?|ran|entered)\b(?: before)?", "history"),
+    (r"\bmirror\b", "synchronize copy mirror"),
     (r"\b(?:sub|in |its )?(?:everything|all) (?:inside|in|under|below|beneath) (?:it|them)\b", "recursive"),
     (r"\b(?:including|and|with) (?:all )?(?:its |the )?(?:sub-?(?:folders|directories|dirs)|contents)\b", "recursive"),
     (r"\bsub-(?=\w)", "sub"),
@@ -118,10 +135,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\blog(?:ging)? ?in(?:to)?\b", "login"),
     (r"\bsign in(?:to)?\b", "login"),
     (r"\bset up\b", "setup"),
-    (
-        r"\bshut(?:ting)? ?down\b|\b(?:turn|power|switch)(?:ing)? (?:it |off )?(?:the |my )?(?:computer |machine |pc )?off\b",
-        "shutdown",
-    ),
+    (r"\bshut(?:ting)? ?down\b", "shutdown"),
+    (r"\b(?:turn|power|switch)(?:ing)? (?:it )?(?:the |my )?(?:computer |machine |pc )?off\b", "shutdown"),
     (r"\bline by line\b|\bside by side\b", "sidebyside"),
     (r"\bupper ?case\b|\bupper-case\b", "uppercase"),
     (r"\blower ?case\b|\blower-case\b", "lowercase"),
@@ -131,10 +146,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     (r"\bcron ?tab\b|\bcron ?job\b", "crontab schedule"),
     (r"\bstart(?:s)? with\b|\bbegin(?:s|ning)? with\b|\bstarting with\b", "startwith"),
     (r"\bend(?:s|ing)? (?:in|with)\b", "ending"),
-    (
-        r"\bmod(?:ified|ification) (?:in|within|during|since)?\b|\b(?:touched|changed|edited) (?:in|within|during|since)\b",
-        "modified ",
-    ),
+    (r"\b(?:modified|touched|changed|edited) (?:in|within|during|since)\b", "modified "),
     (r"\bmore than once\b|\btwice\b", "duplicate"),
     (r"\bgive back\b|\bput back\b|\bbring back\b", "restore"),
     (r"\bcut off\b", "cut"),
@@ -152,93 +164,24 @@ _PHRASES: tuple[tuple[str, str], ...] = (
 PHRASES = tuple((re.compile(pattern), replacement) for pattern, replacement in _PHRASES)
 """Several words that mean one thing, and what takes their place."""
 
-STOP_WORDS = frozenset(
-    """a an the of to in on for with and or from by at into onto its it is are was were be been being as this that these
-    those there here i me my mine we our you your he she they them their do does did doing done can could would should
-    will shall may might must how what which who whom whose when where why s t d ll re ve m don doesn isn aren wont cant
-    im ive id dont doesnt isnt want wants wanted need needs needed like please pls plz help2 me know tell give let lets
-    get gets got getting way ways best easy easily simple simply just only some any every each all command commands
-    shell bash terminal linux unix one ones thing things stuff something somehow using use used uses via if then so but
-    not no yes also too very really quickly given specific specified certain particular possible able without within
-    up out off over about have has had having go going try trying am hey hi hello thanks thank ok okay quick2 actually
-    exactly correct proper properly right2 now currently while because since than same other another both such own2
-    example examples line2 show2 per etc eg ie whats hows wheres whos id2 work works working""".split()
-)
+_STOP_WORDS = """
+a an the of to in on for with and or from by at into onto its it is are was were be been being as this that
+these those there here i me my mine we our you your he she they them their do does did doing done can could
+would should will shall may might must how what which who whom whose when where why s t d ll re ve m don doesn
+isn aren wont cant im ive id dont doesnt isnt want wants wanted need needs needed like please pls plz me know
+tell give let lets get gets got getting way ways best easy easily simple simply just only some any every each
+all command commands terminal linux unix one ones thing things stuff something somehow using use used
+uses via if then so but not no yes also too very really quickly given specific specified certain particular
+possible able without within up out off over about have has had having go going try trying am hey hi hello
+thanks thank ok okay actually exactly correct proper properly now currently while because since than same other
+another both such example examples per etc eg ie whats hows wheres whos work works working
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 """Words that say nothing about what is wanted."""
 
-NUMBERS = frozenset("two three four five six seven eight nine ten twelve fifteen twenty thirty fifty hundred".split())
+_NUMBERS = "two three four five six seven eight nine ten twelve fifteen twenty thirty fifty hundred"
+NUMBERS = frozenset(_NUMBERS.split())
 """Numbers that people write in letters."""
-
-PROGRAM_HINTS: dict[str, tuple[str, ...]] = {
-    "permission": ("chmod",),
-    "own": ("chown",),
-    "disk size": ("df", "du"),
-    "size directory": ("du",),
-    "disk": ("df", "lsblk", "fdisk"),
-    "extract": ("tar", "unzip"),
-    "dottargz": ("tar",),
-    "dottgz": ("tar",),
-    "dottar": ("tar",),
-    "dottarbz2": ("tar",),
-    "dottarxz": ("tar",),
-    "dotzip": ("zip", "unzip"),
-    "dotgz": ("gzip", "gunzip", "tar"),
-    "dotxz": ("xz",),
-    "dotbz2": ("bzip2",),
-    "dot7z": ("7z",),
-    "dotrar": ("unrar",),
-    "dotzst": ("zstd",),
-    "dotdeb": ("dpkg", "apt"),
-    "dotrpm": ("rpm", "dnf"),
-    "dotjpg": ("magick", "convert"),
-    "dotpng": ("magick", "convert"),
-    "dotgif": ("magick", "ffmpeg"),
-    "dotwebp": ("cwebp", "magick"),
-    "dotmp4": ("ffmpeg",),
-    "dotmkv": ("ffmpeg",),
-    "dotavi": ("ffmpeg",),
-    "dotmov": ("ffmpeg",),
-    "dotmp3": ("ffmpeg",),
-    "dotwav": ("ffmpeg", "sox"),
-    "dotflac": ("ffmpeg", "flac"),
-    "dotjson": ("jq",),
-    "dotyaml": ("yq",),
-    "dotcsv": ("cut", "awk", "sort"),
-    "dottsv": ("cut", "awk"),
-    "dotpdf": ("pdftotext", "qpdf"),
-    "dotmd": ("pandoc",),
-    "dotdocx": ("pandoc",),
-    "dotiso": ("dd", "mount"),
-    "dotpy": ("python",),
-    "dotsh": ("bash", "chmod"),
-    "dotsql": ("sqlite3", "mysql", "psql"),
-    "dotpem": ("openssl",),
-    "dotcrt": ("openssl",),
-    "replace word": ("sed",),
-    "column": ("cut", "awk"),
-    "first line": ("head",),
-    "last line": ("tail",),
-    "sort": ("sort",),
-    "unique": ("sort", "uniq"),
-    "duplicate line": ("sort", "uniq"),
-    "count line": ("wc",),
-    "count word": ("wc",),
-    "uppercase": ("tr",),
-    "lowercase": ("tr",),
-    "match word": ("grep",),
-    "find word": ("grep",),
-    "find file": ("find",),
-    "rename file": ("mv", "rename"),
-    "shutdown": ("shutdown",),
-    "reboot": ("reboot", "shutdown"),
-    "schedule": ("crontab", "at"),
-    "sloturl download": ("curl", "wget"),
-    "process": ("ps", "pgrep"),
-    "kill process": ("kill", "pkill"),
-    "commit": ("git commit",),
-    "repository": ("git",),
-}
-"""Terms that together suggest programs; all of them must be in the question."""
 
 PLATFORM_WORDS: dict[str, str] = {
     "macos": "osx",

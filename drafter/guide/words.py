@@ -26,6 +26,7 @@ _FILE = re.compile(
 _ENDING = re.compile(r"((?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2})$")
 _BARE_ENDING = re.compile(r"\*?(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}")
 _NUMBER = re.compile(r"(?<![A-Za-z])\d+(?:[.,:]\d+)*")
+_TYPED = re.compile(r"[\w][\w.+-]*[\w+]|\w")
 _WORD = re.compile(r"[a-z]+[a-z0-9]*|\d+[a-z]+")
 
 SLOT_KINDS = {
@@ -51,7 +52,7 @@ def terms(text: str) -> list[str]:
     """The terms of a question, a task or a wording with slots, in their order; each may come more than once.
 
     >>> terms("How do I unpack photos.tar.gz?")
-    ['slotfile', 'dottargz', 'dotgz', 'extract']
+    ['slotfile', 'dottargz', 'dottar', 'extract']
     """
     found: list[str] = []
 
@@ -94,12 +95,13 @@ def terms(text: str) -> list[str]:
 
 
 def endings(ending: str) -> list[str]:
-    """Terms of a file's ending: `.tar.gz` -> `dottargz`, `dotgz`."""
+    """Terms of a file's ending: `.tar.gz` -> `dottargz`, `dottar`."""
     parts = ending.lower().lstrip("*").strip(".").split(".") if ending.strip("*.") else []
     parts = [
         "jpg" if part == "jpeg" else "html" if part == "htm" else "yaml" if part == "yml" else part for part in parts
     ]
-    return ["dot" + "".join(parts[at:]) for at in range(len(parts))]
+    whole = "dot" + "".join(parts)
+    return [whole, "dot" + parts[0]] if len(parts) > 1 else [whole] if parts else []
 
 
 def words(text: str) -> list[str]:
@@ -109,6 +111,22 @@ def words(text: str) -> list[str]:
         text = pattern.sub(replacement, text)
     text = text.replace("'", "")
     return ["slotnumber" if word in NUMBERS else term(word) for word in _WORD.findall(text) if word not in STOP_WORDS]
+
+
+def typed(text: str) -> list[str]:
+    """The words of a question as they were typed, in small letters, as far as they may be programs: `g++`, `7z`."""
+    return _TYPED.findall(text.lower())
+
+
+def name_terms(name: str) -> list[str]:
+    """The terms of a page's name: `git rev-list` is `namegit`, `namerevlist`, and the plain words `git`, `rev`.
+
+    Words that stand for others are left out, as `head` stands for `first`: who asks for the first line need not mean
+    the page `head`.
+    """
+    whole = ["name" + letters for part in name.lower().split() if (letters := re.sub(r"[^a-z0-9]", "", part))]
+    plain = [stem(word) for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in STOP_WORDS]
+    return list(dict.fromkeys([*whole, *(word for word in plain if word not in _CANON)]))
 
 
 @lru_cache(maxsize=50_000)

@@ -24,11 +24,13 @@ EVERYDAY = Path(__file__).parent / "everyday"
 _DATA = Path(__file__).parents[2] / "tests/data"
 EVALUATION = (
     _DATA / "everyday.jsonl",
+    _DATA / "everyday_rephrased.jsonl",
     _DATA / "literals.jsonl",
     _DATA / "off_topic.jsonl",
     _DATA / "harmless.jsonl",
     _DATA / "follow_ups.jsonl",
     _DATA / "execution.jsonl",
+    _DATA / "retrieval.jsonl",
 )
 """Files of questions that the target is measured on."""
 

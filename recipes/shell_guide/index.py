@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from drafter.guide.pages import FORMAT, OWN, SCHEMA
-from drafter.guide.words import endings, terms
+from drafter.guide.synonyms import NUMBERS, STOP_WORDS
+from drafter.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
 from recipes.shell_guide.everyday import Need, read_everyday
 from recipes.shell_guide.pages import first_sentence, resolve_choices
@@ -48,6 +49,9 @@ PREFERRED = (
     "cisco-ios",
 )
 """Platforms in the order in which a need looks for its page."""
+
+DOUBT, LEAST_SHARE, MOST_LINKS = 6, 0.03, 8
+"""Added to the count of a term, so that rare ones say little; the least share that is kept; most pages of a term."""
 
 _RUN = re.compile(r"(?:^|\||&&|;|\$\(|\bdo\b|\bxargs|-exec|\bthen\b)\s*")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*\Z|\[{1,2}\Z|[.:]\Z")
@@ -163,7 +167,6 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
     connection = sqlite3.connect(path)
     connection.executescript("PRAGMA page_size = 4096; PRAGMA journal_mode = off; PRAGMA synchronous = off;" + SCHEMA)
     connection.executemany("INSERT INTO facts VALUES (?, ?)", {"format": FORMAT, "licence": LICENCE}.items())
-    connection.executemany("INSERT INTO terms VALUES (?, ?, ?)", [(ids[term], term, counts[term]) for term in ids])
     pages: dict[tuple[str, str], int] = {}
     for (name, platform), same in groupby(sorted(raw, key=_key), key=_key):
         parts = list(same)
@@ -182,10 +185,13 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
         connection.execute("INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         searched = (number, *(" ".join(words) for words in texts))
         connection.execute("INSERT INTO asked (rowid, wordings, name, terms) VALUES (?, ?, ?, ?)", searched)
+    linked = links((pages[row.name, row.platform], one) for row, asked in zip(rows, wordings) for one in asked)
+    values = [(ids[term], term, counts[term], linked.get(term, b"")) for term in ids]
+    connection.executemany("INSERT INTO terms VALUES (?, ?, ?, ?)", values)
     known = {page["name"].split()[0] for page in raw} | {
         program for row in rows for program in programs_of(row.command)
     }
-    shares = distinct_shares(known, ((one, names[row.name]) for row, asked in zip(rows, wordings) for one in asked))
+    shares = distinct_shares(known, rows)
     connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(shares.items()))
     connection.execute("INSERT INTO asked (asked) VALUES ('optimize')")
     connection.commit()
@@ -193,27 +199,39 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
     connection.close()
 
 
-def name_terms(name: str) -> list[str]:
-    """The terms of a page's name: `git rev-list` -> `git`, `revlist`, `rev`, `list`; as it is typed, not stemmed."""
-    parts = name.lower().split()
-    found = [re.sub(r"[^a-z0-9]", "", part) for part in parts]
-    found += [piece for part in parts for piece in re.findall(r"[a-z0-9]+", part)]
-    return [term for term in dict.fromkeys(found) if term]
-
-
-def distinct_shares(names: Iterable[str], wordings: Iterable[tuple[tuple[str, ...], list[str]]]) -> dict[str, float]:
+def distinct_shares(names: Iterable[str], rows: Iterable[Row]) -> dict[str, float]:
     """How often each program's name in a wording means that program: near 1 for `tar`, near 0 for `file`."""
     meant: Counter[str] = Counter()
     said: Counter[str] = Counter()
-    for asked, name in wordings:
+    for row in rows:
+        of_row = {*row.name.lower().split(), *(program.lower() for program in programs_of(row.command))}
+        for wording in row.wordings:
+            for word in set(typed(wording)):
+                said[word] += 1
+                meant[word] += word in of_row
+    plain = {name: name.lower() in STOP_WORDS or name.lower() in NUMBERS for name in names}
+    return {
+        name: 0.0 if plain[name] else round((meant[name.lower()] + 1) / (said[name.lower()] + 1), 3) for name in names
+    }
+
+
+def links(found: Iterable[tuple[int, Iterable[str]]]) -> dict[str, bytes]:
+    """Term -> the pages that wordings with it are about, and how often: pairs of two bytes each, the share in 1/65535.
+
+    `found`: the page and the terms of each wording.
+    """
+    counts: Counter[str] = Counter()
+    together: dict[str, Counter[int]] = {}
+    for page, asked in found:
         for term in asked:
-            said[term] += 1
-            meant[term] += term in name
-    shares = {}
-    for name in names:
-        term = terms(name)[-1] if terms(name) else ""
-        shares[name] = round((meant[term] + 1) / (said[term] + 1), 3) if term else 0.0
-    return shares
+            counts[term] += 1
+            together.setdefault(term, Counter())[page] += 1
+    out = {}
+    for term, pages in together.items():
+        shares = [(count / (counts[term] + DOUBT), page) for page, count in pages.items() if count > 1]
+        kept = sorted((share, -page) for share, page in shares if share >= LEAST_SHARE)[::-1][:MOST_LINKS]
+        out[term] = array("H", [value for share, page in kept for value in (-page, round(65535 * share))]).tobytes()
+    return out
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from drafter.guide import prompt
+from drafter.guide.flags import flags_of
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
@@ -19,6 +20,7 @@ from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
 from recipes.shell_guide.grammar.intents import read_intents
 from recipes.shell_guide.grammar.talk import Talk, read_talk
+from recipes.shell_guide.grammar.wording import one_of
 
 Message = tuple[str, str]
 """(role, text)"""
@@ -26,18 +28,13 @@ Message = tuple[str, str]
 MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 0.04, "explain": 0.02}
 """Share of each kind of episode. `pages`: everyday needs and tldr pages, as `ConversationSource` mixes them."""
 ALONE = 0.62
-"""Share of conversations with one episode. A model that never met a change of topic takes every question for a follow-up."""
-PLATFORMS = (("linux", 0.86), ("darwin", 0.11), ("win32", 0.03))
+"""Share of conversations with one episode. A model that never met a change of topic takes all for a follow-up."""
+PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
 LEFT_OUT = 0.6
 """How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
 WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.08, 0.10, 0.04, 0.04
 """Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
 from good examples only believes bad ones."""
-
-_EXPLAIN = (
-    "what does {} do", "explain {}", "what does this do: {}", "explain this command: {}", "what would {} do", "{} - what is that", "what happens if i run {}",
-)  # fmt: skip
-_EXPLAIN_AFTER = ("explain", "why", "what does that do", "explain that", "what does it mean", "can you explain the command", "how does that work", "explain the flags", "what do the flags mean")
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,13 @@ class Turn:
 
 
 class Mixture:
-    """An endless source of training conversations, by index, as the messages that the target reads."""
+    """An endless source of training conversations, by index, as the messages that the target reads.
 
-    def __init__(self, pages_file: Path, index: Path, seed: int) -> None:
-        self.everyday = ConversationSource(pages_file, seed)
+    `strange`: as for `ConversationSource`.
+    """
+
+    def __init__(self, pages_file: Path, index: Path, seed: int, strange: float = 0.0) -> None:
+        self.everyday = ConversationSource(pages_file, seed, strange=strange)
         self.intents = read_intents()
         self._drawer = Drawer()
         talk = read_talk()
@@ -71,7 +71,7 @@ class Mixture:
     def draw(self, index: int) -> list[Message]:
         """Conversation number `index`, with a system message before each question."""
         rng = np.random.default_rng([self._seed, index])
-        platform = PLATFORMS[int(np.searchsorted(np.cumsum([share for _, share in PLATFORMS]), rng.random()).clip(0, 2))][0]
+        platform = str(rng.choice(list(PLATFORMS), p=list(PLATFORMS.values())))
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(0.55))
         turns = [turn for _ in range(episodes) for turn in self._episode(rng)]
         messages: list[Message] = []
@@ -111,16 +111,21 @@ class Mixture:
         if kind in ("intent", "explain"):
             intent = self.intents[int(rng.integers(len(self.intents)))]
             spoken = self._drawer.conversation(intent, rng, follow=0.0 if kind == "explain" else 0.3)
-            return self._explained(spoken[0], rng) if kind == "explain" else [Turn(one.question, one.answer) for one in spoken]
+            return (
+                self._explained(spoken[0], rng)
+                if kind == "explain"
+                else [Turn(one.question, one.answer) for one in spoken]
+            )
         return [self._said(self._talk[kind], rng)]
 
     def _explained(self, spoken: Spoken, rng: np.random.Generator) -> list[Turn]:
-        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task)
+        flags = [(one.flag, one.meaning) for one in flags_of(spoken.command)]
+        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task, flags)
         if rng.random() < 0.5:
-            form = str(rng.choice(_EXPLAIN_AFTER)) + ("?" if rng.random() < 0.4 else "")
+            form = one_of("explain_after", rng) + ("?" if rng.random() < 0.4 else "")
             return [Turn(spoken.question, spoken.answer), Turn(form, answer)]
         shown = f"`{spoken.command}`" if rng.random() < 0.4 else spoken.command
-        return [Turn(str(rng.choice(_EXPLAIN)).format(shown), answer)]
+        return [Turn(one_of("explain", rng).replace("{}", shown), answer)]
 
     def _said(self, talks: Sequence[Talk], rng: np.random.Generator) -> Turn:
         talk = talks[int(rng.integers(len(talks)))]

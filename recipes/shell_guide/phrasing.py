@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -182,9 +183,11 @@ def answer(name: str, task: str, command: str) -> str:
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
 
 
-def explanation(name: str, task: str) -> str:
-    """What a command does, in one sentence."""
-    return f"With `{name}`, this command would {task}."
+def explanation(name: str, task: str, flags: Iterable[tuple[str, str]]) -> str:
+    """What a command does, in one sentence, and what its flags mean."""
+    listed = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in flags)
+    sentence = f"With `{name}`, this command would {task}."
+    return f"{sentence}\n\n{listed}" if listed else sentence
 
 
 def ask_what_is(page: Page, rng: np.random.Generator) -> str:

@@ -1,6 +1,6 @@
 """Train the Shell Guide target. It can be resumed, and runs on a CPU or a GPU.
 
-    python -m recipes.shell_guide.train --pages PAGES.jsonl --index pages.db --tokenizer DIR --out runs/target --steps 3000
+    python -m recipes.shell_guide.train --pages PAGES.jsonl --index pages.db --tokenizer DIR --out runs/target
 
 Conversations are packed into rows of `--row` tokens. A block-diagonal mask keeps them apart, so no token is padding,
 and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
@@ -24,7 +24,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from recipes.shell_guide.mixture import Message, Mixture
-
 
 Batch = dict[str, torch.Tensor]
 
@@ -50,9 +49,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> t
     return ids, learn
 
 
-def pack(
-    source: Source, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
-) -> Batch:
+def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int) -> Batch:
     """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
 
     Conversations `step * per_step ...` go, in order, into the fullest row that still has room.

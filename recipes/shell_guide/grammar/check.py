@@ -2,7 +2,8 @@
 
     python -m recipes.shell_guide.grammar.check [FILE.toml ...] [--draws 20] [--no-proofs] [--show 3]
 
-Exit status 1 if something is wrong; every problem is one line. `--show` prints so many drawn questions and commands of each intent.
+Exit status 1 if something is wrong; every problem is one line. `--show` prints so many drawn conversations of each
+intent.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ def main() -> None:
                 len(intent.proofs),
                 sum(bool(i.proofs) for i in [intent]),
             )
-    print(
-        f"{counts[0]} intents, {counts[1]} phrases, {counts[2]} follow-ups, {counts[3]} proofs of {counts[4]} intents; {wrong} problems"
-    )
+    names = ("intents", "phrases", "follow-ups", "proofs", "proved intents")
+    print(", ".join(f"{count} {name}" for count, name in zip(counts, names)) + f"; {wrong} problems")
     sys.exit(bool(wrong))
 
 

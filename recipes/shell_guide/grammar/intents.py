@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.slot_types import DRAW, draw
 from recipes.shell_guide.grammar.values import Slot, SlotError, Value, read_value
 
 FOLDER = Path(__file__).parents[1] / "intents"
@@ -109,7 +110,7 @@ class Intent:
             if name in values:
                 continue
             for _ in range(20):
-                value = self.slots[name].draw(rng)
+                value = draw(self.slots[name], rng)
                 if all(
                     value.forms != values[o].forms
                     for o in values
@@ -159,25 +160,25 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
         for name in (*task.slots(), *(name for one in asks for name in one.phrase.slots())):
             if name not in known:
                 known[name] = Slot.read(name, {})
+        for name, slot in known.items():
+            if not slot.choices and slot.type not in DRAW:
+                raise SlotError(f"slots.{name}: no type {slot.type}; the types are {' '.join(sorted(DRAW))}")
         output = raw.get("output", "")
         if not programs or not asks or output not in OUTPUTS:
             raise IntentError(f"{place}: needs program and ask, and an output of {', '.join(OUTPUTS[1:])} or none")
-        intent = Intent(
-            place, programs, task, raw["command"], raw.get("macos"), asks, known, output, tuple(raw.get("increasing", ())),
-            tuple(_intent(place, one, known, programs) for one in raw.get("then", ())),
-            tuple(_proof(place, one) for one in raw.get("proof", ())),
-        )  # fmt: skip
+        increasing = tuple(raw.get("increasing", ()))
+        thens = tuple(_intent(place, one, known, programs) for one in raw.get("then", ()))
+        proofs = tuple(_proof(place, one) for one in raw.get("proof", ()))
+        command, macos = raw["command"], raw.get("macos")
+        intent = Intent(place, programs, task, command, macos, asks, known, output, increasing, thens, proofs)
     except (PhraseError, SlotError) as error:
         raise IntentError(f"{place}: {error}") from None
     except (KeyError, AttributeError, TypeError) as error:
         raise IntentError(f"{place}: {error!r} is missing or has the wrong form; see intents/README.md") from None
-    if (
-        lost := {n for one in asks for n in one.phrase.slots()}
-        - set(intent.used(intent.command))
-        - set(intent.used(intent.macos or ""))
-    ):
-        if not slots:
-            raise IntentError(f"{place}: a question names {', '.join(sorted(lost))}, and the command does not hold it")
+    named = {name for one in asks for name in one.phrase.slots()}
+    lost = named - set(intent.used(command)) | (named - set(intent.used(macos)) if macos else set())
+    if lost and not slots:  # A follow-up may forget what an earlier question named.
+        raise IntentError(f"{place}: a question names {', '.join(sorted(lost))}, and the command does not hold it")
     return intent
 
 

@@ -10,56 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-WORDS = tuple(
-    """
-    account agenda album alpha analysis annual api app april archive arrow article asset audio august auth backup banana
-    bank banner beach beta bill bird birthday blog board book boot box branch bread bridge budget bug build bundle button
-    cache calendar camera car card cat catalog chapter chart chat check cherry city class clean client clip cloud coffee
-    color comment company concert config contact contract cookie copy core cost course cover customer daily dark dashboard
-    data debug december default delivery demo deploy design desk diary dinner doc dog draft dragon dump east email energy
-    engine english error essay event exam example export fall family feature february feed field film final finance fire
-    first fish fix flat flight flower folder font food forest form forum front fruit future gallery game garden gift girl
-    graph green group guest guide guitar hall hand header health hello help hero history holiday home hotel house icon
-    image import index info input install invoice island item january job journal july june kernel key kids kitchen label
-    lake landing laptop large last layout leaf lecture legacy lesson letter level library light list live local lock log
-    logo loop lunch magic mail main manual map march market master match math media meeting memo menu metrics milk mobile
-    model module monday money month moon morning movie music name nature network news night node note notes november number
-    ocean october office old online orange order output owner package page paint panel paper parser party patch path
-    payment people phone photo picture piece pilot pipe plan planet plot plugin podcast poem pool portal post poster
-    presentation price print private product profile project proxy public purchase python query question queue quick
-    random raw readme receipt recipe record red release remote rent reply report request resume review river road robot
-    rock room rose route rules salary sales sample scan scene school score screen script search season second secret
-    section sensor server session settings setup shadow shared ship shop shot signup silver simple site sketch small snow
-    song sound source south space spec spring staff stage star start statement station status stock stone store story
-    stream street student style sub summary summer sun survey system table task tax team temp template tennis test text
-    theme thesis ticket tiger time tiny title todo token tool total tour town track train travel tree trip tutorial unit
-    update upload user vacation valley vector version video view vintage wallet water web wedding week weekly white wiki
-    wind window winter wood work world yard year yellow zebra zone
-    """.split()
-)
+from recipes.shell_guide.grammar.values import WORDS
+
+_WORDS = tuple(WORDS["names"].split())
 _CONSONANTS, _VOWELS = list("bcdfghjklmnprstvwz"), list("aeiou")
 _LETTERS = list("abcdefghijklmnopqrstuvwxyz")
 _DIGITS = list("0123456789")
-_MARKS = (
-    "old",
-    "new",
-    "final",
-    "v2",
-    "v3",
-    "copy",
-    "bak",
-    "draft",
-    "dev",
-    "prod",
-    "test",
-    "tmp",
-    "orig",
-    "2",
-    "backup",
-)
+_CAMERA = ("IMG", "DSC", "VID", "scan", "q", "part", "page", "DOC")
+_MARKS = ("old", "new", "final", "v2", "v3", "copy", "bak", "draft", "dev", "prod", "test", "tmp", "orig", "2")
 
 
-def _pick(rng: np.random.Generator, options: Sequence[str]) -> str:
+def pick(rng: np.random.Generator, options: Sequence[str]) -> str:
+    """One of the options."""
     return options[int(rng.integers(len(options)))]
 
 
@@ -67,17 +29,17 @@ def word(rng: np.random.Generator) -> str:
     """A word: mostly an English one, else syllables without a meaning, else letters."""
     draw = rng.random()
     if draw < 0.65:
-        return _pick(rng, WORDS)
+        return pick(rng, _WORDS)
     if draw < 0.9:
-        syllables = "".join(_pick(rng, _CONSONANTS) + _pick(rng, _VOWELS) for _ in range(int(rng.integers(2, 4))))
-        return syllables + _pick(rng, ("", "", "n", "r", "s", "x", "l"))
-    return "".join(_pick(rng, _LETTERS) for _ in range(int(rng.integers(2, 6))))
+        syllables = "".join(pick(rng, _CONSONANTS) + pick(rng, _VOWELS) for _ in range(int(rng.integers(2, 4))))
+        return syllables + pick(rng, ("", "", "n", "r", "s", "x", "l"))
+    return "".join(pick(rng, _LETTERS) for _ in range(int(rng.integers(2, 6))))
 
 
 def digits(rng: np.random.Generator, least: int = 1, most: int = 4) -> str:
     """A run of digits that does not begin with 0."""
-    number = "".join(_pick(rng, _DIGITS) for _ in range(int(rng.integers(least, most + 1))))
-    return number if number[0] != "0" else _pick(rng, _DIGITS[1:]) + number[1:]
+    number = "".join(pick(rng, _DIGITS) for _ in range(int(rng.integers(least, most + 1))))
+    return number if number[0] != "0" else pick(rng, _DIGITS[1:]) + number[1:]
 
 
 def day(rng: np.random.Generator) -> tuple[int, int, int]:
@@ -90,29 +52,30 @@ def stem(rng: np.random.Generator, *, spaces: float = 0.04) -> str:
     first, second = word(rng), word(rng)
     draw = rng.random()
     if draw < spaces:
-        return _pick(
+        return pick(
             rng, (f"{first} {second}", f"{first.title()} {digits(rng, 1, 2)}", f"{first.title()} {second.title()}")
         )
     if draw < 0.42:
         return first
     if draw < 0.62:
-        return f"{first}{_pick(rng, '_-')}{second}"
+        return f"{first}{pick(rng, '_-')}{second}"
     if draw < 0.70:
-        return f"{first}{_pick(rng, ('', '_', '-'))}{digits(rng)}"
+        return f"{first}{pick(rng, ('', '_', '-'))}{digits(rng)}"
     if draw < 0.79:
-        return f"{first}{_pick(rng, '_-')}{_pick(rng, _MARKS)}"
+        return f"{first}{pick(rng, '_-')}{pick(rng, _MARKS)}"
     if draw < 0.84:
         year, month, date = day(rng)
-        return f"{first}{_pick(rng, '_-')}{_pick(rng, (f'{year}', f'{year}-{month:02}', f'{year}-{month:02}-{date:02}', f'{year}{month:02}{date:02}'))}"
+        dates = (f"{year}", f"{year}-{month:02}", f"{year}-{month:02}-{date:02}", f"{year}{month:02}{date:02}")
+        return f"{first}{pick(rng, '_-')}{pick(rng, dates)}"
     if draw < 0.88:
-        return f"{_pick(rng, ('IMG', 'DSC', 'VID', 'scan', 'q', 'part', 'page', 'DOC'))}{_pick(rng, ('_', '-', ''))}{digits(rng, 1, 4)}"
+        return pick(rng, _CAMERA) + pick(rng, ("_", "-", "")) + digits(rng)
     if draw < 0.92:
         return first + second.title()
     if draw < 0.95:
-        return f"{first}.{_pick(rng, _MARKS)}"
+        return f"{first}.{pick(rng, _MARKS)}"
     if draw < 0.98:
-        return _pick(rng, (first.upper(), first.title()))
-    return f"{first}_{second}{_pick(rng, '_-')}{_pick(rng, _MARKS)}{digits(rng, 1, 1)}"
+        return pick(rng, (first.upper(), first.title()))
+    return f"{first}_{second}{pick(rng, '_-')}{pick(rng, _MARKS)}{digits(rng, 1, 1)}"
 
 
 def identifier(rng: np.random.Generator, marks: str = "-_") -> str:
@@ -122,19 +85,19 @@ def identifier(rng: np.random.Generator, marks: str = "-_") -> str:
     if draw < 0.5 or not marks:
         return first
     if draw < 0.8:
-        return first + _pick(rng, marks) + second
-    return first + _pick(rng, ("", marks[0])) + digits(rng, 1, 2)
+        return first + pick(rng, marks) + second
+    return first + pick(rng, ("", marks[0])) + digits(rng, 1, 2)
 
 
 def address(rng: np.random.Generator) -> str:
     """An IPv4 address, most of them private or set aside for documents."""
-    first = _pick(rng, ("10", "172.16", "192.168", "192.0.2", "198.51.100", "203.0.113", digits(rng, 2, 2)))
+    first = pick(rng, ("10", "172.16", "192.168", "192.0.2", "198.51.100", "203.0.113", digits(rng, 2, 2)))
     parts = first.split(".")
     return ".".join([*parts, *(str(int(rng.integers(1, 255))) for _ in range(4 - len(parts)))])
 
 
 def domain(rng: np.random.Generator) -> str:
     """A host name with a dot."""
-    ending = _pick(rng, ("com", "org", "net", "io", "dev", "local", "lan", "de", "co.uk", "internal", "example"))
-    sub = _pick(rng, ("", "", "", "www.", "api.", "git.", "db.", f"{word(rng)}."))
+    ending = pick(rng, ("com", "org", "net", "io", "dev", "local", "lan", "de", "co.uk", "internal", "example"))
+    sub = pick(rng, ("", "", "", "www.", "api.", "git.", "db.", f"{word(rng)}."))
     return f"{sub}{identifier(rng, '-')}.{ending}"

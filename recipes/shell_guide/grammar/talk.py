@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.shell_guide.grammar.names import word
+from recipes.shell_guide.grammar.names import pick, word
 from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.slot_types import draw
 from recipes.shell_guide.grammar.values import Slot
 
 FOLDER = Path(__file__).parents[1] / "talk"
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
+_ENDINGS = ("ctl", "er", "it", "sh", "fmt", "-cli", "x", "d", "kit", "ify", "o", "2", "tool", "grep", "stat", "ly")
 _CONSONANTS = "bcdfghjklmnpqrstvwxz"
 
 
@@ -50,13 +52,12 @@ class Talk:
             return invented_program(rng)
         if name == "gibberish":
             return "".join(_CONSONANTS[int(at)] for at in rng.integers(len(_CONSONANTS), size=int(rng.integers(3, 9))))
-        return Slot.read(name, {}).draw(rng).said
+        return draw(Slot.read(name, {}), rng).said
 
 
 def invented_program(rng: np.random.Generator) -> str:
     """A name that sounds like a program. The caller leaves out those that exist."""
-    endings = ("ctl", "er", "it", "sh", "fmt", "-cli", "x", "d", "kit", "ify", "o", "2", "tool", "grep", "stat", "ly", "mon")
-    name = word(rng) + str(endings[int(rng.integers(len(endings)))])
+    name = word(rng) + pick(rng, _ENDINGS)
     return name if rng.random() < 0.8 else word(rng)[:3] + word(rng)[:4]
 
 

@@ -1,0 +1,148 @@
+"""How often the pages that Shell Guide reads have the program that a question is about: the search alone, no model.
+
+    python -m benchmarks.retrieval [--pages FILE] [--platform linux] [--json OUT] [--misses SET]
+
+A hit is right if its command runs a right program. In tests/data/literals.jsonl and tests/data/execution.jsonl that is
+the program of the one right command that stands there; in tests/data/everyday.jsonl and
+tests/data/everyday_rephrased.jsonl, any program of which the pages have an accepted command; in
+tests/data/retrieval.jsonl, those that are named. That last file has questions that were written for this measure. One
+half is open: the search was tuned on it and on everyday.jsonl. Of the other half, and of the other files, nobody looked
+at a single failure. `command`: an accepted command, as it is, stands among the first three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from benchmarks.everyday import read_questions
+from benchmarks.shell_words import simple_commands
+from drafter.guide.pages import FILE, Pages
+from drafter.guide.search import Hit, platforms_of, search
+
+DATA = Path(__file__).parents[1] / "tests/data"
+BUNDLED = Path(__file__).parents[1] / "drafter/pretrained/shell-guide" / FILE
+SETS = ("everyday", "retrieval-open", "retrieval-sealed", "everyday_rephrased", "literals", "execution")
+OPEN = SETS[:2]
+"""Sets whose failures may be looked at."""
+PLACES = (1, 3, 5)
+_BEFORE = ("sudo", "cd", "echo", "printf", "cat", "[", "test", "true", "for", "while", "do", "if", "then")
+"""Words that say nothing about which program a command is about, if another one follows."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and what is right for it."""
+
+    prompt: str
+    programs: frozenset[str]
+    accept: tuple[re.Pattern[str], ...] = ()
+
+
+def programs(command: str) -> list[str]:
+    """The programs that a command line runs, in their order, without `sudo` and assignments."""
+    found = []
+    for one in simple_commands(command):
+        words = [word for word in one.words if word != "sudo" and not re.fullmatch(r"\w+=.*", word, re.DOTALL)]
+        found += words[:1]
+    return found
+
+
+def main_program(command: str) -> str:
+    """The program that a command line is about: the first that does more than go somewhere or say something."""
+    found = programs(command)
+    return next((one for one in found if one not in _BEFORE), found[0] if found else "")
+
+
+def read_set(name: str, pages: Pages) -> list[Question]:
+    """The questions of one of `SETS`."""
+    if name.startswith("everyday"):
+        commands = [command for (command,) in pages.rows("SELECT command FROM examples")]
+        return [
+            Question(
+                one.prompt,
+                frozenset(
+                    main_program(command)
+                    for command in commands
+                    if any(pattern.search(command) for pattern in one.accept)
+                    and not any(pattern.search(command) for pattern in one.reject)
+                )
+                or frozenset(_spelt(one.accept, pages)),
+                one.accept,
+            )
+            for one in read_questions(DATA / f"{name}.jsonl")
+        ]
+    file, _, half = name.partition("-")
+    rows = [json.loads(line) for line in (DATA / f"{file}.jsonl").read_text(encoding="utf-8").splitlines()]
+    if half:
+        return [Question(row["prompt"], frozenset(row["programs"])) for row in rows if row["half"] == half]
+    key = "right" if name == "literals" else "gold"
+    return [Question(row["prompt"], frozenset([main_program(row[key])])) for row in rows]
+
+
+def _spelt(patterns: Sequence[re.Pattern[str]], pages: Pages) -> list[str]:
+    """Programs that patterns of right commands name. Commands of the pages lack the names that these patterns want."""
+    words = {word for pattern in patterns for word in re.findall(r"(?<![\\\w-])[a-z][a-z0-9]+", pattern.pattern)}
+    return [word for word in words if pages.knows(word)]
+
+
+def place(question: Question, hits: Sequence[Hit]) -> int | None:
+    """The place of the first right hit, from 1; None: none is right."""
+    for at, hit in enumerate(hits, 1):
+        if question.programs & {*programs(hit.example.command)}:
+            return at
+    return None
+
+
+def measure(pages: Pages, name: str, platforms: Sequence[str], *, misses: bool = False) -> dict[str, Any]:
+    """The row of one set."""
+    questions = read_set(name, pages)
+    places, seconds, commands = [], [], 0
+    for question in questions:
+        begun = time.perf_counter()
+        hits = search(pages, question.prompt, platforms, max(PLACES))
+        seconds.append(time.perf_counter() - begun)
+        places.append(place(question, hits))
+        commands += any(pattern.search(hit.example.command) for hit in hits[:3] for pattern in question.accept)
+        if misses and (places[-1] or 9) > 3:
+            print(f"{question.prompt!r}, not {sorted(question.programs)[:6]}")
+            for hit in hits[:4]:
+                print(f"    {hit.score:.2f} {hit.page.name}: {hit.example.task} => {hit.example.command}")
+    seconds.sort()
+    row: dict[str, Any] = {"set": name, "questions": len(questions)}
+    row |= {f"top{most}": sum(1 for at in places if at is not None and at <= most) for most in PLACES}
+    if name.startswith("everyday"):
+        row["command"] = commands
+    return row | {
+        "ms_p50": round(1000 * seconds[len(seconds) // 2], 2),
+        "ms_p95": round(1000 * seconds[int(0.95 * len(seconds))], 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=Path, default=BUNDLED, metavar="FILE")
+    parser.add_argument("--platform", default="linux")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--misses", choices=OPEN, action="append", default=[], help="print what was not found")
+    arguments = parser.parse_args()
+    pages = Pages.open(arguments.pages)
+    search(pages, "list files", platforms_of(arguments.platform))
+    rows = []
+    for name in SETS:
+        rows.append(measure(pages, name, platforms_of(arguments.platform), misses=name in arguments.misses))
+        shares = ", ".join(f"top {most}: {rows[-1][f'top{most}'] / rows[-1]['questions']:.1%}" for most in PLACES)
+        print(f"{name} ({rows[-1]['questions']}): {shares}; {rows[-1]}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
