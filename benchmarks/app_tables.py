@@ -45,6 +45,32 @@ def screen_table(documents: Documents) -> str:
     return page([table(head, lines)], document)
 
 
+SETS = {
+    "everyday": "everyday.jsonl, worded as the recipe words them",
+    "everyday_rephrased": "every second one in other words",
+    "retrieval-open": "written for this measure, tuned on",
+    "retrieval-sealed": "written for this measure, not tuned on",
+    "literals": "with a file, host, port or number",
+    "execution": "with commands that are run",
+}
+"""The sets of the retrieval benchmark, in words."""
+
+
+def retrieval_table(documents: Documents) -> str:
+    """How often the right program is among the first pages, by set of questions."""
+    if "retrieval" not in documents:
+        return ""
+    document = documents["retrieval"]
+    lines = [
+        [SETS[row["set"]], str(row["questions"])]
+        + [f"{row[top] / row['questions']:.1%}" for top in ("top1", "top3", "top5")]
+        + [f"{row['cpu_ms_p50']:.1f} ms", f"{row['cpu_ms_p95']:.1f} ms"]
+        for row in document["rows"]
+    ]
+    head = ["questions", "", "first", "in the first 3", "in the first 5", "CPU, median", "95th percentile"]
+    return page([table(head, lines)], document)
+
+
 def search_table(documents: Documents) -> str:
     """The slowest query of each kind, by both ways to search."""
     if "search" not in documents:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.app_tables import archive_table, screen_table, search_table, startup_table
+from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, startup_table
 from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
 from benchmarks.markdown import page, picture, table, with_interval
@@ -44,6 +44,7 @@ COMMANDS = {
         "draft_step-8b": "draft_step --shapes 8b",
         "everyday": "everyday",
         "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
+        "retrieval": "retrieval",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
         "exactness": "exactness --limit 100",
@@ -299,6 +300,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "second_stage": second_stage_table,
     "draft_step": draft_step_table,
     "everyday": everyday_table,
+    "retrieval": retrieval_table,
     "draft_step-8b": draft_step_8b_table,
     "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",
     "withdrawn": lambda documents: withdrawn_table(documents["withdrawn"]) if "withdrawn" in documents else "",

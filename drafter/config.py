@@ -8,8 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from drafter.memory import Bits
-
+Bits = Literal[4, 8]
+"""Bits of a number of memory."""
 CONFIG = "config.json"
 GRAPH = "drafter.onnx"
 GRAPH_WEIGHTS = f"{GRAPH}.data"

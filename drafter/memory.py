@@ -9,12 +9,13 @@ the two it is. Rounding lowers acceptance a little, never correctness. Numpy onl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Bits = Literal[4, 8]
+from drafter.config import Bits
+
 LARGEST: dict[Bits, int] = {4: 7, 8: 127}
 SMALLEST_SCALE = np.float16(2.0**-24)
 LARGEST_SCALE = np.finfo(np.float16).max

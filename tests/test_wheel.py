@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 from tests.support.import_graph import imported_names, modules
 from tests.support.serving import REPOSITORY
@@ -18,6 +19,15 @@ def test_the_wheel_holds_the_four_packages_alone() -> None:
     found = modules(REPOSITORY, *target["packages"])
     assert len(found) > 100
     assert not [name for name in found if "baseline" in name or "eagle" in name]
+
+
+def test_the_pages_that_shell_guide_reads_are_in_the_wheel(tmp_path: Path) -> None:
+    """Hatchling chooses the files, and leaves out what git ignores."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    chosen = {one.distribution_path for one in WheelBuilder(str(REPOSITORY)).recurse_included_files()}
+    assert "drafter/pretrained/shell-guide/pages.db" in chosen and "drafter/guide/search.py" in chosen
+    assert not [path for path in chosen if path.startswith(SOURCE_ONLY)]
 
 
 def test_what_is_installed_needs_nothing_that_is_not() -> None:

@@ -231,7 +231,7 @@ async def _cut_on_interrupt(writer: TextWriter | None) -> AsyncIterator[None]:
 
 
 def _source_line(source: PageSource) -> str:
-    """Where a person can read more of an answer."""
+    """One line that tells a person where to read more."""
     if source.by == "tldr":
         return f"from the page {source.page} (tldr pages)"
     return f"from Outrider's own examples; more on the page {source.page} (tldr pages)"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.cli.machine import machine
-from drafter.config import DrafterError, Scheme, read_config
+from drafter.config import Bits, DrafterError, Scheme, read_config
 from drafter.extras import Extra, how_to_install
-from drafter.memory import Bits, memory_bytes
+from drafter.memory import memory_bytes
 from storage import Store
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ class GenerationInput:
     prompt: Sequence[int]
     """Tokens of the conversation, up to where the answer begins."""
     guided: Sequence[int] | None = field(default=None, kw_only=True)
-    """The same by the drafter's prompt recipe, for its own target; None: it has none."""
+    """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
     messages: Sequence[tuple[str, str]]

@@ -9,8 +9,10 @@ The table `asked` is an FTS5 index. Each row is one example, with the ways to as
 from __future__ import annotations
 
 import sqlite3
+import sys
+import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -86,6 +88,7 @@ class Pages:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        weakref.finalize(self, connection.close)
         self._lock = Lock()
 
     @classmethod
@@ -184,21 +187,37 @@ class Pages:
     def wordings(self, text: str) -> frozenset[int]:
         """Ids of the wordings that ask this, in the same terms. `text` may have slots, as `{file}`."""
         known = [self.vocabulary.get(term, (0, 0))[0] for term in dict.fromkeys(terms(text))]
-        return self._wordings.get(array("H", known).tobytes(), frozenset())
+        return self._wordings.get(tuple(known), frozenset())
 
     @cached_property
-    def _wordings(self) -> dict[bytes, frozenset[int]]:
-        found: dict[bytes, set[int]] = {}
+    def _wordings(self) -> dict[tuple[int, ...], frozenset[int]]:
+        found: dict[tuple[int, ...], set[int]] = {}
         for number, wordings in self.rows("SELECT id, wordings FROM examples"):
             for place, one in enumerate(split_wordings(wordings)):
-                found.setdefault(array("H", one).tobytes(), set()).add(WORDINGS * number + place)
+                found.setdefault(tuple(one), set()).add(WORDINGS * number + place)
         return {one: frozenset(numbers) for one, numbers in found.items()}
+
+
+def pack_ids(numbers: Iterable[int]) -> bytes:
+    """Ids as they stand in the file: two bytes each, the low one first."""
+    packed = array("H", numbers)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def unpack_ids(packed: bytes) -> array[int]:
+    """The inverse of `pack_ids`."""
+    numbers = array("H", packed)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def split_wordings(packed: bytes) -> list[list[int]]:
     """The ids of the terms of each wording of an example."""
     parts: list[list[int]] = [[]]
-    for number in array("H", packed):
+    for number in unpack_ids(packed):
         if number:
             parts[-1].append(number)
         else:

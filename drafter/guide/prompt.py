@@ -31,11 +31,14 @@ CHARACTERS = 330
 MEMORY = 3
 """Questions before a follow-up that are searched with it, at most."""
 
+REMEMBERED = 1_000
+"""Questions whose examples are remembered, at most: more than one conversation can have."""
+
 _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
     r"with(?:out)?|including|excluding|except|recursively|in reverse|as root|why|explain|"
     r"(?:that|it|this|which) (?:does|did|is|was|gives|gave|says|said|fails|failed|shows|only|works?)|"
-    r"(?:doesn'?t|does not|didn'?t|not) )\b",
+    r"(?:does|did)(?: not|n'?t)|not)\b",
     re.I,
 )
 _POINTS_BACK = re.compile(r"\b(?:it|its|them|their|that|those|one|ones|same|instead)\b", re.I)
@@ -89,14 +92,16 @@ class Prompt:
 
     pages: Pages
     platforms: Sequence[str]
-    _found: dict[tuple[str, str], list[Hit]] = field(default_factory=dict)
+    _found: dict[tuple[str, str], list[Hit]] = field(default_factory=dict, repr=False)
 
     def hits(self, questions: Sequence[str]) -> list[Hit]:
         """The examples that stand before the last of these questions. Raises `DrafterCorrupt`."""
         key = questions[-1], earlier(questions)
-        if key not in self._found:
-            self._found[key] = find(self.pages, questions, self.platforms)
-        return self._found[key]
+        if (found := self._found.get(key)) is None:
+            if len(self._found) >= REMEMBERED:
+                self._found.clear()
+            found = self._found[key] = find(self.pages, questions, self.platforms)
+        return found
 
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
         """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""

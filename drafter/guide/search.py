@@ -8,20 +8,19 @@ term is. A program that the question names, the page's use and its platform are 
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 
-from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings
+from drafter.guide.pages import OWN, WORDINGS, Example, Page, Pages, split_wordings, unpack_ids
 from drafter.guide.synonyms import PLATFORM_WORDS
-from drafter.guide.words import name_terms, terms, typed
+from drafter.guide.words import NAME, READ_CHARACTERS, name_terms, terms, typed
 
 READ_EXAMPLES = 3_000
 """Examples that the index may read for one question, by the counts of its terms."""
 PAIRED = 4
-"""Terms too frequent for that, of which the index reads the examples with two."""
+"""Terms too frequent for that, at most. They count where two of them stand together, or one with a rarer term."""
 CANDIDATES = 60
 """Examples that get the closer look."""
 SAID, ALIKE = 0.75, 0.5
@@ -33,14 +32,17 @@ NAMED, LEARNT, USE, OWN_EXAMPLE, ELSEWHERE = 0.25, 0.6, 0.08, 0.1, 0.15
 Outrider's own; taken off for each platform that comes before."""
 LEAST = 0.3
 """Score below which an example has nothing to do with the question."""
+TERMS = 40
+"""Different terms of a question that are searched, at most."""
 EARLIER = 0.5
 """Worth of a term of the question before."""
 UNKNOWN = 2.0
 """Weight of a word that is nowhere in the index."""
 BY = 0.9
 """How sure it is that a program is meant, which stands in backticks or after "with" or "using"."""
-COMMON = 8
-"""Examples that have a term, at least, if it takes the place of a misspelt one."""
+COMMON, MISSPELT, CERTAIN = 8, 3, 10
+"""Examples that have a term, at least, if it takes the place of a misspelt one. People's wordings in the index are
+misspelt too: a term in at most so many examples may be, if the other one is so many times as frequent for each."""
 SAME_PAGE = 2
 """Most examples of one page, unless the question names its program."""
 
@@ -52,9 +54,14 @@ _PLATFORMS = {
     "windows": ("windows", "common", OWN, "linux", "dos", "osx"),
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_BSD = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
+_OTHERS = ("common", OWN, "linux", "osx", "sunos", "android", "windows")
 _NEAR = 3
-"""So many of a device's platforms are as good as its own."""
+"""The first platforms of a device, in number, that are as good as its own."""
+_ELSEWHERE = re.compile(
+    rf"\b(?:on|for|in|under|with)\s+(?:an?\s+|my\s+|the\s+)?({'|'.join(PLATFORM_WORDS)})\b"
+    r"|\b(mac ?os|os ?x|powershell)\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def platforms_of(system: str) -> tuple[str, ...]:
     """
     system = {"darwin": "osx", "win32": "windows", "cygwin": "linux"}.get(system, system)
     name = re.sub(r"\d+$", "", system)
-    return _PLATFORMS.get(name) or (name, *_BSD)
+    return _PLATFORMS.get(name) or (name, *(platform for platform in _OTHERS if platform != name))
 
 
 def search(
@@ -89,26 +96,26 @@ def search(
 ) -> list[Hit]:
     """The examples that fit a question best, best first; empty if none fits.
 
-    `platforms`: those that may be shown, best first; a question that names one ("on macOS") puts it first. `without`:
-    ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must not always
-    find itself. `before`: an earlier question that this one goes on from; its terms count half.
+    `platforms`: those that may be shown, best first. One that the question names ("on macOS") comes before them.
+    `without`: ids of wordings that count as not there (`Pages.wordings`): training asks what is in the index, and must
+    not always find itself. `before`: an earlier question that this one goes on from; its terms count half.
 
     Raises `DrafterCorrupt`.
     """
-    query = _Query(pages, question, before)
-    if not query.weights:
+    query = _Query(pages, question[:READ_CHARACTERS], before)
+    if not query.counts:
         return []
-    platforms = query.platforms(platforms)
+    distance = query.distances(platforms)
     best: list[tuple[float, int]] = []
     rows = {row[0]: row for row in _candidates(pages, query)}
     for number, platform, name, languages, own, wordings, command_terms, page_terms, page in rows.values():
-        if platform not in platforms:
+        if platform not in distance:
             continue
         score = query.score(number, name, wordings, command_terms, page_terms, without)
         if score is None:
             continue
         score += USE * log(1 + languages) / 4 + OWN_EXAMPLE * own + LEARNT * query.learnt.get(page, 0.0)
-        score -= ELSEWHERE * max(0, platforms.index(platform) - _NEAR + 1)
+        score -= ELSEWHERE * distance[platform]
         best.append((score, number))
     best.sort(key=lambda one: (-one[0], one[1]))
     return _distinct(pages, query, best, limit)
@@ -147,8 +154,9 @@ def _candidates(pages: Pages, query: _Query) -> list[tuple[int, str, str, int, i
         else:
             chosen.append(term)
             read += count
-    pairs = [f"({one} AND {other})" for one, other in combinations(frequent[:PAIRED], 2)]
-    match = " OR ".join([*chosen, *pairs])
+    frequent = frequent[:PAIRED]
+    pairs = [*combinations(frequent, 2), *product(chosen[-PAIRED:], frequent)]
+    match = " OR ".join([*chosen, *(f"({one} AND {other})" for one, other in pairs)])
     return pages.rows(
         "SELECT e.id, p.platform, p.name, p.languages, e.own, e.wordings, e.terms, p.terms, p.id FROM "
         "(SELECT rowid AS id FROM asked WHERE asked MATCH ? ORDER BY bm25(asked, 1.0, 2.0, 0.4) LIMIT ?) AS found "
@@ -162,8 +170,8 @@ class _Query:
 
     def __init__(self, pages: Pages, question: str, before: str) -> None:
         vocabulary, rarity = pages.vocabulary, pages.rarity
-        asked = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(question))]
-        earlier = [_corrected(term, vocabulary) for term in dict.fromkeys(terms(before))] if before else []
+        asked = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(question)))[:TERMS]]
+        earlier = [_corrected(term, vocabulary) for term in list(dict.fromkeys(terms(before)))[:TERMS]]
         self.counts = {term: vocabulary[term][1] for term in [*earlier, *asked] if term in vocabulary}
         """Term -> how many examples have it."""
         self.weights: dict[int, float] = {}
@@ -171,12 +179,15 @@ class _Query:
         for term in self.counts:
             number = vocabulary[term][0]
             self.weights[number] = rarity[number] * (1.0 if term in asked else EARLIER)
+        if any(term not in vocabulary for term in asked) and NAME in vocabulary:  # Nobody knows it, so it is a name.
+            self.weights.setdefault(vocabulary[NAME][0], rarity[vocabulary[NAME][0]])
         unknown = sum(term not in vocabulary and not term.startswith(("slot", "dot")) for term in asked)
         self._all = sum(self.weights.values()) + UNKNOWN * unknown
         self._vocabulary, self._rarity = vocabulary, rarity
         self.named = _named(pages, question)
         self.learnt = self._links(pages)
-        self._platform = next((PLATFORM_WORDS[term] for term in asked if term in PLATFORM_WORDS), None)
+        said = _ELSEWHERE.search(question)
+        self._platform = said and PLATFORM_WORDS[(said[1] or said[2]).lower().replace(" ", "")]
 
     def _links(self, pages: Pages) -> dict[int, float]:
         """Page -> how often the terms of the question are about it, 0 to 1."""
@@ -187,16 +198,18 @@ class _Query:
         for number, packed in pages.rows(
             f"SELECT id, links FROM terms WHERE id IN ({','.join(map(str, self.weights))})"  # Numbers of our own.
         ):
-            pairs = iter(array("H", packed))
+            pairs = iter(unpack_ids(packed))
             for page, share in zip(pairs, pairs):
                 found[page] = found.get(page, 0.0) + self.weights[number] * share / 65535 / total
         return found
 
-    def platforms(self, given: Sequence[str]) -> list[str]:
-        """The platforms, with the one that the question names in front."""
-        if self._platform is None:
-            return list(given)
-        return [self._platform, *(platform for platform in given if platform != self._platform)]
+    def distances(self, platforms: Sequence[str]) -> dict[str, int]:
+        """Platform -> how far it is from the one that is wanted: the device's own, or the one that is named."""
+        found = {platform: max(0, place - _NEAR + 1) for place, platform in enumerate(platforms)}
+        if self._platform is not None:
+            found = {platform: far + (platform != "common") for platform, far in found.items()}
+            found[self._platform] = 0
+        return found
 
     def score(
         self, number: int, name: str, wordings: bytes, command_terms: bytes, page_terms: bytes, without: Collection[int]
@@ -209,7 +222,7 @@ class _Query:
             if number_of in weights:
                 elsewhere[number_of] = IN_NAME * weights[number_of]
         for packed in (command_terms, page_terms):
-            for term in array("H", packed):
+            for term in unpack_ids(packed):
                 if term in weights and term not in elsewhere:
                     elsewhere[term] = IN_TERMS * weights[term]
         best = None
@@ -239,7 +252,7 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
     shares = pages.distinct_shares
     words = typed(question)
     named = {word: shares[word] for word in words if word in shares}
-    said = [match.lower() for match in _CODE.findall(question)] + _BY.findall(question.lower())
+    said = _CODE.findall(question.lower()) + _BY.findall(question.lower())
     named |= {word: max(BY, shares[word]) for word in said if word in shares}
     pairs = [f"{one} {other}" for one, other in zip(words, words[1:])]
     return named | {pair: 1.0 for pair in pairs if pair in pages.names and pair.split()[0] in named}
@@ -247,12 +260,13 @@ def _named(pages: Pages, question: str) -> dict[str, float]:
 
 def _corrected(term: str, vocabulary: Mapping[str, tuple[int, int]]) -> str:
     """The known term that one slip of the keyboard made this of, the most frequent one; else the term itself."""
-    if term in vocabulary or len(term) < 4 or not term.isalpha():
+    count = vocabulary.get(term, (0, 0))[1]
+    if count > MISSPELT or len(term) < 4 or not term.isalpha():
         return term
     halves = [(term[:at], term[at:]) for at in range(len(term) + 1)]
     near = {left + right[1:] for left, right in halves if right}
     near |= {left + right[1] + right[0] + right[2:] for left, right in halves if len(right) > 1}
     near |= {left + letter + right for left, right in halves for letter in _LETTERS}
     near |= {left + letter + right[1:] for left, right in halves if right for letter in _LETTERS}
-    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON]
+    known = [one for one in near if one in vocabulary and vocabulary[one][1] >= COMMON * (1 + CERTAIN * count)]
     return max(known, key=lambda one: (vocabulary[one][1], one), default=term)

@@ -11,6 +11,9 @@ from functools import lru_cache
 
 from drafter.guide.synonyms import NUMBERS, PHRASES, SAME, STOP_WORDS
 
+READ_CHARACTERS = 1_000
+"""The beginning of a question that is read. A person may paste a whole file after it."""
+
 _SLOT = re.compile(r"\{([a-z0-9_]+)((?:\.[a-z0-9]+)*)\}")
 _QUOTED = re.compile(r"(?<!\w)(?:\"[^\"\n]+\"|'[^'\n]+'(?!\w))")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -21,31 +24,24 @@ _HOST = re.compile(
     r"\b(?:[a-z0-9-]+\.)+(?:com|org|net|edu|gov|io|dev|local|lan|example|test|internal)\b(?::\d+)?", re.I
 )
 _FILE = re.compile(
-    r"(?<![\w.])(?P<whole>(?:~?/|\.{1,2}/)[\w./+*@%,-]*|[\w.+@%,*-]*/[\w./+@%,*-]+|[\w+@%,*-]*(?:\.[A-Za-z]\w{0,7}){1,2}\b)"
+    r"(?<![\w.])(?P<whole>(?:~?/|\.{1,2}/)[\w./+*@%,-]*|[\w.+@%,*-]*/[\w./+@%,*-]+|[\w+@%,*-]*(?:\.[A-Za-z]\w{0,7}){1,2}\b|[\w.+-]+/(?=\s|$))"
 )
 _ENDING = re.compile(r"((?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2})$")
 _BARE_ENDING = re.compile(r"\*?(?:\.[A-Za-z][A-Za-z0-9]{0,7}){1,2}")
+_ARCHIVE = re.compile(r"tar\.(?:gz|xz|bz2|zst|lz4?|Z)", re.I)
 _NUMBER = re.compile(r"(?<![A-Za-z])\d+(?:[.,:]\d+)*")
 _TYPED = re.compile(r"[\w][\w.+-]*[\w+]|\w")
 _WORD = re.compile(r"[a-z]+[a-z0-9]*|\d+[a-z]+")
 
 SLOT_KINDS = {
-    "script": "file",
-    "archive": "file",
-    "input": "file",
-    "output": "file",
-    "directory": "path",
-    "source": "path",
-    "destination": "path",
-    "ip": "host",
-    "pid": "number",
-    "port": "number",
-    "word": "text",
-    "pattern": "text",
-    "message": "text",
-    "value": "text",
+    **dict.fromkeys(("file", "script", "archive", "input", "output"), "slotfile"),
+    **dict.fromkeys(("directory", "source", "destination"), "slotpath"),
+    **dict.fromkeys(("ip", "host"), "slothost"),
+    **dict.fromkeys(("number", "pid", "port"), "slotnumber"),
+    "url": "sloturl",
 }
-"""Slots of the everyday questions that look alike in a question."""
+"""Slots by what their values look like; the values of all others are names, as any word is that nobody knows."""
+NAME = "slotname"
 
 
 def terms(text: str) -> list[str]:
@@ -54,6 +50,7 @@ def terms(text: str) -> list[str]:
     >>> terms("How do I unpack photos.tar.gz?")
     ['slotfile', 'dottargz', 'dottar', 'extract']
     """
+    text = text[:READ_CHARACTERS]
     found: list[str] = []
 
     def take(pattern: re.Pattern[str], kind: str, text: str) -> str:
@@ -64,7 +61,7 @@ def terms(text: str) -> list[str]:
         return pattern.sub(swap, text)
 
     def slot(match: re.Match[str]) -> str:
-        found.append("slot" + SLOT_KINDS.get(match[1], match[1].rstrip("0123456789")))
+        found.append(SLOT_KINDS.get(match[1], NAME))
         found.extend(endings(match[2]))
         return " "
 
@@ -75,6 +72,9 @@ def terms(text: str) -> list[str]:
         if _BARE_ENDING.fullmatch(whole):
             found.extend(endings(whole))
             return " "
+        if _ARCHIVE.fullmatch(whole):
+            found.extend(endings("." + whole))
+            return " "
         ending = _ENDING.search(whole)
         if ending and whole.lower() in ("e.g", "i.e"):
             return " "
@@ -84,7 +84,7 @@ def terms(text: str) -> list[str]:
 
     text = _SLOT.sub(slot, text)
     text = _CODE.sub(r" \1 ", text)
-    text = take(_QUOTED, "slottext", text)
+    text = take(_QUOTED, NAME, text)
     text = take(_URL, "sloturl", text)
     text = take(_LOGIN, "slothost", text)
     text = take(_ADDRESS, "slothost", text)
@@ -115,10 +115,11 @@ def words(text: str) -> list[str]:
 
 def typed(text: str) -> list[str]:
     """The words of a question as they were typed, in small letters, as far as they may be programs: `g++`, `7z`."""
-    return _TYPED.findall(text.lower())
+    return _TYPED.findall(text[:READ_CHARACTERS].lower())
 
 
-def name_terms(name: str) -> list[str]:
+@lru_cache(maxsize=10_000)
+def name_terms(name: str) -> tuple[str, ...]:
     """The terms of a page's name: `git rev-list` is `namegit`, `namerevlist`, and the plain words `git`, `rev`.
 
     Words that stand for others are left out, as `head` stands for `first`: who asks for the first line need not mean
@@ -126,7 +127,7 @@ def name_terms(name: str) -> list[str]:
     """
     whole = ["name" + letters for part in name.lower().split() if (letters := re.sub(r"[^a-z0-9]", "", part))]
     plain = [stem(word) for word in re.findall(r"[a-z0-9]+", name.lower()) if word not in STOP_WORDS]
-    return list(dict.fromkeys([*whole, *(word for word in plain if word not in _CANON)]))
+    return tuple(dict.fromkeys([*whole, *(word for word in plain if word not in _CANON)]))
 
 
 @lru_cache(maxsize=50_000)

@@ -22,13 +22,13 @@ from drafter.config import (
     GRAPH_WEIGHTS,
     TEMPLATE,
     TOKENIZER,
+    Bits,
     DrafterConfig,
     Scheme,
     read_config,
     write_config,
 )
 from drafter.datastore import save_datastore
-from drafter.memory import Bits
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.step import StepGraph
 from drafter.text import ChatText

@@ -13,7 +13,6 @@ import argparse
 import json
 import re
 import sqlite3
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from drafter.guide.pages import FORMAT, OWN, SCHEMA
+from drafter.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
 from drafter.guide.synonyms import NUMBERS, STOP_WORDS
 from drafter.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
@@ -50,11 +49,16 @@ PREFERRED = (
 )
 """Platforms in the order in which a need looks for its page."""
 
+LEAST_DISTINCT = 0.3
+"""Share from which on a word is a program without a page of its own."""
 DOUBT, LEAST_SHARE, MOST_LINKS = 6, 0.03, 8
 """Added to the count of a term, so that rare ones say little; the least share that is kept; most pages of a term."""
 
-_RUN = re.compile(r"(?:^|\||&&|;|\$\(|\bdo\b|\bxargs|-exec|\bthen\b)\s*")
+_RUN = re.compile(r"^|\s\|{1,2}&?\s|\s&&\s|;\s|\$\(|(?<!\S)(?:do|then|else|xargs|-exec)\s|^\(")
+"""What a program's name stands after."""
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*\Z|\[{1,2}\Z|[.:]\Z")
+_PLACEHOLDER = re.compile(r"\w*(?:command|name|number|argument|expression|binary|path)\w*")
+"""What pages write where any program may stand."""
 _BEFORE = re.compile(r"sudo|doas|time|nohup|env|command|exec|\w+=\S*|-\S+")
 
 
@@ -77,7 +81,8 @@ def programs_of(command: str) -> Iterator[str]:
     for part in _RUN.split(command):
         for word in part.split():
             if not _BEFORE.fullmatch(word):
-                if _PROGRAM.match(word):
+                word = word.rstrip(")};")
+                if _PROGRAM.match(word) and not _PLACEHOLDER.fullmatch(word):
                     yield word
                 break
 
@@ -130,15 +135,27 @@ def page_rows(raw: list[dict[str, Any]]) -> Iterator[Row]:
                     )
 
 
+def filled(text: str) -> str:
+    """A text with placeholders in its slots."""
+    text = SLOT.sub(lambda match: PLACEHOLDERS.get(match[1], match[1]), text)
+    return text.replace("{{", "{").replace("}}", "}")
+
+
+def need_name(need: Need) -> str:
+    """The page that a need belongs to: as it is shown, but `sudo` for what only `sudo` tells, and without brackets."""
+    name = need.name.lstrip("(")
+    return "sudo" if need.command.startswith("sudo ") and name.startswith(("-", "{")) else filled(name)
+
+
 def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]:
     """The everyday needs, with the platform of the page that each belongs to; `OWN` if there is none."""
     for need in needs:
         for one, before in ((need, ""), *((after, need.intent + " ") for after in need.followups)):
-            platform = platforms.get(one.name, OWN)
-            command = SLOT.sub(lambda match: PLACEHOLDERS.get(match[1], match[1]), one.command)
-            command = command.replace("{{", "{").replace("}}", "}")
+            command = filled(one.command)
+            name = need_name(one)
+            platform = platforms.get(name, OWN)
             wordings = (one.intent, *(before + question for question in one.questions))
-            yield Row(platform, one.name, one.intent, command, wordings, "", True)
+            yield Row(platform, name, one.intent, command, wordings, "", True)
 
 
 def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
@@ -161,7 +178,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
     }
 
     def pack(words: Iterable[str]) -> bytes:
-        return array("H", [ids[word] for word in words]).tobytes()
+        return pack_ids(ids[word] for word in words)
 
     path.unlink(missing_ok=True)
     connection = sqlite3.connect(path)
@@ -179,7 +196,7 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
         pages[name, OWN] = len(pages) + 1
         connection.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", (len(pages), OWN, name, "", 20, b""))
     for number, (row, asked, run, texts) in enumerate(zip(rows, wordings, runs, columns), 1):
-        packed = array("H", [0]).tobytes().join(pack(one) for one in asked)
+        packed = pack_ids([0]).join(pack(one) for one in asked)
         page = pages[row.name, row.platform]
         values = (number, page, row.task, row.command, int(row.own), packed, pack(run))
         connection.execute("INSERT INTO examples VALUES (?, ?, ?, ?, ?, ?, ?)", values)
@@ -188,11 +205,12 @@ def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
     linked = links((pages[row.name, row.platform], one) for row, asked in zip(rows, wordings) for one in asked)
     values = [(ids[term], term, counts[term], linked.get(term, b"")) for term in ids]
     connection.executemany("INSERT INTO terms VALUES (?, ?, ?, ?)", values)
-    known = {page["name"].split()[0] for page in raw} | {
-        program for row in rows for program in programs_of(row.command)
-    }
-    shares = distinct_shares(known, rows)
-    connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(shares.items()))
+    named = {page["name"].split()[0] for page in raw}
+    named |= {program for row in rows if row.own for program in programs_of(row.command)}
+    shares = distinct_shares(named | {program for row in rows for program in programs_of(row.command)}, rows)
+    # What begins a line of an example is not always a program: a page of `ftp` has `get file`.
+    programs = {name: share for name, share in shares.items() if name in named or share >= LEAST_DISTINCT}
+    connection.executemany("INSERT INTO programs VALUES (?, ?)", sorted(programs.items()))
     connection.execute("INSERT INTO asked (asked) VALUES ('optimize')")
     connection.commit()
     connection.execute("VACUUM")
@@ -230,7 +248,7 @@ def links(found: Iterable[tuple[int, Iterable[str]]]) -> dict[str, bytes]:
     for term, pages in together.items():
         shares = [(count / (counts[term] + DOUBT), page) for page, count in pages.items() if count > 1]
         kept = sorted((share, -page) for share, page in shares if share >= LEAST_SHARE)[::-1][:MOST_LINKS]
-        out[term] = array("H", [value for share, page in kept for value in (-page, round(65535 * share))]).tobytes()
+        out[term] = pack_ids(value for share, page in kept for value in (-page, round(65535 * share)))
     return out
 
 

@@ -128,7 +128,9 @@ class Drawer:
             return ending.draw(ending.after, first, rng)
         if way == "mac":
             command = intent.typed(intent.macos or intent.command, values)
-            return Spoken(one_of("mac", rng), intent.programs, f"{first.task} on macOS", command)
+            program = command.removeprefix("sudo ").split()[0]
+            programs = intent.programs if intent.programs[0].split()[0] == program else (program,)
+            return Spoken(one_of("mac", rng), programs, f"{first.task} on macOS", command)
         if way == "other":
             name = other[int(rng.integers(len(other)))]
             both = {**values, name: draw(intent.slots[name], rng)}

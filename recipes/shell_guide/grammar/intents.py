@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,16 @@ from recipes.shell_guide.grammar.values import Slot, SlotError, Value, read_valu
 FOLDER = Path(__file__).parents[1] / "intents"
 OUTPUTS = ("", "lines", "paths")
 
+_HARMFUL = frozenset(
+    {"rm", "rmdir", "mv", "chmod", "chown", "chgrp", "shred", "truncate", "trash-put", "find", "rsync"}
+)
+"""Programs that are asked about the person's own folders only, and never about `/etc`."""
 _SAID = re.compile(r"\{([a-z_]+\d*)\}")
 _TYPED = re.compile(r"\{([a-z_]+\d*)(?:\.([a-z]+))?\}")
 _UNFRAMED = re.compile(
-    r"(?:=|what\w*|which|how|where|who|when|why|is|are|was|do|does|did|can|could|will|would|should|my|i|i'm|i've|it|the|any|am|there|need|want|"
-    r"pls|please|a|an|all|no|only|and|in|on|of|for|from|with|without|as|to|one|every|each|this|that)\b",
+    r"=|(?:what\w*|which|how|where|who|when|why|is|are|was|do|does|did|can|could|will|would|should|my|i|i'm|i've|it|the"
+    r"|any|am|there|need|want|pls|please|a|an|all|no|only|and|in|on|of|for|from|with|without|as|to|one|every|each|this"
+    r"|that)\b",
     re.IGNORECASE,
 )
 
@@ -160,6 +165,8 @@ def _intent(place: str, raw: Mapping[str, Any], slots: Mapping[str, Slot], progr
         for name in (*task.slots(), *(name for one in asks for name in one.phrase.slots())):
             if name not in known:
                 known[name] = Slot.read(name, {})
+        if _HARMFUL & set(programs):
+            known = {name: replace(slot, own=True) for name, slot in known.items()}
         for name, slot in known.items():
             if not slot.choices and slot.type not in DRAW:
                 raise SlotError(f"slots.{name}: no type {slot.type}; the types are {' '.join(sorted(DRAW))}")

@@ -12,7 +12,7 @@ import numpy as np
 _SPECIAL = "()[]|{}"
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
 _SPACES = re.compile(r" {2,}")
-_BEFORE_MARK = re.compile(r" +([,.?!:;])")
+_BEFORE_MARK = re.compile(r" +([,.?!:;])(?=\s|$)")
 
 
 class PhraseError(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,6 +35,7 @@ def _list(words: str | Sequence[str]) -> tuple[str, ...]:
 
 _LISTS = {name: _list(words) for name, words in WORDS.items() if not isinstance(words, Mapping)}
 _KNOWN = {name: _list(words) for name, words in WORDS["known"].items()}
+_OWN_ROOTS = ("~/", "./", "../", "/srv/", "/tmp/")
 _HEXADECIMAL = tuple("0123456789abcdef")
 
 
@@ -56,28 +58,28 @@ def _said_path(path: str, rng: Random) -> str:
     return f'"{path}"' if rng.random() < 0.6 else f"'{path}'"
 
 
-def folder_name(rng: Random) -> str:
-    """A folder, with a path before it or not."""
+def folder_name(rng: Random, *, own: bool = False) -> str:
+    """A folder, with a path before it or not. `own`: below the home folder, or relative."""
     known = rng.random() < 0.4
     last = pick(rng, _LISTS["folders"]) if known else stem(rng, spaces=0.03).replace(".", "_")
     draw = rng.random()
     if draw < 0.55:
         return last
     if draw < 0.8:
-        return pick(rng, _LISTS["roots"]) + last
-    return f"{pick(rng, _LISTS['folders'])}/{last}" if draw < 0.9 else pick(rng, _LISTS["places"])
+        return pick(rng, _OWN_ROOTS if own else _LISTS["roots"]) + last
+    return f"{pick(rng, _LISTS['folders'])}/{last}" if own or draw < 0.9 else pick(rng, _LISTS["places"])
 
 
 def _file(rng: Random, slot: Slot) -> Value:
     name = stem(rng) + pick(rng, slot.ends or _LISTS["endings"])
     if not slot.ends and rng.random() < 0.04:
         name = pick(rng, _LISTS["bare_files"])
-    path = name if rng.random() < 0.78 else f"{folder_name(rng)}/{name}"
+    path = name if rng.random() < 0.78 else f"{folder_name(rng, own=slot.own)}/{name}"
     return Value(_said_path(path, rng), path_forms(path))
 
 
 def _folder(rng: Random, slot: Slot) -> Value:
-    path = folder_name(rng)
+    path = folder_name(rng, own=slot.own)
     said = _said_path(path, rng)
     return Value(said + "/" if rng.random() < 0.06 and said == path and path != "~" else said, path_forms(path))
 
@@ -87,7 +89,7 @@ def _path(rng: Random, slot: Slot) -> Value:
 
 
 def _archive(rng: Random, slot: Slot) -> Value:
-    return _file(rng, Slot("file", ends=slot.ends or _LISTS["archives"]))
+    return _file(rng, replace(slot, ends=slot.ends or _LISTS["archives"]))
 
 
 def _ending(rng: Random, slot: Slot) -> str:

@@ -55,6 +55,8 @@ class Slot:
     """Words with a meaning. Else values are drawn by the type."""
     least: int = 1
     most: int = 1000
+    own: bool = False
+    """A folder of the person's own, none of the system's."""
 
     @classmethod
     def read(cls, name: str, raw: Mapping[str, Any]) -> Slot:

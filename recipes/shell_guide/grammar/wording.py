@@ -30,8 +30,11 @@ def one_of(kind: str, rng: np.random.Generator) -> str:
 
 def framed(question: str, rng: np.random.Generator) -> str:
     """Put an imperative into a sentence as people ask: `find files` -> `how do i find files`. Others stay."""
-    if question.split(maxsplit=1)[0] not in _IMPERATIVES:
+    first, *others = question.split(maxsplit=2)
+    if first not in _IMPERATIVES:
         return question
+    if others and others[0] == "me":  # "how do i show me" is not said.
+        return one_of("requests", rng).replace("{}", question)
     return _FRAMES[int(np.searchsorted(_FRAME_SHARES, rng.random()))].replace("{}", question)
 
 

@@ -1,0 +1,153 @@
+"""A drafter with a prompt recipe: its own target reads pages before each question, and nobody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import chain, islice
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.archive.exporter import export_pieces
+from app.archive.importer import import_file
+from app.config import Settings
+from app.drafting.prompt import conversation_length, conversation_tokens, shared_prefix
+from app.events import PageSource
+from drafter.config import read_config, write_config
+from drafter.runtime import Drafter
+from storage import Store
+from tests.app.reply.test_assistant import generated
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import Heard, ask, assistant
+from tests.support.guide_pages import guided_drafter
+from tests.support.serving import VerifierProcess
+
+QUESTIONS = ("untar photos.tar.gz", "and list its contents?")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return guided_drafter(tiny_pair / "drafter", tmp_path_factory.mktemp("guided") / "drafter")
+
+
+@pytest.fixture(scope="module")
+def guided(folder: Path) -> Drafter:
+    return Drafter.load(folder)
+
+
+@pytest.fixture
+def stranger(folder: Path, tmp_path: Path) -> Drafter:
+    """A drafter with the recipe that was made for another target of the same vocabulary."""
+    other = guided_drafter(folder, tmp_path / "other")
+    write_config(other, msgspec.structs.replace(read_config(other), memory="00" * 16))
+    return Drafter.load(other)
+
+
+def asked(drafter: Drafter, said: Sequence[str]) -> list[int]:
+    """The prompt that the recipe makes of a conversation: question, answer, question."""
+    assert drafter.prompt is not None
+    roles = ("user", "assistant", "user")
+    return drafter.text.render(drafter.prompt.apply(list(zip(roles, said))))
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted"])
+async def test_the_own_target_reads_the_pages(
+    mode: str, tiny_pair: Path, verifier: VerifierProcess, guided: Drafter, database: Path
+) -> None:
+    settings = Settings(mode=mode, max_tokens=16)  # type: ignore[arg-type]
+    async with assistant(guided, database, verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+        conversation = opened.store.conversations.create("test").id
+        first = await ask(opened, QUESTIONS[0], conversation)
+        second = await ask(opened, QUESTIONS[1], conversation)
+        thread = opened.store.branches.thread(conversation)
+    assert first.done is not None and second.done is not None
+    prompt = asked(guided, QUESTIONS[:1])
+    assert list(first.done.token_ids) == generated(tiny_pair, prompt, 16)
+    longer = conversation_tokens(guided.text, thread[:3], guided.prompt)
+    assert longer[: len(prompt) + 16] == [*prompt, *first.done.token_ids], "what was read before stays as it was"
+    assert list(second.done.token_ids) == generated(tiny_pair, longer, 16)
+    assert "tar tf" in guided.text.decode(longer[len(prompt) + 16 :])
+
+
+async def test_the_drafter_alone_reads_them_too(guided: Drafter, database: Path) -> None:
+    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=12)) as opened:
+        heard = await ask(opened, QUESTIONS[0])
+    context = guided.context()
+    context.commit(asked(guided, QUESTIONS[:1]))
+    alone = list(islice(chain.from_iterable(context.generate(0.0, 0)), 12))
+    assert heard.done is not None and list(heard.done.token_ids) == alone
+
+
+async def test_another_target_is_asked_as_it_was(
+    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, database: Path
+) -> None:
+    async with assistant(stranger, database, verifier.url, settings=Settings(mode="edge", max_tokens=16)) as opened:
+        heard = await ask(opened, QUESTIONS[0])
+    plain = stranger.text.render([("user", QUESTIONS[0])])
+    assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
+
+
+async def test_another_target_judges_what_the_drafter_wrote_in_its_place_by_the_plain_prompt(
+    tiny_pair: Path, verifier: VerifierProcess, stranger: Drafter, database: Path
+) -> None:
+    drafting = Settings(mode="offline", max_tokens=16)
+    async with assistant(stranger, database, None, settings=drafting) as opened:
+        conversation = opened.store.conversations.create("test").id
+        drafted = await ask(opened, QUESTIONS[0], conversation)
+    async with assistant(stranger, database, verifier.url, settings=Settings(mode="edge", max_tokens=16)) as opened:
+        await opened.settled()
+        heard = Heard()
+        async for event in opened.verify(drafted.message):
+            heard.apply(event)
+    plain = stranger.text.render([("user", QUESTIONS[0])])
+    assert heard.done is not None and list(heard.done.token_ids) == generated(tiny_pair, plain, 16)
+
+
+async def test_a_server_that_reads_text_gets_the_question_alone(guided: Drafter, database: Path) -> None:
+    server = ChatServer([Script(["tar xf it"])])
+    async with server.listening() as port, assistant(guided, database, f"http://127.0.0.1:{port}") as opened:
+        heard = await ask(opened, QUESTIONS[0])
+    assert heard.done is not None and heard.done.sources == ()
+    assert [(one["role"], one["content"]) for one in server.asked[0]["messages"]] == [("user", QUESTIONS[0])]
+
+
+async def test_the_context_counts_what_is_read(guided: Drafter, database: Path) -> None:
+    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=12)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        for question in QUESTIONS:
+            await ask(opened, question, conversation)
+        thread = opened.store.branches.thread(conversation)[:3]
+        exact = len(conversation_tokens(guided.text, thread, guided.prompt))
+        assert abs(conversation_length(guided.text, thread, guided.prompt) - exact) <= 6
+        counted = opened.context(conversation)
+        assert counted is not None and counted.used > exact > len(conversation_tokens(guided.text, thread)) + 50
+
+
+def test_all_conversations_begin_alike(guided: Drafter) -> None:
+    shared = shared_prefix(guided.text, guided.prompt)
+    one, other = asked(guided, ["sort a file"]), asked(guided, ["what is eating my disk"])
+    assert one[:shared] == other[:shared] and shared > 5
+
+
+def test_pages_that_an_answer_came_from_are_stored_and_exported(tmp_path: Path) -> None:
+    pages = [asdict(PageSource("tar", "common", "tldr")), asdict(PageSource("git commit", "common", "outrider"))]
+    with Store.open(tmp_path / "one.db") as store, Store.open(tmp_path / "other.db") as other:
+        conversation = store.conversations.create("test").id
+        question = store.messages.add(conversation, "user", "untar it", parent_id=None, status="done")
+        answer = store.messages.add(conversation, "assistant", "", parent_id=question.id, status="pending")
+        store.messages.finish(answer.id, (), (), "tar xf it", "done", {"sources": pages})
+        assert store.messages.get(answer.id).stats["sources"] == pages
+        exported = tmp_path / "export.json"
+        pieces = export_pieces(store, [conversation], "json", settings=Settings(), branches=True)
+        exported.write_text("".join(pieces))
+        import_file(other, exported)
+        assert other.messages.get(answer.id).stats["sources"] == pages
+
+
+async def test_an_answer_without_a_command_names_no_page(guided: Drafter, database: Path) -> None:
+    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=1)) as opened:
+        heard = await ask(opened, QUESTIONS[0])
+        assert heard.done is not None and heard.done.sources == ()
+        assert "sources" not in opened.store.messages.get(heard.message).stats
