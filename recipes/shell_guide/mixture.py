@@ -5,7 +5,7 @@ Every conversation is a function of (seed, index) alone, so a killed run continu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from drafter.guide.search import Hit, platforms_of
 from recipes.shell_guide import phrasing
 from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.grammar.drawing import Drawer, Spoken
-from recipes.shell_guide.grammar.intents import read_intents
+from recipes.shell_guide.grammar.intents import Asked, Intent, read_intents
+from recipes.shell_guide.grammar.searching import wordings
 from recipes.shell_guide.grammar.talk import Talk, read_talk
 from recipes.shell_guide.grammar.wording import one_of
 
@@ -45,6 +46,8 @@ class Turn:
     answer: str
     needs_pages: bool = False
     """The answer ends with the name of the closest page."""
+    wordings: frozenset[int] = frozenset()
+    """Wordings of the index that the question was drawn with."""
 
 
 class Mixture:
@@ -66,6 +69,7 @@ class Mixture:
         self.pages = Pages.open(index)
         self._programs = self.pages.programs()
         self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
+        self._of_phrase: dict[int, frozenset[int]] = {}
         self._seed = seed
 
     def draw(self, index: int) -> list[Message]:
@@ -76,20 +80,23 @@ class Mixture:
         turns = [turn for _ in range(episodes) for turn in self._episode(rng)]
         messages: list[Message] = []
         for number, turn in enumerate(turns):
-            hits = self._hits([one.question for one in turns[: number + 1]], platform, rng)
+            hits = self._hits(turns[: number + 1], platform, rng)
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
             messages += [("system", prompt.system(hits)), ("user", turn.question), ("assistant", answer)]
         return messages
 
-    def _hits(self, questions: Sequence[str], platform: str, rng: np.random.Generator) -> list[Hit]:
+    def _hits(self, turns: Sequence[Turn], platform: str, rng: np.random.Generator) -> list[Hit]:
         draw = rng.random()
         if draw < NONE:
             return []
         if draw < NONE + STRANGE:
-            questions = [self._episode(rng)[0].question]
-        without: Collection[int] = self.pages.wordings(questions[-1]) if rng.random() < LEFT_OUT else ()
+            turns = [self._episode(rng)[0]]
+        questions = [turn.question for turn in turns]
+        without: frozenset[int] = frozenset()
+        if rng.random() < LEFT_OUT:
+            without = turns[-1].wordings | self.pages.wordings(questions[-1])
         hits = prompt.find(self.pages, questions, platforms_of(platform), without)
         draw = rng.random()
         if draw < WITHOUT_BEST:
@@ -117,6 +124,17 @@ class Mixture:
                 else [Turn(one.question, one.answer) for one in spoken]
             )
         return [self._said(self._talk[kind], rng)]
+
+    def _indexed(self, asked: Asked | None, intent: Intent) -> frozenset[int]:
+        """The ids of what the index has of a phrase."""
+        if asked is None:
+            return frozenset()
+        if id(asked) not in self._of_phrase:
+            before = "" if asked in intent.asks else f"{intent.told({})} "
+            owner = intent if asked in intent.asks else next(then for then in intent.thens if asked in then.asks)
+            ids = (self.pages.wordings(before + text) for text in wordings(asked, owner))
+            self._of_phrase[id(asked)] = frozenset().union(*ids)
+        return self._of_phrase[id(asked)]
 
     def _explained(self, spoken: Spoken, rng: np.random.Generator) -> list[Turn]:
         flags = [(one.flag, one.meaning) for one in flags_of(spoken.command)]

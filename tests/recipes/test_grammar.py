@@ -236,8 +236,8 @@ FILES = sorted(FOLDER.glob("*.toml"))
 def test_there_are_intents_for_the_most_used_programs() -> None:
     intents = read_intents()
     programs = {program.split()[0] for one in intents for program in one.programs}
-    assert len(intents) > 900
-    assert len(programs) > 150
+    assert len(intents) > 2500
+    assert len(programs) > 300
     assert {
         "find",
         "grep",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,8 @@ class Spoken:
     programs: tuple[str, ...]
     task: str
     command: str
+    asked: Asked | None = None
+    """The phrase that the question was drawn from; None if it is of no intent, as "and on a mac?"."""
 
     @property
     def answer(self) -> str:
@@ -96,18 +98,19 @@ class Drawer:
             ending = fitting[int(rng.integers(len(fitting)))]
             ended = ending.draw(ending.also, first, rng)
             question = f"{first.question}{', ' if rng.random() < 0.4 else ' '}{ended.question}"
-            return [Spoken(typed(question, rng), ended.programs, ended.task, ended.command)]
+            return [Spoken(typed(question, rng), ended.programs, ended.task, ended.command, first.asked)]
         turns = [first]
         if rng.random() < follow and (after := self._follow_up(intent, values, first, fitting, rng)):
             turns.append(after)
-        return [Spoken(typed(turn.question, rng), turn.programs, turn.task, turn.command) for turn in turns]
+        return [replace(turn, question=typed(turn.question, rng)) for turn in turns]
 
     def _first(self, intent: Intent, rng: np.random.Generator) -> tuple[Spoken, Mapping[str, Value]]:
         asked = intent.asks[int(rng.integers(len(intent.asks)))]
         pattern, named = asked.phrase.draw(rng)
         values = intent.values(sorted(named), rng, {})
         question = _said(framed(pattern, rng) if asked.framed else pattern, values)
-        return Spoken(question, intent.programs, intent.told(values), intent.typed(intent.command, values)), values
+        command = intent.typed(intent.command, values)
+        return Spoken(question, intent.programs, intent.told(values), command, asked), values
 
     def _follow_up(
         self,
@@ -142,7 +145,7 @@ class Drawer:
         asked: Asked = then.asks[int(rng.integers(len(then.asks)))]
         pattern, named = asked.phrase.draw(rng)
         both = then.values(sorted(named), rng, values)
-        return Spoken(_said(pattern, both), then.programs, then.told(both), then.typed(then.command, both))
+        return Spoken(_said(pattern, both), then.programs, then.told(both), then.typed(then.command, both), asked)
 
 
 def _said(pattern: str, values: Mapping[str, Value]) -> str:
