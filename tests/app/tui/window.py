@@ -17,6 +17,8 @@ from tests.app.tui.scripted import wait_until
 
 
 class Window(OutriderApp):
+    NOTIFICATION_TIMEOUT = 600  # A test on a busy machine may look for a notice long after it was said.
+
     async def choose(self, pilot: Pilot[None], words: str, title: str = "") -> None:
         """Types words into the command palette and runs the command of that title, which is their own by default."""
         wanted = (title or words).lower()
