@@ -103,6 +103,10 @@ class Prompt:
             found = self._found[key] = find(self.pages, questions, self.platforms)
         return found
 
+    def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
+        """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""
+        return [("system", system(self.hits(questions))), ("user", questions[-1])]
+
     def apply(self, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """A conversation, (role, text), with a system message before each question. Raises `DrafterCorrupt`."""
         out: list[tuple[str, str]] = []
@@ -110,6 +114,7 @@ class Prompt:
         for role, text in messages:
             if role == "user":
                 questions.append(text)
-                out.append(("system", system(self.hits(questions))))
-            out.append((role, text))
+                out += self.asked_as(questions)
+            else:
+                out.append((role, text))
         return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,22 +110,34 @@ def _continue(
     return answers
 
 
-def _opening(tokenizer: PreTrainedTokenizerBase, question: str) -> list[int]:
+Messages = Sequence[tuple[str, str]]
+"""(role, text) of each message."""
+
+
+def question_alone(questions: Sequence[str]) -> Messages:
+    """The messages between two answers, if a prompt recipe adds nothing: the last question."""
+    return [("user", questions[-1])]
+
+
+def _rendered(tokenizer: PreTrainedTokenizerBase, messages: Messages, *, answer: bool) -> str:
+    spoken = [{"role": role, "content": text} for role, text in messages]
+    return str(tokenizer.apply_chat_template(spoken, add_generation_prompt=answer, tokenize=False))
+
+
+def _opening(tokenizer: PreTrainedTokenizerBase, asked: Messages) -> list[int]:
     """Tokens from the beginning to the start of the first answer."""
-    asked = [{"role": "user", "content": question}]
-    text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    return list(tokenizer(_rendered(tokenizer, asked, answer=True), add_special_tokens=False)["input_ids"])
 
 
-def _next(tokenizer: PreTrainedTokenizerBase, question: str, last: int) -> list[int]:
+def _next(tokenizer: PreTrainedTokenizerBase, before: Messages, asked: Messages, last: int) -> list[int]:
     """Tokens from the end of an answer, whose last token is `last`, to the start of the next one.
 
-    An answer that was cut is closed first, as the template closes one.
+    `before`, `asked`: what stands before the first answer, and before the next one. An answer that was cut is closed
+    first, as the template closes one.
     """
-    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
-    said = tokenizer.apply_chat_template(turn, tokenize=False).rindex("!") + 1
-    asked = [*turn, {"role": "user", "content": question}]
-    text = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)[said:]
+    turn = [*before[:-1], ("user", "?"), ("assistant", "!")]
+    said = _rendered(tokenizer, turn, answer=False).rindex("!") + 1
+    text = _rendered(tokenizer, [*turn, *asked], answer=True)[said:]
     tokens = list(tokenizer(text, add_special_tokens=False)["input_ids"])
     return tokens[1:] if tokens[0] == last else tokens
 
@@ -140,11 +152,13 @@ def generate_answers(
     new_tokens: int = 200,
     temperatures: Sequence[float] = (0.0, 0.8),
     half: bool = False,
+    asked_as: Callable[[Sequence[str]], Messages] = question_alone,
 ) -> None:
     """Let the target answer the questions of every conversation in turn, and append the lines to `out`.
 
     An existing file is continued after its last whole batch of conversations. `temperatures` are used in turn, one for
-    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. If there are several
+    each conversation. `half`: compute in bfloat16 if the model's weights have more bits. `asked_as`: the messages that
+    stand before an answer, from the questions up to it, the last of them from the user. If there are several
     processes, each answers every n-th batch and the main one writes. The lines are those that one process alone would
     write.
     """
@@ -157,7 +171,7 @@ def generate_answers(
             at = first + batch * together.process_index
             lines = []
             if chosen := questions[at : at + batch]:
-                lines = _answer(model, tokenizer, chosen, at, new_tokens, temperatures, half, progress)
+                lines = _answer(model, tokenizer, chosen, at, new_tokens, temperatures, half, asked_as, progress)
             lines = gather_object(lines)
             if together.is_main_process:
                 with out.open("a") as file:
@@ -190,6 +204,7 @@ def _answer(
     new_tokens: int,
     temperatures: Sequence[float],
     half: bool,
+    asked_as: Callable[[Sequence[str]], Messages],
     progress: StageProgress,
 ) -> list[str]:
     """The lines of one batch of conversations."""
@@ -198,9 +213,9 @@ def _answer(
     learn: list[list[tuple[int, int]]] = [[] for _ in chosen]
     for turn in range(max(map(len, chosen))):
         prompts = {
-            i: ids[i] + _next(tokenizer, conversation[turn], ids[i][-1])
+            i: ids[i] + _next(tokenizer, asked_as(conversation[:1]), asked_as(conversation[: turn + 1]), ids[i][-1])
             if turn
-            else _opening(tokenizer, conversation[turn])
+            else _opening(tokenizer, asked_as(conversation[:1]))
             for i, conversation in enumerate(chosen)
             if turn < len(conversation)
         }

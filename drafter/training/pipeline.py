@@ -6,7 +6,7 @@ Each stage leaves its result in the work folder. When run again, it is resumed o
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,14 @@ from drafter.datastore import save_datastore
 from drafter.model import MemoryEncoder, load_draft_model, memory_digest, save_weights
 from drafter.step import StepGraph
 from drafter.text import ChatText
-from drafter.training.answers import AnsweredConversation, draft_vocabulary, generate_answers, read_answers
+from drafter.training.answers import (
+    AnsweredConversation,
+    Messages,
+    draft_vocabulary,
+    generate_answers,
+    question_alone,
+    read_answers,
+)
 from drafter.training.distil import train
 from drafter.training.export import export_graph
 from drafter.training.heldout import ANSWERS
@@ -85,6 +92,9 @@ class Plan:
     """File that keeps the target's features of the answers for other drafters; None: none does."""
     recorded: tuple[int, ...] = ()
     """Hidden states that are recorded besides the last one."""
+    asked_as: Callable[[Sequence[str]], Messages] = question_alone
+    """What stands before an answer, from the questions up to it: a target with a prompt recipe reads more than a
+    question."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +144,16 @@ def build(
     answers = work / ANSWERS
     # So that every process has something to answer.
     batch = min(plan.batch, -(-len(questions) // together.num_processes))
-    generate_answers(target, tokenizer, questions, answers, batch=batch, new_tokens=plan.answer_tokens, half=True)
+    generate_answers(
+        target,
+        tokenizer,
+        questions,
+        answers,
+        batch=batch,
+        new_tokens=plan.answer_tokens,
+        half=True,
+        asked_as=plan.asked_as,
+    )
     data = read_answers(answers)
     recording = Recording(plan.recording, target, data, plan.recorded) if plan.recording else None
     device, checkpoints = str(target.device), work / "checkpoints"

@@ -24,6 +24,7 @@ EVERYDAY = Path(__file__).parent / "everyday"
 _DATA = Path(__file__).parents[2] / "tests/data"
 EVALUATION = (
     _DATA / "everyday.jsonl",
+    _DATA / "everyday_rephrased.jsonl",
     _DATA / "literals.jsonl",
     _DATA / "off_topic.jsonl",
     _DATA / "harmless.jsonl",
@@ -76,13 +77,18 @@ class ConversationSource:
         """Conversation number `index`: one episode, or several about unrelated things, one after the other."""
         rng = np.random.default_rng([self._seed, index])
         episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(1 / MORE_EPISODES))
-        return [turn for _ in range(episodes) for turn in self._episode(rng)]
+        return [turn for _ in range(episodes) for turn in self.episode(rng)]
 
-    def _episode(self, rng: np.random.Generator) -> list[Turn]:
+    def is_evaluation(self, question: str) -> bool:
+        """True if the target is measured on this question."""
+        return normalise(question) in self._excluded
+
+    def episode(self, rng: np.random.Generator) -> list[Turn]:
+        """One question, or one and its follow-up; none of them is one that the target is measured on."""
         while True:
             turns = self._draw(rng)
             # Slots and synonyms can turn other questions into one of the evaluation.
-            if not any(normalise(question) in self._excluded for question, _ in turns):
+            if not any(self.is_evaluation(question) for question, _ in turns):
                 return turns
 
     def _draw(self, rng: np.random.Generator) -> list[Turn]:

@@ -1,6 +1,7 @@
 """Make the bundled drafter: let the target answer, distil, export, quantise.
 
-    python -m recipes.shell_guide.drafter --pages PAGES.jsonl --target DIR --work runs/drafter --out DIR
+    python -m recipes.shell_guide.drafter --pages PAGES.jsonl --index pages.db --target DIR --work runs/drafter
+        --out DIR
 
 Each stage leaves its result in the work folder. When run again, it is skipped or resumed.
 """
@@ -8,45 +9,53 @@ Each stage leaves its result in the work folder. When run again, it is skipped o
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import torch
 from transformers import AutoModelForCausalLM
 
+from drafter.config import PromptRecipe, read_config, sha256, write_config
+from drafter.guide.pages import FILE, Pages
+from drafter.guide.prompt import NAME, VERSION, Prompt
+from drafter.guide.search import platforms_of
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
 from drafter.training.recipe import Recipe
-from recipes.shell_guide.conversations import ConversationSource
+from recipes.shell_guide.mixture import Mixture
 
 DRAFT_VOCABULARY = 4096
 """All of the target's vocabulary. With the 3,072 most frequent tokens a step is hardly quicker, and an answer that
 repeats a rare token costs a round for each."""
-MIX = (0.36, 0.38, 0.08, 0.06, 0.12)
-"""Shares of `conversations.KINDS`. There are more pages than the target learns from, because it is least sure of itself
-there."""
-EVERYDAY_MIX = (0.8, 0.06, 0.03, 0.02, 0.09)
-"""Shares in the first third of the conversations: what a drafter that is alone is asked most."""
 RECORDED = (1, 2, 4, 6, 7)
 """Hidden states that drafters learn from here: EAGLE-3 from 1, 4 and 7, MoA from F and from 8 - N."""
+SEED = 23
+"""Other than that of the target's data."""
 STRANGE = 0.5
 """Share of pages that are mixed up."""
 BATCH = 12_288
 """Conversations that are answered together. Only few have late turns, and few at a time take as long as many."""
 
 
-def draw_questions(pages: Path, count: int) -> Iterator[list[str]]:
-    """The questions of `count` conversations: first the third that is mostly about everyday needs, then the others."""
-    everyday = count // 3
-    for size, mix, seed in ((everyday, EVERYDAY_MIX, 29), (count - everyday, MIX, 23)):
-        source = ConversationSource(pages, seed=seed, mix=mix, strange=STRANGE)
-        yield from ([question for question, _ in source.draw(index)] for index in range(size))
+def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
+    """The questions of `count` conversations that the target did not learn from."""
+    drawn = (mixture.draw(index) for index in range(count))
+    return [[text for role, text in messages if role == "user"] for messages in drawn]
+
+
+def add_index(out: Path, index: Path) -> None:
+    """Put the pages into the drafter's folder, and say in its config that questions are asked with them."""
+    shutil.copyfile(index, out / FILE)
+    recipe = PromptRecipe(NAME, VERSION, FILE, sha256(out / FILE))
+    write_config(out, msgspec.structs.replace(read_config(out), prompt_recipe=recipe))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--index", type=Path, required=True, help="what recipes.shell_guide.index wrote")
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
@@ -76,7 +85,10 @@ def main() -> None:
         parser.error("--no-cross-attention: a drafter keeps the parts of the one that it begins with")
 
     target = AutoModelForCausalLM.from_pretrained(arguments.target, dtype=torch.float32).eval().to(arguments.device)
-    questions = list(draw_questions(arguments.pages, arguments.conversations))
+    questions = draw_questions(
+        Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
+    )
+    prompt = Prompt(Pages.open(arguments.index), platforms_of("linux"))
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail", "blank")
     plan = Plan(
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),
@@ -89,10 +101,12 @@ def main() -> None:
         batch=BATCH,
         recording=arguments.recording,
         recorded=RECORDED,
+        asked_as=prompt.asked_as,
     )
     built = build(target, str(arguments.target), "shell-guide", questions, arguments.work, arguments.out, plan)
     if built is None:
         return
+    add_index(arguments.out, arguments.index)
     kept = len(built.config.draft_vocabulary) or built.config.vocabulary
     print(f"draft vocabulary: {kept} tokens cover {built.covered:.4%} of the answers")
     print(f"int8 against float: {built.parity}")

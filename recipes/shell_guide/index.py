@@ -14,7 +14,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +25,8 @@ from drafter.guide.synonyms import NUMBERS, STOP_WORDS
 from drafter.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
 from recipes.shell_guide.everyday import Need, read_everyday
+from recipes.shell_guide.grammar.intents import Intent, read_intents
+from recipes.shell_guide.grammar.searching import searched_examples
 from recipes.shell_guide.pages import first_sentence, resolve_choices
 from recipes.shell_guide.slots import PLACEHOLDERS, SLOT
 
@@ -158,12 +160,22 @@ def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]
             yield Row(platform, name, one.intent, command, wordings, "", True)
 
 
-def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need]) -> None:
+def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Collection[str]) -> Iterator[Row]:
+    """The intents of the grammar. `mac`: names of pages of macOS, where a command of its own can be shown."""
+    for one in searched_examples(intents):
+        texts = (one.task, *one.wordings)
+        yield Row(platforms.get(one.program, OWN), one.program, one.task, one.command, texts, "", True)
+        if one.macos and one.program in mac:
+            yield Row("osx", one.program, one.task, one.macos, texts, "", True)
+
+
+def write(path: Path, raw: list[dict[str, Any]], needs: Iterable[Need], intents: Iterable[Intent] = ()) -> None:
     """Write the index. A file that is there is replaced."""
     platforms = {
         page["name"]: page["platform"] for page in sorted(raw, key=lambda page: -PREFERRED.index(page["platform"]))
     }
-    rows = [*page_rows(raw), *need_rows(needs, platforms)]
+    mac = {page["name"] for page in raw if page["platform"] == "osx"}
+    rows = [*page_rows(raw), *need_rows(needs, platforms), *intent_rows(intents, platforms, mac)]
     wordings = [list(dict.fromkeys(tuple(dict.fromkeys(terms(one))) for one in row.wordings)) for row in rows]
     names = {row.name: name_terms(row.name) for row in rows}
     runs = [command_terms(row.command) for row in rows]
@@ -257,7 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pages", type=Path, required=True, help="tldr pages as JSON lines")
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     options = parser.parse_args(arguments)
-    write(options.out, read_raw(options.pages), read_everyday(EVERYDAY, evaluation_questions()))
+    write(options.out, read_raw(options.pages), read_everyday(EVERYDAY, evaluation_questions()), read_intents())
     print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 

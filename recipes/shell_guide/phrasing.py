@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -180,6 +181,13 @@ def splice(task: str, other: str, rng: np.random.Generator) -> str:
 def answer(name: str, task: str, command: str) -> str:
     """The one form of a how-to answer. Program and task come first, so the model settles them before the command."""
     return f"Use `{name}` to {task}:\n\n```sh\n{command}\n```"
+
+
+def explanation(name: str, task: str, flags: Iterable[tuple[str, str]]) -> str:
+    """What a command does, in one sentence, and what its flags mean."""
+    listed = "\n".join(f"- `{flag}`: {meaning}" for flag, meaning in flags)
+    sentence = f"With `{name}`, this command would {task}."
+    return f"{sentence}\n\n{listed}" if listed else sentence
 
 
 def ask_what_is(page: Page, rng: np.random.Generator) -> str:

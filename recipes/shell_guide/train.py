@@ -1,6 +1,6 @@
 """Train the Shell Guide target. It can be resumed, and runs on a CPU or a GPU.
 
-    python -m recipes.shell_guide.train --pages PAGES.jsonl --tokenizer DIR --out runs/target --steps 3000
+    python -m recipes.shell_guide.train --pages PAGES.jsonl --index pages.db --tokenizer DIR --out runs/target
 
 Conversations are packed into rows of `--row` tokens. A block-diagonal mask keeps them apart, so no token is padding,
 and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
@@ -14,23 +14,32 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
-from recipes.shell_guide.conversations import DEFAULT_MIX, ConversationSource, Turn
+from recipes.shell_guide.mixture import Message, Mixture
+
+Batch = dict[str, torch.Tensor]
 
 
-def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[int], list[bool]]:
+class Source(Protocol):
+    """Where conversations come from."""
+
+    def draw(self, index: int) -> list[Message]:
+        """Conversation number `index`."""
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
     """Token ids of a conversation, and for each token whether the loss counts its *prediction*."""
-    messages = [
-        m
-        for question, answer in turns
-        for m in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})
-    ]
-    text = tokenizer.apply_chat_template(messages, tokenize=False)
+    text = tokenizer.apply_chat_template(
+        [{"role": role, "content": content} for role, content in messages], tokenize=False
+    )
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     assistant, end = tokenizer.convert_tokens_to_ids(["<|assistant|>", "<|end|>"])
     learn, inside = [], False
@@ -40,9 +49,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: list[Turn]) -> tuple[list[
     return ids, learn
 
 
-def pack(
-    source: ConversationSource, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int
-) -> dict[str, torch.Tensor]:
+def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int) -> Batch:
     """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
 
     Conversations `step * per_step ...` go, in order, into the fullest row that still has room.
@@ -69,7 +76,18 @@ def pack(
     }
 
 
-def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+def prefetched(draw: Callable[[int], Batch], start: int, end: int) -> Iterator[tuple[int, Batch]]:
+    """Each step with its batch, which a thread draws while the step before runs."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(draw, start)
+        for step in range(start, end):
+            batch = following.result()
+            if step + 1 < end:
+                following = thread.submit(draw, step + 1)
+            yield step, batch
+
+
+def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: Batch) -> torch.Tensor:
     """Mean cross-entropy over the answers' tokens."""
     segments = batch["segments"]
     length = segments.shape[1]
@@ -100,6 +118,7 @@ def rate_at(step: int, steps: int, decay: float, warmup: int = 60) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=Path, required=True)
+    parser.add_argument("--index", type=Path, required=True, help="what recipes.shell_guide.index wrote")
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the final model go here")
     parser.add_argument("--steps", type=int, default=3000)
@@ -115,20 +134,13 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--decay", type=float, default=0.35)
-    parser.add_argument(
-        "--mix",
-        type=float,
-        nargs=5,
-        default=DEFAULT_MIX,
-        help="shares of everyday, how-to, what-is, examples, follow-up",
-    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    source = ConversationSource(arguments.pages, arguments.seed, tuple(arguments.mix))
+    source = Mixture(arguments.pages, arguments.index, arguments.seed)
     torch.manual_seed(arguments.seed)
     heads = arguments.hidden // 64
     config = LlamaConfig(
@@ -161,14 +173,15 @@ def main() -> None:
     body = torch.compile(model.model)
     parameters = sum(p.numel() for p in model.parameters())
     print(
-        f"{parameters / 1e6:.1f}M parameters, {len(source.needs)} needs, {len(source.pages)} pages, {arguments.device}",
+        f"{parameters / 1e6:.1f}M parameters, {len(source.intents)} intents, {arguments.device}",
         flush=True,
     )
 
     shape = (arguments.tokens // arguments.row, arguments.row)
     started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
-    for step in range(start, arguments.steps):
-        batch = {k: v.to(arguments.device) for k, v in pack(source, tokenizer, step, shape, arguments.per_step).items()}
+    batches = prefetched(lambda step: pack(source, tokenizer, step, shape, arguments.per_step), start, arguments.steps)
+    for step, drawn in batches:
+        batch = {name: tensor.to(arguments.device) for name, tensor in drawn.items()}
         for learner in learners:
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)

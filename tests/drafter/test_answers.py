@@ -8,7 +8,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from drafter.training.answers import AnsweredConversation, frequent_tokens, generate_answers, read_answers
+from drafter.training.answers import (
+    AnsweredConversation,
+    frequent_tokens,
+    generate_answers,
+    question_alone,
+    read_answers,
+)
 from tests.support.tiny_text import END
 
 QUESTIONS = [
@@ -63,23 +69,30 @@ def test_a_batch_answers_as_one_by_one_would(target, tokenizer, tmp_path):
     assert END in ends
 
 
+def with_hints(questions):
+    """What a prompt recipe might put before an answer."""
+    return [("system", f"Of {len(questions)} questions, this is the last!"), ("user", questions[-1])]
+
+
+@pytest.mark.parametrize("asked_as", [question_alone, with_hints], ids=["plain", "recipe"])
 @pytest.mark.parametrize("new_tokens", [NEW_TOKENS, 2], ids=["ended", "cut"])
-def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path, new_tokens):
+def test_every_turn_is_asked_as_the_template_asks_it(target, tokenizer, tmp_path, new_tokens, asked_as):
     path, followed = tmp_path / "answers.jsonl", []
-    generate_answers(target, tokenizer, QUESTIONS, path, batch=2, new_tokens=new_tokens)
+    generate_answers(target, tokenizer, QUESTIONS, path, batch=2, new_tokens=new_tokens, asked_as=asked_as)
     for turns, conversation in zip(QUESTIONS, read_answers(path), strict=True):
-        first = conversation.learn[0][0]
-        assert conversation.ids[:first] == asked(tokenizer, [{"role": "user", "content": turns[0]}])
         messages = []
-        for question, (begin, end) in zip(turns, conversation.learn, strict=True):
-            messages.append({"role": "user", "content": question})
+        for number, (question, (begin, end)) in enumerate(zip(turns, conversation.learn, strict=True), 1):
+            messages += [{"role": role, "content": text} for role, text in asked_as(turns[:number])]
+            if number == 1:
+                assert conversation.ids[:begin] == asked(tokenizer, messages)
             rendered = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
             assert tokenizer.decode(conversation.ids[:begin]) == rendered
             ended = conversation.ids[end - 1] == END
             messages.append({"role": "assistant", "content": tokenizer.decode(conversation.ids[begin : end - ended])})
             if question != turns[-1]:
                 followed.append(ended)
-    assert len(followed) == 3 and (new_tokens == NEW_TOKENS) in followed
+    assert len(followed) == 3
+    assert asked_as is with_hints or (new_tokens == NEW_TOKENS) in followed
 
 
 def test_a_killed_run_goes_on_after_its_last_whole_batch(target, tokenizer, tmp_path):

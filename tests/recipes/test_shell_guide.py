@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaModel
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
 from recipes.shell_guide.everyday import fill, normalise, read_everyday
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
-from recipes.shell_guide.phrasing import SYSTEM_PROMPT, surface, synonyms
+from recipes.shell_guide.phrasing import surface, synonyms
 from recipes.shell_guide.slots import INVENTED, PLACEHOLDERS, POOLS, SLOT, draw_value, renumber
 from recipes.shell_guide.tokenizer import train
 from recipes.shell_guide.train import encode, pack
@@ -293,22 +293,40 @@ def test_hand_written_needs_are_valid(path):
     assert len(seen) == len(set(seen))
 
 
+class Messages:
+    """Conversations with a system message before each question."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def draw(self, index):
+        turns = self.source.draw(index)
+        return [
+            message
+            for number, (question, answer) in enumerate(turns)
+            for message in (("system", f"Hint {number}."), ("user", question), ("assistant", answer))
+        ]
+
+
 def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
     end = tokenizer.eos_token_id
     for index in range(60):
-        turns = source.draw(index)
-        ids, learn = encode(tokenizer, turns)
-        assert tokenizer.decode(ids).startswith(f"<|system|>{SYSTEM_PROMPT}<|end|><|user|>{turns[0][0]}<|end|>")
+        messages = Messages(source).draw(index)
+        ids, learn = encode(tokenizer, messages)
+        assert tokenizer.decode(ids) == "".join(f"<|{role}|>{text}<|end|>" for role, text in messages)
         spans = [
             [token for token, _ in group]
             for counted, group in itertools.groupby(zip(ids, learn), key=lambda pair: pair[1])
             if counted
         ]
-        assert [tokenizer.decode(span) for span in spans] == [f"{answer}<|end|>" for _, answer in turns]
+        assert [tokenizer.decode(span) for span in spans] == [
+            f"{text}<|end|>" for role, text in messages if role == "assistant"
+        ]
         assert all(span[-1] == end for span in spans)
 
 
 def test_a_packed_conversation_is_as_if_alone(source, tokenizer):
+    source = Messages(source)
     batch = pack(source, tokenizer, step=1, shape=(2, ROW), per_step=9)
     assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, ROW)}
     samples = {

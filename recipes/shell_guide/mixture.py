@@ -1,0 +1,157 @@
+"""The conversations that Shell Guide learns from: questions of every kind, with the pages that stand before them.
+
+Every conversation is a function of (seed, index) alone, so a killed run continues with the very next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from drafter.guide import prompt
+from drafter.guide.flags import flags_of
+from drafter.guide.pages import Pages
+from drafter.guide.search import Hit, platforms_of
+from recipes.shell_guide import phrasing
+from recipes.shell_guide.conversations import ConversationSource
+from recipes.shell_guide.grammar.drawing import Drawer, Spoken
+from recipes.shell_guide.grammar.intents import Asked, Intent, read_intents
+from recipes.shell_guide.grammar.searching import wordings
+from recipes.shell_guide.grammar.talk import Talk, read_talk
+from recipes.shell_guide.grammar.wording import one_of
+
+Message = tuple[str, str]
+"""(role, text)"""
+
+MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 0.04, "explain": 0.02}
+"""Share of each kind of episode. `pages`: everyday needs and tldr pages, as `ConversationSource` mixes them."""
+ALONE = 0.62
+"""Share of conversations with one episode. A model that never met a change of topic takes all for a follow-up."""
+PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
+LEFT_OUT = 0.6
+"""How often the wordings of the question itself are left out of the search, as if nobody had thought of them."""
+WITHOUT_BEST, SHUFFLED, STRANGE, NONE = 0.08, 0.10, 0.04, 0.04
+"""Shares of prompts without the best example, in another order, with those of another question, with none. Who learns
+from good examples only believes bad ones."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A question and its answer."""
+
+    question: str
+    answer: str
+    needs_pages: bool = False
+    """The answer ends with the name of the closest page."""
+    wordings: frozenset[int] = frozenset()
+    """Wordings of the index that the question was drawn with."""
+
+
+class Mixture:
+    """An endless source of training conversations, by index, as the messages that the target reads.
+
+    `strange`: as for `ConversationSource`.
+    """
+
+    def __init__(self, pages_file: Path, index: Path, seed: int, strange: float = 0.0) -> None:
+        self.everyday = ConversationSource(pages_file, seed, strange=strange)
+        self.intents = read_intents()
+        self._drawer = Drawer()
+        talk = read_talk()
+        self._talk = {
+            "language": [one for one in talk if one.kind == "language"],
+            "beyond": [one for one in talk if one.kind in ("beyond", "unknown program")],
+        }
+        self._talk["talk"] = [one for one in talk if one not in self._talk["language"] + self._talk["beyond"]]
+        self.pages = Pages.open(index)
+        self._programs = self.pages.programs()
+        self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
+        self._of_phrase: dict[int, frozenset[int]] = {}
+        self._seed = seed
+
+    def draw(self, index: int) -> list[Message]:
+        """Conversation number `index`, with a system message before each question."""
+        rng = np.random.default_rng([self._seed, index])
+        platform = str(rng.choice(list(PLATFORMS), p=list(PLATFORMS.values())))
+        episodes = 1 if rng.random() < ALONE else 1 + int(rng.geometric(0.55))
+        turns = [turn for _ in range(episodes) for turn in self._episode(rng)]
+        messages: list[Message] = []
+        for number, turn in enumerate(turns):
+            hits = self._hits(turns[: number + 1], platform, rng)
+            answer = turn.answer
+            if turn.needs_pages and hits:
+                answer += f" The closest page that I have is `{hits[0].page.name}`."
+            messages += [("system", prompt.system(hits)), ("user", turn.question), ("assistant", answer)]
+        return messages
+
+    def _hits(self, turns: Sequence[Turn], platform: str, rng: np.random.Generator) -> list[Hit]:
+        draw = rng.random()
+        if draw < NONE:
+            return []
+        if draw < NONE + STRANGE:
+            turns = [self._episode(rng)[0]]
+        questions = [turn.question for turn in turns]
+        without: frozenset[int] = frozenset()
+        if rng.random() < LEFT_OUT:
+            without = turns[-1].wordings | self.pages.wordings(questions[-1])
+        hits = prompt.find(self.pages, questions, platforms_of(platform), without)
+        draw = rng.random()
+        if draw < WITHOUT_BEST:
+            return hits[1:]
+        if draw < WITHOUT_BEST + SHUFFLED:
+            return [hits[int(at)] for at in rng.permutation(len(hits))]
+        return hits
+
+    def _episode(self, rng: np.random.Generator) -> list[Turn]:
+        while True:
+            turns = self._draw(rng)
+            if not any(self.everyday.is_evaluation(turn.question) for turn in turns):
+                return turns
+
+    def _draw(self, rng: np.random.Generator) -> list[Turn]:
+        kind = self._kinds[int(np.searchsorted(self._shares, rng.random()).clip(0, len(self._kinds) - 1))]
+        if kind == "pages" or (kind in ("intent", "explain") and not self.intents):
+            return [Turn(question, answer) for question, answer in self.everyday.episode(rng)]
+        if kind in ("intent", "explain"):
+            intent = self.intents[int(rng.integers(len(self.intents)))]
+            spoken = self._drawer.conversation(intent, rng, follow=0.0 if kind == "explain" else 0.3)
+            return (
+                self._explained(spoken[0], rng)
+                if kind == "explain"
+                else [Turn(one.question, one.answer) for one in spoken]
+            )
+        return [self._said(self._talk[kind], rng)]
+
+    def _indexed(self, asked: Asked | None, intent: Intent) -> frozenset[int]:
+        """The ids of what the index has of a phrase."""
+        if asked is None:
+            return frozenset()
+        if id(asked) not in self._of_phrase:
+            before = "" if asked in intent.asks else f"{intent.told({})} "
+            owner = intent if asked in intent.asks else next(then for then in intent.thens if asked in then.asks)
+            ids = (self.pages.wordings(before + text) for text in wordings(asked, owner))
+            self._of_phrase[id(asked)] = frozenset().union(*ids)
+        return self._of_phrase[id(asked)]
+
+    def _explained(self, spoken: Spoken, rng: np.random.Generator) -> list[Turn]:
+        flags = [(one.flag, one.meaning) for one in flags_of(spoken.command)]
+        answer = phrasing.explanation("` and `".join(spoken.programs[:2]), spoken.task, flags)
+        if rng.random() < 0.5:
+            form = one_of("explain_after", rng) + ("?" if rng.random() < 0.4 else "")
+            return [Turn(spoken.question, spoken.answer), Turn(form, answer)]
+        shown = f"`{spoken.command}`" if rng.random() < 0.4 else spoken.command
+        return [Turn(one_of("explain", rng).replace("{}", shown), answer)]
+
+    def _said(self, talks: Sequence[Talk], rng: np.random.Generator) -> Turn:
+        talk = talks[int(rng.integers(len(talks)))]
+        question, answer = talk.draw(rng)
+        while talk.kind == "unknown program" and any(word in self._programs for word in answer.split("`")[1:2]):
+            question, answer = talk.draw(rng)
+        if rng.random() < 0.3:
+            question = question[:1].upper() + question[1:]
+        if rng.random() < 0.35 and question[-1:].isalnum():
+            question += str(rng.choice(("?", "!", ".")))
+        return Turn(question, answer, talk.kind in ("beyond", "unknown program"))

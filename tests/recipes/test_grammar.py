@@ -1,0 +1,261 @@
+"""The grammar of intents: what phrases say, what slots type, what is refused, and that the real files hold."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import execution_sandbox
+from recipes.shell_guide.grammar.check import parses, problems
+from recipes.shell_guide.grammar.drawing import Drawer
+from recipes.shell_guide.grammar.intents import FOLDER, IntentError, proof_values, read_file, read_intents
+from recipes.shell_guide.grammar.phrases import Phrase, PhraseError
+from recipes.shell_guide.grammar.proof import prove
+from recipes.shell_guide.grammar.slot_types import DRAW, draw
+from recipes.shell_guide.grammar.values import Slot, SlotError, quoted, read_value
+
+pytestmark = pytest.mark.training
+
+FIND = """
+[[intent]]
+program = "find"
+task = "find files larger than {size} [in {dir}]"
+command = "find {dir} -type f -size +{size.find}"
+ask = ["(find|list) [all] files (bigger|larger) than {size} [in {dir}]", "what is over {size}", "{dir}: over {size}"]
+slots.dir = { type = "folder", default = "." }
+output = "paths"
+macos = "gfind {dir} -size +{size.find}"
+
+[[intent.then]]
+ask = ["[and] not below", "only in this folder"]
+task = "find files larger than {size} in one folder"
+command = "find {dir} -maxdepth 1 -type f -size +{size.find}"
+
+[[intent.proof]]
+with = { size = "2 KB", dir = "docs" }
+files = { "docs/a.txt" = 3000, "docs/b.txt" = 10, "c.txt" = 9000 }
+prints = ["docs/a.txt"]
+"""
+
+
+def intent(text: str, folder: Path):
+    path = folder / "one.toml"
+    path.write_text(text)
+    (read,) = read_file(path)
+    return read
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+# ---- phrases ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_phrase_says_each_of_its_ways_and_no_other() -> None:
+    phrase = Phrase.read("(find|list [all]) files [in {dir}]")
+    said = {phrase.draw(rng(seed))[0] for seed in range(200)}
+    starts = ("find files", "list files", "list all files")
+    assert said == {start + end for start in starts for end in ("", " in {dir}")}
+
+
+def test_a_phrase_knows_which_slots_it_named() -> None:
+    phrase = Phrase.read("copy {file} [to {dir}]")
+    for seed in range(20):
+        text, named = phrase.draw(rng(seed))
+        assert named == ({"file", "dir"} if "{dir}" in text else {"file"})
+
+
+def test_the_answer_says_a_bracket_if_all_of_its_slots_were_named() -> None:
+    phrase = Phrase.read("copy {file} [to {dir} [on {host}]] [, carefully]")
+    assert phrase.told(frozenset({"file"})) == "copy {file}"
+    assert phrase.told(frozenset({"file", "dir", "host"})) == "copy {file} to {dir} on {host}"
+
+
+def test_a_space_before_a_mark_goes_but_not_before_a_name_with_a_dot() -> None:
+    said = {Phrase.read("add the .env file [please] , now").draw(rng(seed))[0] for seed in range(20)}
+    assert said == {"add the .env file, now", "add the .env file please, now"}
+
+
+def test_an_equals_sign_keeps_a_phrase_as_it_is(tmp_path: Path) -> None:
+    words = '["= make the dry run", "make (it|this|that|these) all", "= make (a|b|c|d)", "what is (a|b)"]'
+    asks = intent(re.sub(r"ask = \[\"\(find.*\]", f"ask = {words}", FIND, count=1), tmp_path).asks
+    assert [one.framed for one in asks] == [False, True, False, False]
+
+
+def test_a_backslash_takes_the_meaning() -> None:
+    assert Phrase.read(r"what is \(this\) \{file\}").draw(rng())[0] == "what is (this) {file}"
+
+
+@pytest.mark.parametrize("text", ["(a|b", "[a", "a)", "a|b", "{File}", "{file", "x]"])
+def test_a_broken_phrase_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(PhraseError, match=re.escape(text)):
+        Phrase.read(text)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
+def test_bash_reads_a_quoted_word_as_the_word(text: str) -> None:
+    ran = subprocess.run(["bash", "-c", f"HOME='~'; printf %s {quoted(text)}"], capture_output=True, text=True)
+    assert ran.stdout == text
+
+
+@pytest.mark.parametrize("kind", sorted(DRAW))
+def test_every_type_draws_values_and_has_a_placeholder(kind: str) -> None:
+    slot = Slot(kind)
+    values = [draw(slot, rng(seed)) for seed in range(60)]
+    assert all(value.said and value.forms[""] for value in values)
+    assert len({value.said for value in values}) > 5
+    assert slot.unnamed().forms[""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "form", "typed"),
+    [
+        ("size", "2 GB", "find", "2G"),
+        ("size", "3 KB", "bytes", "3072"),
+        ("age", "7 days", "newer", "-mtime -7"),
+        ("age", "30 minutes", "older", "-mmin +30"),
+        ("age", "2 weeks", "days", "14"),
+        ("column", "the 3rd column", "", "3"),
+        ("count", "ten", "", "10"),
+        ("clock", "18:05", "minute", "5"),
+        ("file", "a b/notes v2.tar.gz", "stem", "'notes v2'"),
+        ("file", "notes.v2.txt", "ext", "txt"),
+        ("file", "~/my notes.txt", "", "~/'my notes.txt'"),
+        ("glob", "*.log", "", "'*.log'"),
+    ],
+)
+def test_a_value_has_the_form_that_a_command_needs(kind: str, text: str, form: str, typed: str) -> None:
+    assert read_value(Slot(kind), text).forms[form] == typed
+
+
+def test_what_is_no_value_of_the_type_is_refused() -> None:
+    with pytest.raises(SlotError, match="7 days"):
+        read_value(Slot("age"), "a while")
+
+
+# ---- intents ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_holds_what_the_question_named(tmp_path: Path) -> None:
+    find = intent(FIND, tmp_path)
+    values = find.values(["size", "dir"], rng(), {})
+    assert values["size"].forms["find"] in find.typed(find.command, values)
+    assert find.told(values) == f"find files larger than {values['size'].said} in {values['dir'].said}"
+
+
+def test_what_the_question_does_not_name_is_the_default(tmp_path: Path) -> None:
+    find = intent(FIND, tmp_path)
+    values = find.values(["size"], rng(), {})
+    assert find.typed(find.command, values).startswith("find . -type f")
+    assert "in" not in find.told(values).split()
+
+
+def test_a_follow_up_keeps_the_values(tmp_path: Path) -> None:
+    find, drawer = intent(FIND, tmp_path), Drawer()
+    seen = 0
+    for seed in range(100):
+        first, *after = drawer.conversation(find, rng(seed), follow=1.0)
+        for turn in after:
+            if "-maxdepth 1" in turn.command:
+                seen += 1
+                assert turn.command.replace(" -maxdepth 1", "") == first.command
+    assert seen > 10
+
+
+def test_a_conversation_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    find = intent(FIND, tmp_path)
+    assert Drawer().conversation(find, rng(3)) == Drawer().conversation(find, rng(3))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('program = "find"\n', "", "program"),
+        ('+{size.find}"\nask', '+1M"\nask', "size"),
+        ('size.find}"\nask', 'size.fathoms}"\nask', "fathoms"),
+        ('type = "folder"', 'type = "cupboard"', "cupboard"),
+        ("(find|list)", "(find|list", "not closed"),
+        ('output = "paths"', 'output = "smoke"', "output"),
+        ('prints = ["docs/a.txt"]', "", "prints"),
+        ('output = "paths"', 'colour = "red"', "colour"),
+    ],
+)
+def test_a_wrong_intent_is_refused_and_told_where(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert old in FIND
+    with pytest.raises(IntentError, match=f"one.toml.*{message}|{message}"):
+        wrong = intent(FIND.replace(old, new, 1), tmp_path)
+        for seed in range(20):
+            Drawer().conversation(wrong, rng(seed), follow=1.0)
+
+
+def test_bash_that_does_not_parse_is_seen() -> None:
+    assert parses('for f in *; do echo "$f"; done | sort -u')
+    assert not parses("for f in *; do echo")
+
+
+# ---- proofs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def box() -> None:
+    try:
+        execution_sandbox.check()
+    except execution_sandbox.NoSandbox as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.usefixtures("box")
+def test_a_proof_holds_and_fails(tmp_path: Path) -> None:
+    find = intent(FIND, tmp_path)
+    assert prove(find, find.proofs[0]) is None
+    wrong = intent(FIND.replace("-size +", "-size -"), tmp_path)
+    assert "docs/b.txt" in (prove(wrong, wrong.proofs[0]) or "")
+
+
+def test_a_proof_needs_values_that_are_values(tmp_path: Path) -> None:
+    wrong = intent(FIND.replace('"2 KB"', '"much"'), tmp_path)
+    with pytest.raises(IntentError, match="much"):
+        proof_values(wrong, wrong.proofs[0])
+
+
+# ---- the real files --------------------------------------------------------------------------------------------------
+
+FILES = sorted(FOLDER.glob("*.toml"))
+
+
+def test_there_are_intents_for_the_most_used_programs() -> None:
+    intents = read_intents()
+    programs = {program.split()[0] for one in intents for program in one.programs}
+    assert len(intents) > 2500
+    assert len(programs) > 300
+    assert {
+        "find",
+        "grep",
+        "sed",
+        "awk",
+        "sort",
+        "tar",
+        "rsync",
+        "ssh",
+        "chmod",
+        "ps",
+        "curl",
+        "git",
+        "docker",
+    } <= programs
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_intent_can_be_asked_and_parses(path: Path) -> None:
+    drawer = Drawer()
+    assert [f"{one.place}: {problem}" for one in read_file(path) for problem in problems(one, drawer, 4, False)] == []
