@@ -29,7 +29,7 @@ Batch = dict[str, torch.Tensor]
 
 
 class Source(Protocol):
-    """Where conversations come from."""
+    """A source of conversations, by number."""
 
     def draw(self, index: int) -> list[Message]:
         """Conversation number `index`."""
