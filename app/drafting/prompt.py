@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from app.sanitise import sanitise
 from drafter.config import DrafterError
-from drafter.guide import prompt as guide
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
 from storage import Message, Store
@@ -56,7 +55,7 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Promp
     for message in _answered(thread):
         if prompt is not None and message.role == "user":
             questions.append(message.text)
-            spoken.append(("system", guide.system(prompt.hits(questions))))
+            spoken.append(("system", prompt.system(questions)))
         spoken.append((message.role, message.text))
         if message.role == "assistant":
             answer = message
@@ -83,7 +82,7 @@ def shared_prefix(text: ChatText, prompt: Prompt | None = None) -> int:
 
     With the recipe `prompt`: up to its first example.
     """
-    begins = [[("system", f"{guide.TASK}\n{letter}")] if prompt else [] for letter in "ab"]
+    begins = [[("system", f"{prompt.task}\n{letter}")] if prompt else [] for letter in "ab"]
     first, second = (text.render([*begun, ("user", letter)]) for begun, letter in zip(begins, "ab"))
     return next((at for at, (one, other) in enumerate(zip(first, second)) if one != other), 0)
 
@@ -183,5 +182,5 @@ def _read_besides(text: ChatText, thread: Sequence[Message], prompt: Prompt, one
     two = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("system", "a"), ("user", "a")]))
     plain = len(text.render([("system", "a"), ("user", "a"), ("assistant", "a"), ("user", "a")]))
     questions = [message.text for message in thread if message.role == "user"]
-    read = sum(len(text.encode(guide.system(prompt.hits(questions[: at + 1])))) for at in range(len(questions)))
+    read = sum(len(text.encode(prompt.system(questions[: at + 1]))) for at in range(len(questions)))
     return first - one - letter + read + (two - plain - letter) * (len(questions) - 1)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from app.shell.words import commands
 from drafter.context import DraftContext
-from drafter.guide.prompt import system
 from drafter.runtime import Drafter
 from drafter.second_stage import SecondStage
 
@@ -39,7 +38,7 @@ class GhostText:
         """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
         text = self._drafter.text
         asked, prompt = " ".join(words.split()), self._drafter.prompt
-        read = [] if prompt is None else [("system", system(prompt.hits([asked])))]
+        read = [] if prompt is None else [("system", prompt.system([asked]))]
         self._context.follow(text.render([*read, ("user", asked)]))
         tokens: list[int] = []
         for new in self._context.generate(0.0, 0):

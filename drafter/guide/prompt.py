@@ -1,6 +1,6 @@
 """Shell Guide's own prompt, version 1: before each question stand the examples that fit it best.
 
-    system: Answer with a shell command.
+    system: Answer with a shell command for Linux.
             tar: extract a gzip-compressed archive => tar xzf archive.tar.gz
             tar: list the contents of an archive => tar tf archive.tar.gz
     user:   How do I unpack photos.tar.gz?
@@ -22,8 +22,8 @@ from drafter.guide.words import terms
 
 NAME, VERSION = "pages", 1
 """What an artefact calls this recipe."""
-TASK = "Answer with a shell command."
-"""The first line of each system message, also where nothing fits the question."""
+SYSTEMS = {"linux": "Linux", "osx": "macOS", "windows": "Windows"}
+"""Names of the platforms; others are called Unix."""
 EXAMPLES = 3
 """Most examples before a question."""
 CHARACTERS = 330
@@ -36,7 +36,8 @@ REMEMBERED = 1_000
 
 _LINKS = re.compile(
     r"\W*(?:and|or|but|now|then|also|plus|instead|only|same|the same|again|otherwise|what about|how about|what if|"
-    r"with(?:out)?|including|excluding|except|recursively|in reverse|as root|why|explain|"
+    r"with(?:out)?|including|excluding|except|recursively|in reverse|as root|why|explain|just|sorry|i mean(?:t)?|"
+    r"do (?:it|that|this)|(?:on|for|the) (?:a |my )?mac(?:os)?|sorted|"
     r"(?:that|it|this|which) (?:does|did|is|was|gives|gave|says|said|fails|failed|shows|only|works?)|"
     r"(?:does|did)(?: not|n'?t)|not)\b",
     re.I,
@@ -81,9 +82,14 @@ def line(hit: Hit) -> str:
     return " ".join(f"{hit.page.name}: {hit.example.task} => {hit.example.command}".split())
 
 
-def system(hits: Iterable[Hit]) -> str:
+def task(platform: str) -> str:
+    """The first line of each system message, also where nothing fits the question. `platform`: as a page's."""
+    return f"Answer with a shell command for {SYSTEMS.get(platform, 'Unix')}."
+
+
+def system(hits: Iterable[Hit], platform: str) -> str:
     """The system message with these examples."""
-    return "\n".join([TASK, *(line(hit) for hit in hits)])
+    return "\n".join([task(platform), *(line(hit) for hit in hits)])
 
 
 @dataclass
@@ -103,9 +109,18 @@ class Prompt:
             found = self._found[key] = find(self.pages, questions, self.platforms)
         return found
 
+    @property
+    def task(self) -> str:
+        """The first line of each system message."""
+        return task(self.platforms[0])
+
+    def system(self, questions: Sequence[str]) -> str:
+        """The system message before the last of these questions. Raises `DrafterCorrupt`."""
+        return system(self.hits(questions), self.platforms[0])
+
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
         """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""
-        return [("system", system(self.hits(questions))), ("user", questions[-1])]
+        return [("system", self.system(questions)), ("user", questions[-1])]
 
     def apply(self, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """A conversation, (role, text), with a system message before each question. Raises `DrafterCorrupt`."""

@@ -84,7 +84,8 @@ class Mixture:
             answer = turn.answer
             if turn.needs_pages and hits:
                 answer += f" The closest page that I have is `{hits[0].page.name}`."
-            messages += [("system", prompt.system(hits)), ("user", turn.question), ("assistant", answer)]
+            system = prompt.system(hits, platforms_of(platform)[0])
+            messages += [("system", system), ("user", turn.question), ("assistant", answer)]
         return messages
 
     def _hits(self, turns: Sequence[Turn], platform: str, rng: np.random.Generator) -> list[Hit]:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from drafter.guide.pages import Pages
-from drafter.guide.prompt import CHARACTERS, EXAMPLES, TASK, Prompt, earlier, find, goes_on, line, system
+from drafter.guide.prompt import CHARACTERS, EXAMPLES, Prompt, earlier, find, goes_on, line, system, task
 from drafter.guide.search import platforms_of
 
 LINUX = platforms_of("linux")
@@ -22,12 +22,12 @@ def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
     (role, text), question = prompt.apply([("user", "untar photos.tar.gz")])
     assert role == "system" and question == ("user", "untar photos.tar.gz")
     first, *examples = text.split("\n")
-    assert first == TASK and examples[0] == "tar: unpack an archive => tar xzf archive.tar.gz"
+    assert first == task("linux") and examples[0] == "tar: unpack an archive => tar xzf archive.tar.gz"
     assert 1 <= len(examples) <= EXAMPLES
 
 
 def test_a_remark_gets_the_task_alone(prompt: Prompt) -> None:
-    assert prompt.apply([("user", "thanks!")]) == [("system", TASK), ("user", "thanks!")]
+    assert prompt.apply([("user", "thanks!")]) == [("system", task("linux")), ("user", "thanks!")]
 
 
 def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages: Pages) -> None:
@@ -55,14 +55,35 @@ def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["and recursively?", "now as root", "what about hidden ones?", "only the last ten", "explain the flags"]
+    "question",
+    [
+        "and recursively?",
+        "now as root",
+        "what about hidden ones?",
+        "only the last ten",
+        "explain the flags",
+        "sorry, i meant notes.txt",
+        "Do it for notes.txt instead",
+        "on my mac",
+        "the mac version please",
+        "just the names",
+    ],
 )
 def test_a_follow_up_goes_on(question: str) -> None:
     assert goes_on(question)
 
 
 @pytest.mark.parametrize(
-    "question", ["find a file and delete it", "Andrea's files", "show my ip address", "sort it by date"]
+    "question",
+    [
+        "find a file and delete it",
+        "Andrea's files",
+        "show my ip address",
+        "sort it by date",
+        "justify the text of notes.txt",
+        "the machine is slow",
+        "sort notes.txt",
+    ],
 )
 def test_a_question_of_its_own_does_not(question: str) -> None:
     assert not goes_on(question) or question == "sort it by date"
@@ -80,7 +101,7 @@ def test_the_examples_are_short_together(prompt: Prompt, pages: Pages) -> None:
     for question in ("tar archive", "compressed archive of files", "sort a file by a column"):
         hits = prompt.hits([question])
         assert 0 < sum(len(line(hit)) for hit in hits) <= CHARACTERS
-        assert system(hits).count("\n") == len(hits)
+        assert system(hits, "linux").count("\n") == len(hits)
 
 
 def test_the_recipe_loads_nothing_heavy() -> None:
@@ -89,3 +110,11 @@ def test_the_recipe_loads_nothing_heavy() -> None:
     code = "import sys, drafter.guide.prompt; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "onnxruntime", "torch", "httpx", "tokenizers"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("system", "name"), [("linux", "Linux"), ("darwin", "macOS"), ("win32", "Windows"), ("freebsd14", "Unix")]
+)
+def test_the_task_names_the_system(pages: Pages, system: str, name: str) -> None:
+    prompt = Prompt(pages, platforms_of(system))
+    assert prompt.apply([("user", "thanks!")])[0] == ("system", f"Answer with a shell command for {name}.")
