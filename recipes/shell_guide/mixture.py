@@ -28,6 +28,8 @@ Message = tuple[str, str]
 
 MIX = {"intent": 0.50, "pages": 0.30, "talk": 0.10, "language": 0.04, "beyond": 0.04, "explain": 0.02}
 """Share of each kind of episode. `pages`: everyday needs and tldr pages, as `ConversationSource` mixes them."""
+USE = 0.6
+"""Exponent of the number of languages of an intent's page: `find` is drawn some four times as often as a new page."""
 ALONE = 0.62
 """Share of conversations with one episode. A model that never met a change of topic takes all for a follow-up."""
 PLATFORMS = {"linux": 0.86, "darwin": 0.11, "win32": 0.03}
@@ -68,6 +70,7 @@ class Mixture:
         self._talk["talk"] = [one for one in talk if one not in self._talk["language"] + self._talk["beyond"]]
         self.pages = Pages.open(index)
         self._programs = self.pages.programs()
+        self._intent_shares = np.cumsum(self._weights())
         self._kinds, self._shares = list(MIX), np.cumsum(list(MIX.values())) / sum(MIX.values())
         self._of_phrase: dict[int, frozenset[int]] = {}
         self._seed = seed
@@ -117,7 +120,8 @@ class Mixture:
         if kind == "pages" or (kind in ("intent", "explain") and not self.intents):
             return [Turn(question, answer) for question, answer in self.everyday.episode(rng)]
         if kind in ("intent", "explain"):
-            intent = self.intents[int(rng.integers(len(self.intents)))]
+            at = np.searchsorted(self._intent_shares, rng.random() * self._intent_shares[-1], side="right")
+            intent = self.intents[int(at)]
             spoken = self._drawer.conversation(intent, rng, follow=0.0 if kind == "explain" else 0.3)
             return (
                 self._explained(spoken[0], rng)
@@ -125,6 +129,12 @@ class Mixture:
                 else [Turn(one.question, one.answer) for one in spoken]
             )
         return [self._said(self._talk[kind], rng)]
+
+    def _weights(self) -> list[float]:
+        """How often each intent is drawn: more for a page that exists in many languages, which is a sign of use."""
+        languages: dict[str, int] = dict(self.pages.rows("SELECT name, max(languages) FROM pages GROUP BY name"))
+        names = [one.programs[0] for one in self.intents]
+        return [(1 + languages.get(name, languages.get(name.split()[0], 0))) ** USE for name in names]
 
     def _indexed(self, asked: Asked | None, intent: Intent) -> frozenset[int]:
         """The ids of what the index has of a phrase."""
