@@ -26,6 +26,7 @@ KEYS = [
     "provenance",
     "reason",
     "cut",
+    "sources",
     "reasoning",
     "mode",
     "rounds",
