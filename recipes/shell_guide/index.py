@@ -24,7 +24,7 @@ from drafter.guide.pages import FORMAT, OWN, SCHEMA, pack_ids
 from drafter.guide.synonyms import NUMBERS, STOP_WORDS
 from drafter.guide.words import endings, name_terms, terms, typed
 from recipes.shell_guide.conversations import EVERYDAY, evaluation_questions
-from recipes.shell_guide.everyday import Need, read_everyday
+from recipes.shell_guide.everyday import Need, normalise, read_everyday
 from recipes.shell_guide.grammar.intents import Intent, read_intents
 from recipes.shell_guide.grammar.searching import searched_examples
 from recipes.shell_guide.pages import first_sentence, resolve_choices
@@ -161,9 +161,13 @@ def need_rows(needs: Iterable[Need], platforms: dict[str, str]) -> Iterator[Row]
 
 
 def intent_rows(intents: Iterable[Intent], platforms: dict[str, str], mac: Collection[str]) -> Iterator[Row]:
-    """The intents of the grammar. `mac`: names of pages of macOS, where a command of its own can be shown."""
+    """The intents of the grammar. `mac`: names of pages of macOS, where a command of its own can be shown.
+
+    Like the needs, they are without the questions that the pair is measured on.
+    """
+    excluded = evaluation_questions()
     for one in searched_examples(intents):
-        texts = (one.task, *one.wordings)
+        texts = (one.task, *(text for text in one.wordings if normalise(text) not in excluded))
         yield Row(platforms.get(one.program, OWN), one.program, one.task, one.command, texts, "", True)
         if one.macos and one.program in mac:
             yield Row("osx", one.program, one.task, one.macos, texts, "", True)
