@@ -116,6 +116,9 @@ class FeatureEngine(Engine):
 class FeatureDrafter:
     """Takes the place of `drafter.runtime.Drafter`, for greedy answers."""
 
+    prompt = None
+    """Its target is asked without a prompt recipe."""
+
     def __init__(self, baseline: Baseline, text: ChatText) -> None:
         self.config = baseline.config
         self.text = text

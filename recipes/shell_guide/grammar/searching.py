@@ -13,7 +13,7 @@ from recipes.shell_guide.grammar.intents import Asked, Intent
 from recipes.shell_guide.grammar.values import Slot
 
 DRAWS = 2
-"""Wordings of each phrase, at most, that the index has. All of them would make it ten times as large."""
+"""Wordings of each phrase, at most, that the index has."""
 
 _SLOT = re.compile(r"\{([a-z_]+\d*)\}")
 _KINDS = {
