@@ -51,7 +51,12 @@ class ChatServer:
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             self.asked.append(json.loads(await reader.readexactly(size)))
-            await self._say(self.scripts[min(len(self.asked), len(self.scripts)) - 1], reader, writer)
+            script = self.scripts[min(len(self.asked), len(self.scripts)) - 1]
+            try:
+                await self._say(script, reader, writer)
+            finally:  # The client may leave before it has the first piece.
+                if script.hold:
+                    self.hung_up.set()
         else:
             body = b'{"error":{"message":"Unknown path.","code":null}}'
             writer.write(http(body, status="404 Not Found", content_type=JSON))
@@ -65,7 +70,6 @@ class ChatServer:
             await asyncio.sleep(0)
         if script.hold:
             await reader.read()
-            self.hung_up.set()
         elif script.cut:
             self.away = self.leaves
         else:

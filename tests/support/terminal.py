@@ -33,6 +33,12 @@ OF_A_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES")
 PATIENCE_SECONDS = 60.0
 
 
+def _take_terminal() -> None:
+    """Make stdin the controlling terminal. Ctrl+C works in it, also where the tests themselves ignore it (`nohup`)."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class NothingCame(AssertionError):
     """What was waited for did not appear. The message ends with what did."""
 
@@ -67,7 +73,7 @@ class Terminal:
         self.begun = time.perf_counter()
         self._process = subprocess.Popen(
             self._command, stdin=slave, stdout=slave, stderr=slave, cwd=self._folder, env=self._environment,
-            start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            start_new_session=True, preexec_fn=_take_terminal,
         )  # fmt: skip
         os.close(slave)
         return self
