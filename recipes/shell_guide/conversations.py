@@ -24,6 +24,7 @@ EVERYDAY = Path(__file__).parent / "everyday"
 _DATA = Path(__file__).parents[2] / "tests/data"
 EVALUATION = (
     _DATA / "everyday.jsonl",
+    _DATA / "everyday_rephrased.jsonl",
     _DATA / "literals.jsonl",
     _DATA / "off_topic.jsonl",
     _DATA / "harmless.jsonl",
