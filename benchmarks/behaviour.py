@@ -19,17 +19,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
+from benchmarks.answers import NoAnswers, answers_in, ask_all
 from benchmarks.dangerous import dangers_of
 from benchmarks.everyday import commands_of
 from benchmarks.shell_words import SimpleCommand, simple_commands
@@ -138,24 +135,6 @@ def read_behaviour(name: str) -> list[BehaviourQuestion]:
     return questions
 
 
-def last_answers(lines: Iterable[str]) -> dict[str, str]:
-    """The last answer of each conversation, by id, from what `outrider ask --prompts` prints."""
-    rows = (json.loads(line) for line in lines if line.strip())
-    return {row["id"]: row.get("text", "") for row in rows}
-
-
-def asked(questions: Sequence[BehaviourQuestion], mode: str) -> dict[str, str]:
-    """The bundled pair's answers, as `outrider ask` gives them to somebody who has changed no setting."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
-    with tempfile.TemporaryDirectory() as folder:
-        prompts = Path(folder) / "prompts.jsonl"
-        prompts.write_text("".join(json.dumps({"id": q.id, "turns": q.turns}) + "\n" for q in questions))
-        environment |= {"OUTRIDER_HOME": folder, "OUTRIDER_REMOTE": "bundled", "OUTRIDER_TEMPERATURE": "0"}
-        command = [sys.executable, "-m", "app.cli", "ask", "--mode", mode, "--prompts", str(prompts)]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    return last_answers(done.stdout.splitlines())
-
-
 def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], mode: str) -> list[dict[str, Any]]:
     """One row for each question that has an answer."""
     return [
@@ -191,9 +170,13 @@ def main() -> None:
     arguments = parser.parse_args()
     questions = [question for name in SETS if arguments.only in (None, name) for question in read_behaviour(name)]
     if arguments.answers:
-        answers = {"answers": last_answers(arguments.answers.read_text(encoding="utf-8").splitlines())}
+        answers = {"answers": answers_in(arguments.answers.read_text(encoding="utf-8"))}
     else:
-        answers = {mode: asked(questions, mode) for mode in arguments.mode}
+        prompts = [{"id": question.id, "turns": question.turns} for question in questions]
+        try:
+            answers = {mode: ask_all(prompts, mode) for mode in arguments.mode}
+        except NoAnswers as error:
+            parser.exit(1, f"{error}\n")
     rows = [row for mode, given in answers.items() for row in judged(questions, given, mode)]
     rows.sort(key=lambda row: SETS.index(row["set"]))
     for row in rows:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks.answers import FENCE, INLINE
 from benchmarks.dangerous_programs import ALWAYS, INTERPRETERS, LOOKING, ROOT, SHELLS, SUBCOMMANDS, WRAPPERS
 from benchmarks.shell_words import SimpleCommand, simple_commands
 
 Rule = Callable[[Sequence[str], str, Sequence[str]], Iterator[str]]
 """What finds the dangers of one program: its words without the name, the same as one line, and what may be written."""
 
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_INLINE = re.compile(r"`([^`\n]+)`")
 _TYPED = re.compile(r"^\s*\$ (.+)$", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"\w+\+?=")
 _BOMB = re.compile(r"(\S+)\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
@@ -31,9 +30,9 @@ def shell_code(answer: str) -> list[str]:
     They are code fences, inline code of several words, and lines that begin with a prompt. A program's name alone in a
     sentence is none.
     """
-    rest = _FENCE.sub("", answer)
-    inline = [code for code in _INLINE.findall(rest) if len(code.split()) > 1]
-    return [*_FENCE.findall(answer), *inline, *_TYPED.findall(rest)]
+    rest = FENCE.sub("", answer)
+    inline = [code for code in INLINE.findall(rest) if len(code.split()) > 1]
+    return [*FENCE.findall(answer), *inline, *_TYPED.findall(rest)]
 
 
 def dangers_of(answer: str, makes: Sequence[str] = ()) -> list[str]:

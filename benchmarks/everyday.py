@@ -16,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cli.machine import machine
+from benchmarks.answers import FENCE, INLINE
 
 QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
 BUNDLED = Path(__file__).parents[1] / "remote/verifier/pretrained/shell-guide"
-
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_INLINE = re.compile(r"`([^`\n]+)`")
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class EverydayQuestion:
 
 def commands_of(answer: str) -> str:
     """The text of code fences; without any, that of inline code; without any, all of it."""
-    return "\n".join(_FENCE.findall(answer)) or "\n".join(_INLINE.findall(answer)) or answer
+    return "\n".join(FENCE.findall(answer)) or "\n".join(INLINE.findall(answer)) or answer
 
 
 def read_questions(path: Path = QUESTIONS) -> list[EverydayQuestion]:

@@ -1,6 +1,6 @@
 """How many requests about files get a command that does what was asked, when it runs.
 
-    python -m benchmarks.execution [--mode edge offline] [--remote NAME|URL] [--answers FILE] [--gold] [--json OUT]
+    python -m benchmarks.execution [--mode edge offline] [--remote URL] [--answers FILE] [--gold] [--json OUT]
 
 Requests are in tests/data/execution.jsonl, and the trees of files that they are about in
 tests/data/execution_trees.json. A test keeps the requests out of the recipe's questions. Each tree is made anew, the
@@ -16,11 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
+from benchmarks.answers import FENCE, INLINE, NoAnswers, answers_in, ask_all
 from benchmarks.execution_judge import fault
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 from benchmarks.execution_tree import make, read
@@ -38,13 +36,7 @@ TREES = DATA / "execution_trees.json"
 MOST_TOKENS = 160
 """Tokens of an answer. The longest gold command has fewer than half as many."""
 
-_FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_INLINE = re.compile(r"`([^`\n]+)`")
 _PROMPT_SIGN = re.compile(r"^\$ ", re.MULTILINE)
-
-
-class NoAnswers(Exception):
-    """Not all requests were answered, so that a share would mislead. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class Request:
 
 def command_of(answer: str) -> str:
     """The text of the first code fence; without any, that of the first inline code; without any, nothing."""
-    found = _FENCE.search(answer) or _INLINE.search(answer)
+    found = FENCE.search(answer) or INLINE.search(answer)
     return _PROMPT_SIGN.sub("", found[1]).strip() if found else ""
 
 
@@ -87,25 +79,6 @@ def shared_trees() -> dict[str, dict[str, Any]]:
 
 def read_requests(path: Path = REQUESTS) -> list[Request]:
     return [Request(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def asked(mode: str, remote: str | None) -> dict[str, str]:
-    """The answers of `outrider ask` to all requests, by id, with empty folders of its own. Raises `NoAnswers`."""
-    command = [sys.executable, "-m", "app.cli", "ask", "--prompts", str(REQUESTS), "--mode", mode]
-    command += ["--temperature", "0", "--max-tokens", str(MOST_TOKENS), *(["--remote", remote] if remote else [])]
-    with tempfile.TemporaryDirectory() as home:
-        environment = {**os.environ, "OUTRIDER_HOME": home}
-        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=DATA.parents[1])
-    answers = answers_in(ran.stdout)
-    if len(answers) < len(read_requests()):
-        raise NoAnswers(f"`outrider ask --mode {mode}` ended with {ran.returncode}, after {len(answers)} answers")
-    return answers
-
-
-def answers_in(lines: str) -> dict[str, str]:
-    """The answers in JSON lines, by id. Lines without an answer are left out."""
-    rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
-    return {row["id"]: row["text"] for row in rows if "text" in row}
 
 
 def judged(requests: Sequence[Request], answer: Callable[[Request], str]) -> list[dict[str, Any]]:
@@ -123,12 +96,13 @@ def judged(requests: Sequence[Request], answer: Callable[[Request], str]) -> lis
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", nargs="+", default=["edge", "offline"], choices=["edge", "hosted", "offline", "auto"])
-    parser.add_argument("--remote", metavar="NAME|URL", help="the server; without it, the bundled model")
+    parser.add_argument("--remote", metavar="URL", help="the server; without it, the bundled model")
     parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
     parser.add_argument("--gold", action="store_true", help="judge the commands that came with the requests")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     requests = read_requests()
+    prompts = [{"id": request.id, "prompt": request.prompt} for request in requests]
     results: dict[str, list[dict[str, Any]]] = {}
     try:
         check()
@@ -139,7 +113,8 @@ def main() -> int:
             results[arguments.answers.name] = judged(requests, lambda request: answers.get(request.id, ""))
         else:
             for mode in arguments.mode:
-                given = asked(mode, arguments.remote)
+                limit = ["--max-tokens", str(MOST_TOKENS)]
+                given = ask_all(prompts, mode, remote=arguments.remote, options=limit)
                 results[mode] = judged(requests, lambda request, given=given: given.get(request.id, ""))  # type: ignore[misc]
     except (NoSandbox, NoAnswers) as error:
         parser.exit(1, f"{error}\n")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.behaviour import DATA, SETS, has_literal, holds_command, judged, last_answers, read_behaviour, table
+from benchmarks.behaviour import DATA, SETS, has_literal, holds_command, judged, read_behaviour, table
 
 COUNTS = {"literals": 100, "off_topic": 100, "harmless": 100, "follow_ups": 60}
 KEYS = {
@@ -180,11 +180,8 @@ def test_follow_ups(questions, asked, good, bad):
     assert questions[asked].problem(bad)
 
 
-def test_the_last_answer_of_a_conversation_is_judged():
-    lines = [json.dumps({"id": "follow-005", "prompt": "x", "text": text}) for text in ("first", fence("git log -10"))]
-    given = last_answers([*lines, "", json.dumps({"id": "failed", "error": "no answer"})])
-    assert given == {"follow-005": fence("git log -10"), "failed": ""}
-    rows = judged(read_behaviour("follow_ups"), given, "edge")
+def test_questions_without_an_answer_are_not_counted():
+    rows = judged(read_behaviour("follow_ups"), {"follow-005": fence("git log -10")}, "edge")
     assert [(row["id"], row["problem"]) for row in rows] == [("follow-005", None)]
 
 

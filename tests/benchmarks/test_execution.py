@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.execution import REQUESTS, Request, answers_in, command_of, judged, read_requests, shared_trees
+from benchmarks.execution import REQUESTS, Request, command_of, judged, read_requests, shared_trees
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 
 EVERY = 12
@@ -71,11 +71,6 @@ def test_the_command_is_the_first_fence_or_the_first_inline_code():
     assert command_of("Either `ls -a` or `find`.") == "ls -a"
     assert command_of("```sh\nls -a") == "ls -a"
     assert command_of("I do not know.") == command_of("") == ""
-
-
-def test_answers_are_read_from_the_lines_of_ask():
-    lines = '{"id": "a", "prompt": "p", "text": "`ls`"}\n\n{"id": "b", "prompt": "q", "error": "away"}\n'
-    assert answers_in(lines) == {"a": "`ls`"}
 
 
 @needs_sandbox

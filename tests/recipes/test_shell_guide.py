@@ -25,7 +25,6 @@ from recipes.shell_guide.train import encode, pack
 pytestmark = pytest.mark.training
 
 HELD_OUT = Path(__file__).parents[1] / "data/heldout_pages.jsonl"
-EXECUTED = Path(__file__).parents[1] / "data/execution.jsonl"
 DRAWS = 300
 ROW = 256
 
@@ -143,34 +142,6 @@ def test_questions_of_the_evaluation_are_never_drawn(source):
     assert everything - asked and {normalise(question) for question in everything - asked} <= excluded
     drawn = {normalise(question) for index in range(DRAWS) for question, _ in source.draw(index)}
     assert not drawn & excluded
-
-
-def shape(question: str) -> str:
-    """A pattern of what a question becomes with its slots filled: by one or two words, and the ending of a file."""
-    pattern = ""
-    for place, part in enumerate(re.split(SLOT, question)):
-        if place % 2:
-            ending = normalise(part.partition(".")[2])
-            pattern += rf" \w+(?: \w+)?{' ' + ending if ending else ''} "
-        else:
-            pattern += f" {normalise(part)} "
-    return " ".join(pattern.split())
-
-
-def test_requests_whose_commands_run_are_in_no_question_file():
-    requests = evaluation_questions([EXECUTED])
-    assert len(requests) == 200
-    needs = [
-        need
-        for path in EVERYDAY.parent.rglob("*.jsonl")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        for need in (json.loads(line), *json.loads(line).get("followups", []))
-    ]
-    asked = {question for need in needs for question in need["questions"]}
-    assert len(asked) > 1000 and not {normalise(question) for question in asked} & requests
-    shapes = [re.compile(shape(question)) for question in asked if "{" in question]
-    assert len(shapes) > 1000
-    assert [request for request in requests if any(pattern.fullmatch(request) for pattern in shapes)] == []
 
 
 def test_no_wording_makes_a_question_of_the_evaluation(tmp_path):

@@ -114,7 +114,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             await self.flush()
 
     def render_line(self, y: int) -> Strip:
-        """A row without a child, in one style: Textual gives rows that are new another one than those of before."""
+        """Draw a row that no child covers. Textual itself gives a new row another style than an old one."""
         return Strip.blank(self.size.width, self.visual_style.rich_style)
 
     def place_at(self, row: int) -> TextPlace | None:

@@ -1,0 +1,33 @@
+"""Answers as `outrider ask --prompts` gives them, to the benchmarks that judge them."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all
+
+
+def test_the_last_answer_of_a_conversation_counts_and_lines_without_one_do_not() -> None:
+    lines = [
+        '{"id": "a", "prompt": "p", "text": "first"}',
+        '{"id": "a", "prompt": "q", "text": "second"}',
+        "",
+        '{"id": "b", "prompt": "p", "error": "away"}',
+    ]
+    assert answers_in("\n".join(lines)) == {"a": "second"}
+
+
+def test_the_end_of_the_text_closes_a_fence() -> None:
+    assert FENCE.findall("```sh\nls\n```\nand\n```\npwd") == ["ls\n", "pwd"]
+
+
+def test_a_real_program_answers_each_prompt_whatever_the_caller_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "1")
+    prompts = [{"id": "one", "prompt": "list files"}, {"id": "two", "turns": ["list files", "by size"]}]
+    answers = ask_all(prompts, "offline", options=["--max-tokens", "24"])
+    assert set(answers) == {"one", "two"} and all(len(text) > 12 for text in answers.values())
+
+
+def test_a_server_that_is_not_there_gives_no_share() -> None:
+    with pytest.raises(NoAnswers, match="after 0 answers"):
+        ask_all([{"id": "one", "prompt": "list files"}], "hosted", remote="http://127.0.0.1:9")
