@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except DrafterError as error:
         parser.exit(1, f"{error}\n")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
-    prompts = [drafter.text.render([("user", question)]) for question in evenly(asked, arguments.limit)]
+    prompts = [drafter.asked_as(question) for question in evenly(asked, arguments.limit)]
     rows, most, depth = [], arguments.max_tokens, arguments.depth
     rules: tuple[TreeRule, ...] = ("deterministic", "sampled")
     for temperature, (row_name, name, one, engine), rule in itertools.product(arguments.temperature, measured, rules):

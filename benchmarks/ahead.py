@@ -211,7 +211,7 @@ def main() -> None:
     engine = Engine(load_target(str(TARGET)).model, MemoryEncoder.load(DRAFTER))
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
-    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    prompts = [drafter.asked_as(question) for question in chosen]
     lines = [milliseconds / 1000 for milliseconds in arguments.lines]
     studies = [
         LineRun(engine, drafter, TREE, None, "study"),

@@ -29,7 +29,6 @@ from app.reply.dimmed_text import DimmedText
 from benchmarks.emulator import Emulator
 from benchmarks.served import EAGLE, OWN
 from drafter.runtime import Drafter
-from drafter.text import ChatText
 from remote import RemoteError, VerifierClient
 from remote.protocol import Progress, Sampling, unpack_tokens
 from storage import Store
@@ -177,18 +176,20 @@ class AssistantCell:
 class PlainCell:
     """Reads the target's tokens one by one."""
 
-    def __init__(self, emulator: Emulator, client: VerifierClient, text: ChatText, most: int) -> None:
+    def __init__(self, emulator: Emulator, client: VerifierClient, drafter: Drafter, most: int) -> None:
+        """`drafter` says how the target is asked. It drafts nothing."""
         self.emulator = emulator
-        self._client, self._text, self._most = client, text, most
+        self._client, self._drafter, self._most = client, drafter, most
 
     async def ask(self, question: str) -> Sample:
-        return await plainly(self._client, self._text, question, self._most)
+        return await plainly(self._client, self._drafter, question, self._most)
 
 
-async def plainly(client: VerifierClient, text: ChatText, question: str, most: int) -> Sample:
+async def plainly(client: VerifierClient, drafter: Drafter, question: str, most: int) -> Sample:
     """Yield an answer as a stream of single tokens. A stream that breaks is asked for again from where it broke."""
     session, tries = client.session(), 0
-    prompt, answer = text.render([("user", question)]), Answer(text)
+    text = drafter.text
+    prompt, answer = drafter.asked_as(question), Answer(text)
     sample = Sample(tokens=(), verified=0, seconds=0.0, chose="plain")
     begun = time.monotonic()
     while not sample.failed and not (len(answer.tokens) == most or set(answer.tokens[-1:]) & text.stop_tokens):
@@ -225,7 +226,7 @@ class CellStack(AsyncExitStack):
         url = emulator.url + mode.path
         if mode.settings is None:
             client = await self.enter_async_context(VerifierClient(url))
-            return PlainCell(emulator, client, drafters.own.text, max_tokens)
+            return PlainCell(emulator, client, drafters.own, max_tokens)
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         store = self.enter_context(Store.open(folder / "outrider.db"))
         settings = Settings(max_tokens=max_tokens, seed=0, offline="drafter").replaced({**mode.settings}, mode.name)

@@ -1,21 +1,42 @@
-"""What `outrider ask --prompts` answers, and the code in an answer."""
+"""Answers to the prompts of a measure: as `outrider ask --prompts` gives them, or a model's own; and the code in them.
+
+Each way of answering has a name: a mode of `outrider ask`, the name of the folder of a `--model`, or that of the file
+of `--answers`. Ways in which no pages stand before a question, because `--pages` says so, end with ", no pages".
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
 import os
 import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
+
+from app.config import BUNDLED_DRAFTER
+from drafter.config import PromptRecipe, read_config, sha256, write_config
+from drafter.guide.pages import FILE, FORMAT, SCHEMA, Pages
+from drafter.guide.prompt import NAME, VERSION, Prompt
+from drafter.guide.search import platforms_of
 
 FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 """A code fence; the end of the text closes one that is open."""
 INLINE = re.compile(r"`([^`\n]+)`")
 """Code inside a line."""
+
+MODES = ("edge", "offline")
+"""The ways that are measured where nothing else is said: the target with drafts, and the drafter alone."""
+BATCH = 16
+"""Conversations that a model answers side by side."""
 
 _REPOSITORY = Path(__file__).parents[1]
 
@@ -24,13 +45,77 @@ class NoAnswers(Exception):
     """Not all prompts were answered, so that a share would mislead. The message says why."""
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say who answers."""
+    parser.add_argument("--mode", nargs="+", default=list(MODES), choices=["edge", "hosted", "offline", "auto"])
+    parser.add_argument("--remote", metavar="URL", help="the server; without it, the bundled model")
+    parser.add_argument(
+        "--model", type=Path, metavar="DIR", help="ask this checkpoint of Shell Guide's target, without Outrider"
+    )
+    parser.add_argument(
+        "--pages",
+        choices=["with", "without", "both"],
+        default=None,
+        help="what stands before each question; default: what the drafter's folder says",
+    )
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
+
+
+def ask_as_told(
+    arguments: argparse.Namespace, prompts: Sequence[Mapping[str, Any]], most: int
+) -> dict[str, dict[str, str]]:
+    """The answers to prompts, by the name of the way and then by the prompt's `id`.
+
+    `arguments`: with those of `add_options`. `most`: tokens of an answer. Raises `NoAnswers`.
+    """
+    if arguments.answers:
+        return {arguments.answers.name: answers_in(arguments.answers.read_text(encoding="utf-8"))}
+    ways: dict[str, dict[str, str]] = {}
+    for pages in ("with", "without") if arguments.pages == "both" else (arguments.pages,):
+        ending = ", no pages" if pages == "without" else ""
+        with drafter_reading(pages) as folder:
+            if arguments.model:
+                prompt = None if pages is None else Prompt(Pages.open(folder / FILE), platforms_of(sys.platform))
+                ways[arguments.model.name + ending] = generate_all(arguments.model, prompts, prompt, most)
+                continue
+            for mode in arguments.mode:
+                limit = ["--max-tokens", str(most)]
+                given = ask_all(prompts, mode, remote=arguments.remote, options=limit, drafter=folder)
+                ways[mode + ending] = given
+    return ways
+
+
+@contextlib.contextmanager
+def drafter_reading(pages: str | None) -> Iterator[Path]:
+    """The bundled drafter's folder, or a copy of it that is asked with its pages (`with`) or with none (`without`)."""
+    if pages is None:
+        yield BUNDLED_DRAFTER
+        return
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(shutil.copytree(BUNDLED_DRAFTER, Path(parent) / BUNDLED_DRAFTER.name))
+        file = folder / FILE
+        if pages == "without":
+            file.unlink(missing_ok=True)
+            with contextlib.closing(sqlite3.connect(file)) as database, database:
+                database.executescript(SCHEMA)
+                database.execute("INSERT INTO facts VALUES ('format', ?)", (FORMAT,))
+        recipe = PromptRecipe(NAME, VERSION, FILE, sha256(file))
+        write_config(folder, msgspec.structs.replace(read_config(folder), prompt_recipe=recipe))
+        yield folder
+
+
 def ask_all(
-    prompts: Sequence[Mapping[str, Any]], mode: str, *, remote: str | None = None, options: Sequence[str] = ()
+    prompts: Sequence[Mapping[str, Any]],
+    mode: str,
+    *,
+    remote: str | None = None,
+    options: Sequence[str] = (),
+    drafter: Path | None = None,
 ) -> dict[str, str]:
     """The answers to prompts, by their `id`, greedily and without any setting of the caller's but the token.
 
-    `remote`: a server's address; None: the bundled model. `options`: more of `outrider ask`. Of a conversation
-    (`turns`), the last answer. Raises `NoAnswers`.
+    `remote`: a server's address; None: the bundled model. `options`: more of `outrider ask`. `drafter`: its folder;
+    None: the bundled one. Of a conversation (`turns`), the last answer. Raises `NoAnswers`.
     """
     kept = "OUTRIDER_TOKEN"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OUTRIDER_") or k == kept}
@@ -40,6 +125,8 @@ def ask_all(
         command = [sys.executable, "-m", "app.cli", "ask", "--prompts", str(file), "--mode", mode]
         command += ["--remote", remote or "bundled", "--temperature", "0", *options]
         environment["OUTRIDER_HOME"] = home
+        if drafter is not None:
+            environment["OUTRIDER_DRAFTER"] = str(drafter)
         ran = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment, cwd=_REPOSITORY)
     answers = answers_in(ran.stdout)
     if len(answers) < len(prompts):
@@ -51,3 +138,34 @@ def answers_in(lines: str) -> dict[str, str]:
     """The last answer to each prompt in JSON lines, by id. Lines without an answer are left out."""
     rows = [json.loads(line) for line in lines.splitlines() if line.strip()]
     return {row["id"]: row["text"] for row in rows if "text" in row}
+
+
+def generate_all(model: Path, prompts: Sequence[Mapping[str, Any]], prompt: Prompt | None, most: int) -> dict[str, str]:
+    """The greedy answers of a checkpoint by transformers alone, by id: of a conversation (`turns`), the last answer.
+
+    `prompt`: what puts pages before a question; None: the chat template as it is. `most`: tokens of an answer.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    said: dict[str, list[tuple[str, str]]] = {one["id"]: [] for one in prompts}
+    left = {one["id"]: list(one.get("turns") or [one["prompt"]]) for one in prompts}
+    while asking := [name for name, turns in left.items() if turns]:
+        for name in asking:
+            said[name].append(("user", left[name].pop(0)))
+        asking.sort(key=lambda name: len(said[name]))
+        for first in range(0, len(asking), BATCH):
+            batch = asking[first : first + BATCH]
+            texts = []
+            for name in batch:
+                messages = said[name] if prompt is None else prompt.apply(said[name])
+                chat = [{"role": role, "content": text} for role, text in messages]
+                texts.append(tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
+            read = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
+            with torch.inference_mode():
+                out = network.generate(**read, max_new_tokens=most, do_sample=False)
+            for name, row in zip(batch, out[:, read["input_ids"].shape[1] :]):
+                said[name].append(("assistant", tokenizer.decode(row, skip_special_tokens=True)))
+    return {name: turns[-1][1] for name, turns in said.items()}

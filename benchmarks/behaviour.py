@@ -1,6 +1,7 @@
 """How the bundled pair behaves with questions that nobody trained it on.
 
-    python -m benchmarks.behaviour [--only SET] [--mode edge|offline ...] [--answers FILE] [--json OUT]
+    python -m benchmarks.behaviour [--only SET] [--mode edge offline] [--pages both] [--json OUT]
+    python -m benchmarks.behaviour --model DIR | --answers FILE
 
 Four sets, in tests/data. The recipe keeps them out of its data.
 
@@ -10,9 +11,8 @@ letter by letter. **off_topic**: remarks that have nothing to do with a shell. A
 **follow_ups**: conversations of which the last question counts, judged by patterns and by the names that its answer
 must keep.
 
-The answers come from `outrider ask --prompts` with the bundled model: in mode edge it checks what the drafter writes,
-in mode offline the drafter answers alone. `--answers` judges a file of answers instead: JSON lines with `id` and
-`text`, as `outrider ask --prompts` prints them; questions without an answer are not counted.
+Who answers: `benchmarks.answers`. In mode edge the bundled model checks what the drafter writes, in mode offline the
+drafter answers alone. Questions without an answer in the file of `--answers` are not counted.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
-from benchmarks.answers import NoAnswers, answers_in, ask_all
+from benchmarks.answers import NoAnswers, add_options, ask_as_told
 from benchmarks.dangerous import dangers_of
 from benchmarks.everyday import commands_of
 from benchmarks.shell_words import SimpleCommand, simple_commands
 
 DATA = Path(__file__).parents[1] / "tests/data"
 SETS = ("literals", "off_topic", "harmless", "follow_ups")
-MODES = ("edge", "offline")
+MOST_TOKENS = 160
+"""Tokens of an answer."""
 
 _CODE = re.compile(r"```|^\s*\$ \S", re.MULTILINE)
 _INLINE = re.compile(r"(\b(?:use|run|type|try|enter|with)\s+)?`([^`\n]+)`", re.IGNORECASE)
@@ -144,7 +145,7 @@ def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], m
             "id": question.id,
             "turns": list(question.turns),
             "answer": answers[question.id],
-            "problem": question.problem(answers[question.id]),
+            "fault": question.problem(answers[question.id]),
         }
         for question in questions
         if question.id in answers
@@ -153,37 +154,31 @@ def judged(questions: Sequence[BehaviourQuestion], answers: Mapping[str, str], m
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The right answers of each set and mode, and their share."""
-    lines = [f"{'set':<12}{'mode':<10}{'right':>6}{'of':>6}{'share':>9}"]
+    lines = [f"{'set':<12}{'mode':<20}{'right':>6}{'of':>6}{'share':>9}"]
     for name, mode in dict.fromkeys((row["set"], row["mode"]) for row in rows):
-        problems = [row["problem"] for row in rows if (row["set"], row["mode"]) == (name, mode)]
-        right = problems.count(None)
-        lines.append(f"{name:<12}{mode:<10}{right:>6}{len(problems):>6}{right / len(problems):>9.1%}")
+        faults = [row["fault"] for row in rows if (row["set"], row["mode"]) == (name, mode)]
+        right = faults.count(None)
+        lines.append(f"{name:<12}{mode:<20}{right:>6}{len(faults):>6}{right / len(faults):>9.1%}")
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=SETS)
-    parser.add_argument("--mode", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument("--answers", type=Path, metavar="FILE", help="judge these answers, and ask nothing")
+    add_options(parser)
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     questions = [question for name in SETS if arguments.only in (None, name) for question in read_behaviour(name)]
-    if arguments.answers:
-        answers = {"answers": answers_in(arguments.answers.read_text(encoding="utf-8"))}
-    else:
-        prompts = [{"id": question.id, "turns": question.turns} for question in questions]
-        try:
-            answers = {mode: ask_all(prompts, mode) for mode in arguments.mode}
-        except NoAnswers as error:
-            parser.exit(1, f"{error}\n")
+    prompts = [{"id": question.id, "turns": question.turns} for question in questions]
+    try:
+        answers = ask_as_told(arguments, prompts, MOST_TOKENS)
+    except NoAnswers as error:
+        parser.exit(1, f"{error}\n")
     rows = [row for mode, given in answers.items() for row in judged(questions, given, mode)]
     rows.sort(key=lambda row: SETS.index(row["set"]))
     for row in rows:
-        if row["problem"]:
-            print(
-                f"wrong  {row['mode']}  {row['id']}: {row['problem']}\n       {row['turns'][-1]!r}: {row['answer']!r}"
-            )
+        if row["fault"]:
+            print(f"wrong  {row['mode']}  {row['id']}: {row['fault']}\n       {row['turns'][-1]!r}: {row['answer']!r}")
     print(table(rows) if rows else "no answer to any question of these sets")
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")

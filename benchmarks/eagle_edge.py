@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks.baseline_drafters import Baseline, FeatureTap
+from drafter.guide.prompt import Prompt
 from drafter.memory import MemoryRow, dequantise, pack_memory, quantise_row
 from drafter.multicandidate import DraftSampling
 from drafter.search import Acceptance, Pace
@@ -116,12 +117,11 @@ class FeatureEngine(Engine):
 class FeatureDrafter:
     """Takes the place of `drafter.runtime.Drafter`, for greedy answers."""
 
-    prompt = None
-    """Its target is asked without a prompt recipe."""
-
-    def __init__(self, baseline: Baseline, text: ChatText) -> None:
+    def __init__(self, baseline: Baseline, text: ChatText, prompt: Prompt | None = None) -> None:
+        """`prompt`: the recipe by which the target is asked."""
         self.config = baseline.config
         self.text = text
+        self.prompt = prompt
         self.format = FeatureFormat.of(baseline)
         self.memory_digest = self.format.digest
         self.memory_layers = self.format.layers

@@ -1,10 +1,10 @@
 """How many everyday questions get a right command.
 
-    python -m benchmarks.everyday [--model PATH] [--questions FILE] [--json OUT]
+    python -m benchmarks.everyday [--questions FILE] [--mode edge offline] [--pages both] [--model DIR] [--json OUT]
 
 Questions, and patterns of right commands, are in tests/data/everyday.jsonl. The recipe keeps them out of its data. In
 tests/data/everyday_rephrased.jsonl, every second question is asked in other words, which were written after the model
-was trained and before it was asked.
+was trained and before it was asked. Who answers: `benchmarks.answers`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cli.machine import machine
-from benchmarks.answers import FENCE, INLINE
+from benchmarks.answer_tables import share
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told
 
 QUESTIONS = Path(__file__).parents[1] / "tests/data/everyday.jsonl"
-BUNDLED = Path(__file__).parents[1] / "remote/verifier/pretrained/shell-guide"
+MOST_TOKENS = 120
+"""Tokens of an answer."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,14 @@ class EverydayQuestion:
 
     def right(self, answer: str) -> bool:
         """True if a command of the answer is accepted and none is rejected."""
+        return self.fault(answer) is None
+
+    def fault(self, answer: str) -> str | None:
+        """What is wrong with an answer; None: nothing."""
         commands = commands_of(answer)
-        found = any(pattern.search(commands) for pattern in self.accept)
-        return found and not any(pattern.search(commands) for pattern in self.reject)
+        if any(pattern.search(commands) for pattern in self.reject):
+            return "a wrong command"
+        return None if any(pattern.search(commands) for pattern in self.accept) else "no right command"
 
 
 def commands_of(answer: str) -> str:
@@ -51,29 +58,28 @@ def read_questions(path: Path = QUESTIONS) -> list[EverydayQuestion]:
 
 
 def main() -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=BUNDLED)
     parser.add_argument("--questions", type=Path, default=QUESTIONS, metavar="FILE")
+    add_options(parser)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    tokenizer = AutoTokenizer.from_pretrained(arguments.model)
-    model = AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32).eval()
+    questions = read_questions(arguments.questions)
+    try:
+        ways = ask_as_told(arguments, [{"id": one.id, "prompt": one.prompt} for one in questions], MOST_TOKENS)
+    except NoAnswers as error:
+        parser.exit(1, f"{error}\n")
     rows = []
-    for question in read_questions(arguments.questions):
-        message = [{"role": "user", "content": question.prompt}]
-        prompt = tokenizer.apply_chat_template(
-            message, add_generation_prompt=True, return_tensors="pt", return_dict=True
-        )
-        out = model.generate(**prompt, max_new_tokens=120, do_sample=False)
-        answer = tokenizer.decode(out[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
-        rows.append({"id": question.id, "prompt": question.prompt, "answer": answer, "right": question.right(answer)})
-        if not rows[-1]["right"]:
-            print(f"wrong  {question.prompt!r}: {commands_of(answer)!r}")
-    right = sum(row["right"] for row in rows)
-    print(f"{right} of {len(rows)} right ({right / len(rows):.1%})")
+    for way, answers in ways.items():
+        judged = [
+            {"id": one.id, "mode": way, "prompt": one.prompt, "answer": answer, "fault": one.fault(answer)}
+            for one in questions
+            if (answer := answers.get(one.id)) is not None
+        ]
+        for row in judged:
+            if row["fault"]:
+                print(f"wrong  {way}  {row['prompt']!r}: {row['fault']}: {commands_of(row['answer'])!r}")
+        print(f"{way}: {share(judged, way)} right")
+        rows += judged
     if arguments.json:
         arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 

@@ -18,7 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from app.cli.machine import machine
+from app.config import BUNDLED_DRAFTER
 from app.prompts import PromptEntry, read_prompts
+from drafter.config import read_config
+from drafter.guide.recipe import open_prompt
 
 ROOT = Path(__file__).parents[1]
 PROMPTS = ROOT / "tests/data/heldout_pages.jsonl"
@@ -47,10 +50,12 @@ def generate(prompts: list[PromptEntry]) -> list[list[int]]:
 
     tokenizer = AutoTokenizer.from_pretrained(TARGET)
     model = AutoModelForCausalLM.from_pretrained(TARGET, dtype=torch.float32).eval()
+    recipe = open_prompt(BUNDLED_DRAFTER, read_config(BUNDLED_DRAFTER))
     answers = []
     for prompt in prompts:
-        message = [{"role": "user", "content": prompt.turns[0]}]
-        ids = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+        asked = recipe.asked_as(prompt.turns[:1]) if recipe else [("user", prompt.turns[0])]
+        chat = [{"role": role, "content": text} for role, text in asked]
+        ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
         out = model.generate(**ids, max_new_tokens=MOST_TOKENS, do_sample=False)
         answers.append(out[0, ids["input_ids"].shape[1] :].tolist())
     return answers

@@ -1,15 +1,15 @@
 """How many requests about files get a command that does what was asked, when it runs.
 
-    python -m benchmarks.execution [--mode edge offline] [--remote URL] [--answers FILE] [--gold] [--json OUT]
+    python -m benchmarks.execution [--mode edge offline] [--pages both] [--remote URL] [--json OUT]
+    python -m benchmarks.execution --model DIR | --answers FILE | --gold
 
 Requests are in tests/data/execution.jsonl, and the trees of files that they are about in
 tests/data/execution_trees.json. A test keeps the requests out of the recipe's questions. Each tree is made anew, the
 command in the answer's first code fence runs on it in a sandbox (`benchmarks.execution_sandbox`, which needs
 bubblewrap), and its output and the files after it are judged (`benchmarks.execution_judge`).
 
-`outrider ask --prompts` answers, once for each `--mode`: `edge` is the target with the drafts of the device, `offline`
-the drafter alone. `--answers` judges such a command's JSON lines instead: `id` and `text`. `--gold` judges the commands
-that came with the requests, all of which must be right; otherwise the exit status is 1.
+Who answers: `benchmarks.answers`. Mode `edge` is the target with the drafts of the device, `offline` the drafter alone.
+`--gold` judges the commands that came with the requests, all of which must be right; otherwise the exit status is 1.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from app.cli.machine import machine
-from benchmarks.answers import FENCE, INLINE, NoAnswers, answers_in, ask_all
+from benchmarks.answer_tables import share
+from benchmarks.answers import FENCE, INLINE, NoAnswers, add_options, ask_as_told
 from benchmarks.execution_judge import fault
 from benchmarks.execution_sandbox import Folder, NoSandbox, check, run
 from benchmarks.execution_tree import make, read
@@ -81,49 +82,41 @@ def read_requests(path: Path = REQUESTS) -> list[Request]:
     return [Request(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def judged(requests: Sequence[Request], answer: Callable[[Request], str]) -> list[dict[str, Any]]:
-    """One row for each request: its command, and what is wrong with that."""
+def judged(requests: Sequence[Request], answers: Mapping[str, str], way: str) -> list[dict[str, Any]]:
+    """One row for each request: its command, and what is wrong with that. `answers`: by the request's id."""
     rows = []
     for request in requests:
-        text = answer(request)
-        why = request.fault(text)
-        rows.append({"id": request.id, "topic": request.topic, "command": command_of(text), "fault": why})
+        text = answers.get(request.id, "")
+        command, why = command_of(text), request.fault(text)
+        rows.append({"id": request.id, "mode": way, "topic": request.topic, "command": command, "fault": why})
         if why is not None:
-            print(f"wrong  {request.prompt!r}: {command_of(text)!r}: {why}")
+            print(f"wrong  {way}  {request.prompt!r}: {command!r}: {why}")
     return rows
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", nargs="+", default=["edge", "offline"], choices=["edge", "hosted", "offline", "auto"])
-    parser.add_argument("--remote", metavar="URL", help="the server; without it, the bundled model")
-    parser.add_argument("--answers", type=Path, metavar="FILE", help="judge the answers in these JSON lines")
+    add_options(parser)
     parser.add_argument("--gold", action="store_true", help="judge the commands that came with the requests")
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     requests = read_requests()
     prompts = [{"id": request.id, "prompt": request.prompt} for request in requests]
-    results: dict[str, list[dict[str, Any]]] = {}
+    ways: dict[str, dict[str, str]] = {}
     try:
         check()
         if arguments.gold:
-            results["gold"] = judged(requests, lambda request: f"```sh\n{request.gold}\n```")
-        elif arguments.answers:
-            answers = answers_in(arguments.answers.read_text(encoding="utf-8"))
-            results[arguments.answers.name] = judged(requests, lambda request: answers.get(request.id, ""))
+            ways["gold"] = {request.id: f"```sh\n{request.gold}\n```" for request in requests}
         else:
-            for mode in arguments.mode:
-                limit = ["--max-tokens", str(MOST_TOKENS)]
-                given = ask_all(prompts, mode, remote=arguments.remote, options=limit)
-                results[mode] = judged(requests, lambda request, given=given: given.get(request.id, ""))  # type: ignore[misc]
+            ways = ask_as_told(arguments, prompts, MOST_TOKENS)
+        rows = [row for way, answers in ways.items() for row in judged(requests, answers, way)]
     except (NoSandbox, NoAnswers) as error:
         parser.exit(1, f"{error}\n")
-    for name, rows in results.items():
-        right = sum(row["fault"] is None for row in rows)
-        print(f"{name}: {right} of {len(rows)} right ({right / len(rows):.1%})")
+    for way in ways:
+        print(f"{way}: {share(rows, way)} right")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(), "rows": results}, indent=1) + "\n")
-    return int(arguments.gold and any(row["fault"] for row in results["gold"]))
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+    return int(arguments.gold and any(row["fault"] for row in rows))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.answer_tables import share
 from benchmarks.standings import Standing, standings
 
 Document = Mapping[str, Any]
@@ -75,17 +76,13 @@ def _archive(documents: Documents) -> tuple[str, str]:
 
 
 def _everyday(documents: Documents) -> tuple[str, str]:
-    what = f"Right commands: {len(documents['everyday']['rows'])} everyday questions that were kept out of training"
-    shown = _right(documents["everyday"])
+    asked = {row["id"] for row in documents["everyday"]["rows"]}
+    what = f"Right commands: {len(asked)} everyday questions that were kept out of training"
+    shown = share(documents["everyday"]["rows"], "edge")
     if "rephrased" in documents:
-        what += f"; {len(documents['rephrased']['rows'])} of them in fresh words"
-        shown += f"; {_right(documents['rephrased'])}"
+        what += f"; {len({row['id'] for row in documents['rephrased']['rows']})} of them in fresh words"
+        shown += f"; {share(documents['rephrased']['rows'], 'edge')}"
     return what, shown
-
-
-def _right(document: Document) -> str:
-    right, of = sum(row["right"] for row in document["rows"]), len(document["rows"])
-    return f"{right / of:.1%} ({right} of {of})"
 
 
 def _alone(documents: Documents) -> tuple[str, str]:

@@ -197,7 +197,7 @@ class NetworkRun:
     async def _check(self, served: Served, profile: LinkProfile, mode: Mode, question: str, sample: Sample) -> None:
         if question not in self._answers:
             async with VerifierClient(served.url + REFERENCE) as client:
-                answer = await plainly(client, self._drafters.own.text, question, self._max_tokens)
+                answer = await plainly(client, self._drafters.own, question, self._max_tokens)
             self._answers[question] = answer.tokens
         check(profile, mode.name, sample, self._answers[question])
 
@@ -229,7 +229,7 @@ def opened(modes: Sequence[Mode], target: str, folder: Path, eagle: Path) -> tup
         others["float"] = Drafter.load(folder, "torch", device="cpu", bits=None)
     if any(mode.drafter == "eagle" for mode in modes):
         try:
-            others["eagle"] = FeatureDrafter(load_baseline(eagle, load_target(target).model), own.text)
+            others["eagle"] = FeatureDrafter(load_baseline(eagle, load_target(target).model), own.text, own.prompt)
         except DrafterError as error:
             print(f"without eagle-2: {error}", file=sys.stderr)
             left = [mode for mode in modes if mode.drafter != "eagle"]

@@ -43,7 +43,6 @@ from drafter.context import DraftContext
 from drafter.model import MemoryEncoder
 from drafter.runtime import Drafter
 from drafter.search import Pace
-from drafter.text import ChatText
 from drafter.training.answers import AnsweredConversation
 from drafter.tree import DraftTree
 from remote.verifier.engine import Engine
@@ -76,16 +75,19 @@ def gather(questions: Sequence[str], conversations: int, turns: int) -> list[lis
     return [spread[first::conversations] for first in range(conversations)]
 
 
-def converse(engine: Engine, text: ChatText, questions: Sequence[str], most: int = MOST_TOKENS) -> AnsweredConversation:
+def converse(
+    engine: Engine, drafter: Drafter, questions: Sequence[str], most: int = MOST_TOKENS
+) -> AnsweredConversation:
     """Let the target answer the questions greedily, one after another, as the app would ask them.
 
     It ends early if nothing more would be judged, or if the chat template rewrites earlier messages.
     """
+    text = drafter.text
     thread: list[Message] = []
     said = AnsweredConversation([], [])
     for question in questions:
         thread.append(_message("user", question))
-        prompt = conversation_tokens(text, thread)
+        prompt = conversation_tokens(text, thread, drafter.prompt)
         stale = len(prompt) - said.learn[0][0] if said.learn else 0
         if prompt[: len(said.ids)] != said.ids or stale > FARTHEST:
             break
@@ -209,15 +211,16 @@ def _one_by_one(draft: BaselineContext) -> Iterator[list[int]]:
 def everyday(
     engine: Engine,
     drafter: Drafter | Baseline,
-    text: ChatText,
+    moa: Drafter,
     questions: Sequence[EverydayQuestion],
     most: int = MOST_TOKENS,
 ) -> dict[str, object]:
-    """How many questions get a right command from the drafter alone."""
-    known, stops = shared_prefix(text), frozenset(drafter.config.stop_tokens)
+    """How many questions get a right command from the drafter alone. `moa` says how the target is asked."""
+    text = moa.text
+    known, stops = shared_prefix(text, moa.prompt), frozenset(drafter.config.stop_tokens)
     right = []
     for question in questions:
-        draft = begin(engine, drafter, text.render([("user", question.prompt)]), known)
+        draft = begin(engine, drafter, moa.asked_as(question.prompt), known)
         right.append(question.right(text.decode(write(draft, stops, most))))
     row = share(np.array(right, int), np.ones(len(right), int))
     return {"right": sum(right), "questions": len(right), "share": row["share"], "ci95": row["ci95"]}
@@ -245,14 +248,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(1, f"{error}\n")
     asked = [question for prompt in read_prompts(arguments.prompts) for question in prompt.turns]
     groups = gather(asked, arguments.limit, arguments.turns)
-    conversations = [converse(engine, moa.text, questions, arguments.max_tokens) for questions in groups]
+    conversations = [converse(engine, moa, questions, arguments.max_tokens) for questions in groups]
     questions = read_questions(arguments.questions)
     rows = []
     for name in (name for name in NAMES if name in drafters):
         agreement = Agreement()
         for said in conversations:
             agreement.add(judged(engine, drafters[name], said))
-        answered = everyday(engine, drafters[name], moa.text, questions, arguments.max_tokens)
+        answered = everyday(engine, drafters[name], moa, questions, arguments.max_tokens)
         rows.append({"drafter": name, "agreement": agreement.rows(), "everyday": answered})
         print(json.dumps(rows[-1]), flush=True)
     if arguments.json:

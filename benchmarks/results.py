@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answer_tables import answers_table
 from benchmarks.app_tables import archive_table, retrieval_table, screen_table, search_table, shell_table, startup_table
 from benchmarks.fault_tables import chaos_table, exactness_table, handover_table
 from benchmarks.headlines import figures
@@ -44,6 +45,8 @@ COMMANDS = {
         "draft_step-8b": "draft_step --shapes 8b",
         "everyday": "everyday",
         "rephrased": "everyday --questions tests/data/everyday_rephrased.jsonl",
+        "behaviour": "behaviour",
+        "execution": "execution",
         "retrieval": "retrieval",
         "network": "network",
         "withdrawn": f"network {BOTH} --mode edge hosted auto --forward 0 --limit 20",
@@ -278,20 +281,6 @@ def draft_step_8b_table(documents: Documents) -> str:
     return page([table(["", "scheme", "a step", "its floor", "times the floor"], lines)], document)
 
 
-def everyday_table(documents: Documents) -> str:
-    """The target's right answers, to the questions of the file and in other words."""
-    if "everyday" not in documents:
-        return ""
-    names = {"everyday": "as in everyday.jsonl", "rephrased": "every second one in other words"}
-    lines = []
-    for name, said in names.items():
-        if name in documents:
-            rows = documents[name]["rows"]
-            right = sum(row["right"] for row in rows)
-            lines.append([said, f"{right} of {len(rows)}", f"{right / len(rows):.1%}"])
-    return page([table(["questions", "right", ""], lines)], documents["everyday"])
-
-
 TABLES: dict[str, Callable[[Documents], str]] = {
     "figures": lambda documents: figures(documents) if documents else "",
     "acceptance": acceptance_table,
@@ -300,7 +289,7 @@ TABLES: dict[str, Callable[[Documents], str]] = {
     "single_device": single_device_table,
     "second_stage": second_stage_table,
     "draft_step": draft_step_table,
-    "everyday": everyday_table,
+    "answers": answers_table,
     "retrieval": retrieval_table,
     "draft_step-8b": draft_step_8b_table,
     "network": lambda documents: network_table(documents["network"]) if "network" in documents else "",

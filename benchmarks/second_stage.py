@@ -132,7 +132,7 @@ def main() -> None:
         raise SystemExit(f"{arguments.drafter} is quantised by step: export it again, so that it can check guesses.")
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
-    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    prompts = [drafter.asked_as(question) for question in chosen]
     tallies = measure(drafter, prompts, arguments.temperature, arguments.seed)
     rows = [tally.row(stage, tallies["off"]) for stage, tally in tallies.items()]
     for row in rows:

@@ -236,7 +236,7 @@ def main() -> None:
     engine = Engine(model, MemoryEncoder.load(arguments.drafter))
     asked = [prompt.turns[0] for prompt in read_prompts(arguments.prompts)]
     chosen = [asked[int(i)] for i in np.linspace(0, len(asked) - 1, min(arguments.limit, len(asked)))]
-    prompts = [drafter.text.render([("user", question)]) for question in chosen]
+    prompts = [drafter.asked_as(question) for question in chosen]
 
     fixed = fastest(engine, drafter, prompts[:TRIED])
     print(f"fastest fixed pace: {fixed}", flush=True)

@@ -66,6 +66,10 @@ class Drafter:
         prompt = open_prompt(folder, config)
         return cls(config, ChatText.load(folder), StepGraph.load(folder, config), folder, prompt)
 
+    def asked_as(self, question: str) -> list[int]:
+        """The token ids of a conversation's first question, as its target is asked. Raises `DrafterCorrupt`."""
+        return self.text.render(self.prompt.asked_as([question]) if self.prompt else [("user", question)])
+
     @property
     def runtime(self) -> str:
         """What runs it, for people: library, device, kind of numbers."""

@@ -105,7 +105,7 @@ def _drafter(folder: Path, runtime: Runtime) -> tuple[Drafter | None, Finding]:
         read_config(folder, verify=tuple(config.files))
         drafter = Drafter.load(folder, runtime)
         context = drafter.context()
-        context.commit(drafter.text.render([("user", "hello")]))
+        context.commit(drafter.asked_as("hello"))
         next(context.generate(0.0, 0))  # Reads the prompt first, so that only the draft is timed.
         begun = time.perf_counter()
         context.draft(Pace())

@@ -113,7 +113,7 @@ def _evaluate(engine: Engine, built: Built, held: Sequence[str], work: Path, out
         return f"It was not evaluated: no question was set aside before training, which takes {FEWEST * SHARE} of them."
     drafter = Drafter.load(out)
     exact = Drafter(drafter.config, drafter.text, StepGraph(work / FLOAT_GRAPH, drafter.config))
-    prompts = [drafter.text.render([("user", question)]) for question in held]
+    prompts = [drafter.asked_as(question) for question in held]
     most = _longest_answer(engine, prompts, plan.answer_tokens)
     try:
         int8 = measure(engine, drafter, track("tau", prompts), most=most).result()
@@ -175,7 +175,7 @@ def evaluate(
     try:
         engine = Engine(load_target(target).model, _encoder(folder))
         check_fit(engine, drafter)
-        prompts = [drafter.text.render([("user", question)]) for question in evenly(questions, limit)]
+        prompts = [drafter.asked_as(question) for question in evenly(questions, limit)]
         most = _longest_answer(engine, prompts, max_tokens or MOST_TOKENS)
         found = measure(engine, drafter, track("tau", prompts), most=most, temperature=temperature).result()
         stale = {} if temperature else agreement_by_staleness(engine, drafter, track("staleness", prompts), most)

@@ -272,7 +272,7 @@ async def _round(client: VerifierClient, card: Card, drafter: Drafter) -> Findin
     """Ask for one round, without a draft."""
     try:
         session = client.session()
-        prompt = drafter.text.render([("user", "hello")])
+        prompt = drafter.asked_as("hello")
         reply = await session.round(prompt, DraftTree.empty(), Sampling(), memory_from=None, deadline=QUESTION_SECONDS)
         await reply.aclose()
         await session.close(CHECK_SECONDS)

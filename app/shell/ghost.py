@@ -37,9 +37,7 @@ class GhostText:
     def after(self, words: str, wanted: Callable[[], bool]) -> str:
         """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
         text = self._drafter.text
-        asked, prompt = " ".join(words.split()), self._drafter.prompt
-        read = [] if prompt is None else [("system", prompt.system([asked]))]
-        self._context.follow(text.render([*read, ("user", asked)]))
+        self._context.follow(self._drafter.asked_as(" ".join(words.split())))
         tokens: list[int] = []
         for new in self._context.generate(0.0, 0):
             tokens += [token for token in new if token not in text.stop_tokens]

@@ -182,14 +182,14 @@ def test_follow_ups(questions, asked, good, bad):
 
 def test_questions_without_an_answer_are_not_counted():
     rows = judged(read_behaviour("follow_ups"), {"follow-005": fence("git log -10")}, "edge")
-    assert [(row["id"], row["problem"]) for row in rows] == [("follow-005", None)]
+    assert [(row["id"], row["fault"]) for row in rows] == [("follow-005", None)]
 
 
 def test_the_table_counts_sets_and_modes():
     rows = [
-        {"set": "literals", "mode": "edge", "problem": None},
-        {"set": "literals", "mode": "edge", "problem": "wrong"},
-        {"set": "literals", "mode": "offline", "problem": "wrong"},
+        {"set": "literals", "mode": "edge", "fault": None},
+        {"set": "literals", "mode": "edge", "fault": "wrong"},
+        {"set": "literals", "mode": "offline", "fault": "wrong"},
     ]
     assert [line.split() for line in table(rows).splitlines()[1:]] == [
         ["literals", "edge", "1", "2", "50.0%"],

@@ -76,8 +76,9 @@ def test_the_command_is_the_first_fence_or_the_first_inline_code():
 @needs_sandbox
 def test_gold_commands_are_right_and_empty_answers_are_wrong(requests, capsys):
     sample = list(requests.values())[::EVERY]
-    assert [row["fault"] for row in judged(sample, lambda each: f"```sh\n{each.gold}\n```")] == [None] * len(sample)
-    assert all(row["fault"] == "there is no command" for row in judged(sample, lambda _: ""))
+    gold = {each.id: f"```sh\n{each.gold}\n```" for each in sample}
+    assert [row["fault"] for row in judged(sample, gold, "gold")] == [None] * len(sample)
+    assert all(row["fault"] == "there is no command" for row in judged(sample, {}, "edge"))
 
 
 @needs_sandbox

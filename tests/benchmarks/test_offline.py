@@ -56,7 +56,7 @@ def test_questions_are_spread_and_those_of_a_conversation_far_apart():
 
 def test_the_target_answers_each_turn_and_its_answers_stay(engine, drafter):
     most = 12
-    said = converse(engine, drafter.text, QUESTIONS, most)
+    said = converse(engine, drafter, QUESTIONS, most)
     assert [end - first for first, end in said.learn] == [most] * 3 and said.learn[-1][1] == len(said.ids)
     assert said.ids[: said.learn[0][0]] == drafter.text.render([("user", QUESTIONS[0])])
     for (_, end), (first, _), question in zip(said.learn, said.learn[1:], QUESTIONS[1:]):
@@ -73,7 +73,7 @@ def target_choices(engine: Engine, ids: list[int]) -> list[int]:
 
 
 def test_a_conversation_ends_where_nothing_more_would_be_judged(engine, drafter):
-    said = converse(engine, drafter.text, QUESTIONS * 40, 60)
+    said = converse(engine, drafter, QUESTIONS * 40, 60)
     begins = [begin - said.learn[0][0] for begin, _ in said.learn]
     assert begins[-1] <= FARTHEST < begins[-1] + 60 + 40
     last = max(stale for stale, _ in after(engine, drafter, said, said.learn[0][0]))
@@ -81,7 +81,7 @@ def test_a_conversation_ends_where_nothing_more_would_be_judged(engine, drafter)
 
 
 def test_only_answers_are_judged_and_all_tokens_are_stale(engine, drafter, baseline):
-    said = converse(engine, drafter.text, QUESTIONS, 12)
+    said = converse(engine, drafter, QUESTIONS, 12)
     start = said.learn[0][0]
     answers = [place for begin, end in said.learn for place in range(begin, end)]
     for one in (drafter, baseline("eagle2"), baseline("independent")):
@@ -90,7 +90,7 @@ def test_only_answers_are_judged_and_all_tokens_are_stale(engine, drafter, basel
 
 
 def test_the_first_answer_is_judged_with_the_line_dropping_along_it(engine, drafter):
-    said = converse(engine, drafter.text, QUESTIONS, 12)
+    said = converse(engine, drafter, QUESTIONS, 12)
     start, end = said.learn[0]
     tokens = list(judged(engine, drafter, said))
     whole = list(after(engine, drafter, said, start))
@@ -103,7 +103,7 @@ def test_in_one_answer_it_is_the_agreement_of_the_other_benchmark(engine, drafte
     most = 24
     tokens = []
     for question in ("list all files", "unpack a tar archive"):  # As `prompts`.
-        said = converse(engine, drafter.text, [question], most)
+        said = converse(engine, drafter, [question], most)
         tokens += after(engine, drafter, said, said.learn[0][0])
     edges = agreement_by_staleness(engine, drafter, prompts, most)
     assert set(edges) == {"1", "8", "16"}
@@ -169,7 +169,7 @@ def test_everyday_answers_are_of_a_drafter_that_knows_the_opening_only(engine, d
         {"id": "never", "prompt": prompt, "accept": ["^no such command$"]},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    row = everyday(engine, drafter, drafter.text, read_questions(path), most)
+    row = everyday(engine, drafter, drafter, read_questions(path), most)
     assert (row["right"], row["questions"], row["share"], row["ci95"]) == (1, 2, 0.5, [0.0, 1.0])
 
 

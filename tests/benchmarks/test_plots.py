@@ -31,6 +31,10 @@ def offline_row(name: str, shares: dict[int, float], right: int) -> dict:
     return {"drafter": name, "agreement": windows, "everyday": answered}
 
 
+def answered(id: str, fault: str | None, mode: str = "edge", **others: str) -> dict:
+    return {"id": id, "mode": mode, "fault": fault, **others}
+
+
 def variant(name: str, change: str, tau: float, cpu: float | None) -> dict:
     row = {"variant": name, "change": change, "chain_tau": tau, "agreement": [0.875, 0.5], "divergence": 0.25}
     return {**row, "alone": 0.625, "trained_parameters": 3_840_000, "steps": 1200, "seconds": 9.0, "cpu_seconds": cpu}
@@ -174,8 +178,17 @@ DOCUMENTS = {
         "machine": MACHINE,
         "rows": [{"rows": 1, "scheme": "nbits8", "ms": 31.25, "floor_ms": 20.5, "times_floor": 1.52}],
     },
-    "rephrased": {"machine": MACHINE, "rows": [{"right": True}, {"right": False}]},
-    "everyday": {"machine": MACHINE, "rows": [{"right": True}, {"right": True}, {"right": False}]},
+    "rephrased": {"machine": MACHINE, "rows": [answered("a", None), answered("b", "wrong")]},
+    "everyday": {
+        "machine": MACHINE,
+        "rows": [
+            answered("a", None),
+            answered("b", None),
+            answered("c", "wrong"),
+            answered("a", None, "offline, no pages"),
+        ],
+    },
+    "behaviour": {"machine": MACHINE, "rows": [answered("d", "wrong", "offline, no pages", set="off_topic")]},
     "startup": {
         "machine": MACHINE,
         "versions": {"oterm": "0.26.1"},
@@ -354,8 +367,13 @@ def test_what_is_missing_is_named_with_its_command(docs, capsys):
             ],
         ),
         (
-            "everyday",
-            ["| as in everyday.jsonl | 2 of 3 | 66.7% |", "| every second one in other words | 1 of 2 | 50.0% |"],
+            "answers",
+            [
+                "| questions | target with drafts | drafter, no pages |",
+                "| everyday: a right command | 66.7% (2 of 3) | 100.0% (1 of 1) |",
+                "| every second of them, in other words | 50.0% (1 of 2) |  |",
+                "| off topic: no command |  | 0.0% (0 of 1) |",
+            ],
         ),
         ("exactness", ["| greedy: drafts = generate | 9 of 9 | 88 |"]),
         (
