@@ -52,6 +52,8 @@ class AskResult:
     judged: Judged | None = None
     reasoning: str = ""
     """Text in which a model reasoned before its answer."""
+    told: str = ""
+    """What the person was last told about the mode."""
 
     @property
     def text(self) -> str:
@@ -172,12 +174,13 @@ async def ask(
 
 async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, *, draft: bool) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
-    code = OK
+    code, told = OK, ""
     async with open_assistant(settings, folders, draft=draft) as assistant:
         for prompt in prompts:
             conversation = new_conversation(assistant.store, prompt.turns[0])
             for number, turn in enumerate(prompt.turns):
-                result = await listen(assistant.reply(conversation, turn))
+                result = await listen(assistant.reply(conversation, turn), told=told)
+                told = result.told
                 name = {} if prompt.id is None else {"id": prompt.id}
                 asked = "\n".join(prompt.turns[max(number - 1, 0) : number + 1])
                 _print_json({**name, "prompt": turn, **result.as_json(), **_risks(asked, result)})
@@ -189,8 +192,11 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
     return code
 
 
-async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None) -> AskResult:
-    """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes."""
+async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None = None, *, told: str = "") -> AskResult:
+    """Follow one answer to its end; talk goes to stderr, text to `writer` as it comes.
+
+    `told`: what the person knows about the mode, and need not be told again.
+    """
     reply = ReplyText()
     done: Done | None = None
     failed: Failed | None = None
@@ -203,8 +209,10 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
             reply.apply(event)
             if writer is not None:
                 writer.apply(event)
-            if isinstance(event, ModeChanged) and event.mode != "edge":
-                complain(f"{event.mode}: {event.why}")
+            if isinstance(event, ModeChanged):
+                before, told = told, f"{event.mode}: {event.why}"
+                if event.mode != "edge" and told != before:
+                    complain(told)
             elif isinstance(event, Done):
                 done = event
             elif isinstance(event, Failed):
@@ -221,7 +229,7 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
     if done is not None and done.cut:
         longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
         complain(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
-    return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning))
+    return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told)
 
 
 def _risks(asked: str, result: AskResult) -> dict[str, Any]:

@@ -15,8 +15,11 @@ from app.cli.settings import settings_with
 from app.exits import FAILED, OK, UNREACHABLE, complain, run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
+    from storage import Message
 
 NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
@@ -108,8 +111,9 @@ async def _send_all(settings: Settings, folders: Folders) -> int:
     from app.reply.bootstrap import open_assistant
     from app.sanitise import sanitise
 
-    code = OK
+    code, told = OK, ""
     async with open_assistant(settings, folders) as assistant:
+        branches = assistant.store.branches
         waiting = assistant.outbox.queued()
         if not waiting:
             complain("nothing is queued")
@@ -117,8 +121,10 @@ async def _send_all(settings: Settings, folders: Folders) -> int:
         await assistant.settled()
         for queued in waiting:
             complain(f"{queued.kind}: {' '.join(sanitise(queued.text).split())}")
-            result = await listen(assistant.outbox.send(queued))
-            _print(result)
+            result = await listen(assistant.outbox.send(queued), told=told)
+            told = result.told
+            answer = queued.message_id
+            _print(result, branches.path(answer) if answer else branches.thread(queued.conversation_id))
             if result.failed is not None:
                 code = FAILED
                 if result.failed.code in NO_SERVER:
@@ -152,16 +158,23 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
             return OK
         await assistant.settled()
         result = await listen(assistant.verify(answer.id))
-        _print(result)
+        _print(result, store.branches.path(answer.id))
         if result.failed is None:
             return OK
         return UNREACHABLE if result.failed.code in NO_SERVER else FAILED
 
 
-def _print(result: AskResult) -> None:
-    """Print the answer on stdout, and on stderr what the target did not keep."""
+def _print(result: AskResult, thread: Sequence[Message]) -> None:
+    """Print the answer on stdout, and on stderr what it would do and what the target did not keep.
+
+    `thread`: the messages up to the answer.
+    """
     if result.done is not None:
+        from app.cli.risks import complain_of, told_risks
+
         print(result.text, flush=True)
+        asked = [message.text for message in thread if message.role == "user"]
+        complain_of(told_risks("\n".join(asked[-2:]), result.text))
         if drafted := result.done.provenance.count(False):
             complain(f"{drafted} of {len(result.done.provenance)} tokens come from the drafter alone, not verified")
     if result.judged is not None:

@@ -161,6 +161,15 @@ def test_json_output_escapes_what_a_terminal_would_obey(
     assert not set("\x9b\u202e\x7f") & set(out)
 
 
+def test_the_mode_is_told_once_and_not_for_each_prompt(
+    asking: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "list files"}\n{"turns": ["list files", "by size"]}\n')
+    ran = asking("--mode", "offline", "--max-tokens", "8", "--prompts", str(path))
+    assert ran.stdout.count('"text"') == 3 and ran.stderr.count("offline by choice") == 1
+
+
 def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], tmp_path: Path) -> None:
     with Path("/dev/zero").open("rb") as endless:
         ran = subprocess.run(

@@ -21,10 +21,14 @@ ANSWER = "Careful:\n\n```sh\nsudo rm -rf build\n```\n\n```sh\nls > out.txt\n```\
 
 
 async def ask(home: Path, *arguments: str, answers: tuple[str, ...] = (ANSWER,)) -> subprocess.CompletedProcess[str]:
+    return await call(home, "ask", *arguments, answers=answers)
+
+
+async def call(home: Path, *arguments: str, answers: tuple[str, ...] = (ANSWER,)) -> subprocess.CompletedProcess[str]:
     async with ChatServer([Script([answer]) for answer in answers]).listening() as port:
         environment = {**os.environ, "OUTRIDER_HOME": str(home), "OUTRIDER_REMOTE": f"http://127.0.0.1:{port}"}
         return await asyncio.to_thread(
-            subprocess.run, [sys.executable, "-m", "app.start", "ask", *arguments], cwd=REPOSITORY, env=environment,
+            subprocess.run, [sys.executable, "-m", "app.start", *arguments], cwd=REPOSITORY, env=environment,
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
 
@@ -65,6 +69,15 @@ async def test_a_question_that_goes_on_asks_for_what_the_one_before_did(tmp_path
     first = await ask(tmp_path, "delete old.txt", answers=("```sh\nrm old.txt\n```",))
     second = await ask(tmp_path, "-c", "and new.txt?", answers=(fenced,))
     assert "did not ask" not in first.stderr + second.stderr and "`rm new.txt` deletes" in second.stderr
+
+
+async def test_a_question_that_waited_is_answered_with_its_risks(tmp_path: Path) -> None:
+    await ask(tmp_path, "--queue", "show the folders")
+    sent = await call(tmp_path, "queue", "send")
+    assert (sent.returncode, sent.stdout.strip()) == (0, ANSWER.strip())
+    assert "`rm -rf build` deletes" in sent.stderr and "your question did not ask for it" in sent.stderr
+    await ask(tmp_path, "--queue", "delete the build folder")
+    assert "question (your" not in (await call(tmp_path, "queue", "send")).stderr, "this one did ask for it"
 
 
 async def test_an_answer_without_commands_has_no_risks(tmp_path: Path) -> None:
