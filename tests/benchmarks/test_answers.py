@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all
+from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all, drafter_reading, generate_all
+from benchmarks.exactness import TARGET
+from drafter.runtime import Drafter
 
 
 def test_the_last_answer_of_a_conversation_counts_and_lines_without_one_do_not() -> None:
@@ -31,3 +33,19 @@ def test_a_real_program_answers_each_prompt_whatever_the_caller_has_set(monkeypa
 def test_a_server_that_is_not_there_gives_no_share() -> None:
     with pytest.raises(NoAnswers, match="after 0 answers"):
         ask_all([{"id": "one", "prompt": "list files"}], "hosted", remote="http://127.0.0.1:9")
+
+
+PROMPTS = [{"id": "one", "prompt": "list files"}, {"id": "two", "turns": ["unpack a.tar.gz", "how do I list it?"]}]
+
+
+def test_a_checkpoint_alone_says_what_the_app_with_drafts_says() -> None:
+    assert generate_all(TARGET, PROMPTS, None, 40) == ask_all(PROMPTS, "edge", options=["--max-tokens", "40"])
+
+
+@pytest.mark.parametrize("pages", ["with", "without"])
+def test_pages_stand_before_a_question_or_none_do(pages: str) -> None:
+    with drafter_reading(pages) as folder:
+        drafter = Drafter.load(folder)
+        said = drafter.text.decode(drafter.asked_as("unpack a.tar"))
+        assert "Answer with a shell command for " in said and ("=>" in said) == (pages == "with")
+        assert set(ask_all(PROMPTS, "edge", options=["--max-tokens", "8"], drafter=folder)) == {"one", "two"}
