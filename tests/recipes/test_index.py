@@ -11,6 +11,8 @@ from drafter.guide.pages import Pages
 from recipes.shell_guide.index import command_terms, main, programs_of
 from tests.support.guide_pages import PAGES, write_pages
 
+pytestmark = pytest.mark.training
+
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     one, other = write_pages(tmp_path / "one.db"), write_pages(tmp_path / "other.db")
