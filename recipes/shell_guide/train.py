@@ -2,10 +2,10 @@
 
     python -m recipes.shell_guide.train --pages PAGES.jsonl --index pages.db --tokenizer DIR --out runs/target
 
-Conversations are packed into rows of `--row` tokens. A block-diagonal mask keeps them apart, so no token is padding,
-and one shape is compiled once. The loss is on the answers only. Hidden matrices learn with Muon (Jordan et al. 2024),
-embeddings and norms with AdamW. The learning rate is constant, then falls linearly to zero over the last `--decay`
-share.
+Each step reads one row of `--tokens` tokens: conversations one after another, each of which attends to itself alone, so
+no token is padding and one shape is compiled once. The loss is on the answers only. Hidden
+matrices learn with Muon (Jordan et al. 2024), embeddings and norms with AdamW. The learning rate is constant, then
+falls linearly to zero over the last `--decay` share.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
+from recipes.shell_guide import segment_attention
 from recipes.shell_guide.mixture import Message, Mixture
 
 Batch = dict[str, torch.Tensor]
@@ -49,30 +49,32 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> t
     return ids, learn
 
 
-def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, shape: tuple[int, int], per_step: int) -> Batch:
-    """One batch: ids, positions, segment numbers and a loss mask, each of `shape` (rows, tokens a row).
+def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: int, per_step: int) -> Batch:
+    """One row: ids, positions and a loss mask, each of shape (1, `tokens`), and the lengths of its segments.
 
-    Conversations `step * per_step ...` go, in order, into the fullest row that still has room.
+    Conversations `step * per_step ...` stand in it, in order, until it is full: the last one is cut, and those after it
+    are left out. Should they not fill it, the last segment is padding. `lengths` has shape (`per_step` + 1,) and ends
+    with zeros.
     """
-    rows, length = shape
-    samples = [encode(tokenizer, source.draw(step * per_step + i)) for i in range(per_step)]
-    ids = np.zeros(shape, np.int64)
-    positions, segments, learn = np.zeros_like(ids), np.zeros_like(ids), np.zeros(shape, bool)
-    used, count = [0] * rows, [0] * rows
-    for tokens, mask in samples:
-        tokens, mask = tokens[:length], mask[:length]
-        fitting = [r for r in range(rows) if used[r] + len(tokens) <= length]
-        if not fitting:
-            continue
-        row = max(fitting, key=lambda r: used[r])
-        span = slice(used[row], used[row] + len(tokens))
-        count[row] += 1
-        ids[row, span], learn[row, span] = tokens, mask
-        positions[row, span], segments[row, span] = np.arange(len(tokens)), count[row]
-        used[row] += len(tokens)
+    ids: list[int] = []
+    learn: list[bool] = []
+    lengths: list[int] = []
+    for index in range(step * per_step, (step + 1) * per_step):
+        read, counts = encode(tokenizer, source.draw(index))
+        room = tokens - len(ids)
+        ids += read[:room]
+        learn += counts[:room]
+        lengths.append(min(len(read), room))
+        if len(ids) == tokens:
+            break
+    lengths.append(tokens - len(ids))
+    ids += [tokenizer.pad_token_id] * lengths[-1]
+    learn += [False] * lengths[-1]
     return {
-        k: torch.from_numpy(v)
-        for k, v in {"ids": ids, "positions": positions, "segments": segments, "learn": learn}.items()
+        "ids": torch.tensor([ids]),
+        "positions": torch.cat([torch.arange(length) for length in lengths])[None],
+        "learn": torch.tensor([learn]),
+        "lengths": torch.tensor(lengths + [0] * (per_step + 1 - len(lengths))),
     }
 
 
@@ -89,12 +91,8 @@ def prefetched(draw: Callable[[int], Batch], start: int, end: int) -> Iterator[t
 
 def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: Batch) -> torch.Tensor:
     """Mean cross-entropy over the answers' tokens."""
-    segments = batch["segments"]
-    length = segments.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
-    mask = (segments[:, :, None] == segments[:, None, :])[:, None] & causal
     hidden = body(
-        input_ids=batch["ids"], attention_mask=mask, position_ids=batch["positions"], use_cache=False
+        input_ids=batch["ids"], position_ids=batch["positions"], use_cache=False, lengths=batch["lengths"]
     ).last_hidden_state
     # The head runs only where an answer token is predicted, which is a fifth of the work.
     learn = batch["learn"][:, 1:]
@@ -122,13 +120,8 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="checkpoints, log and the final model go here")
     parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--tokens", type=int, default=6144, help="tokens a step, padding included")
-    parser.add_argument(
-        "--row", type=int, default=256, help="tokens a row: the longest conversation that is learnt from"
-    )
-    parser.add_argument(
-        "--per-step", type=int, default=60, help="conversations a step; those that do not fit are dropped"
-    )
+    parser.add_argument("--tokens", type=int, default=6144, help="tokens a step")
+    parser.add_argument("--per-step", type=int, default=40, help="conversations a step; those that do not fit are left")
     parser.add_argument("--init", type=Path, help="begin with the weights of this model instead of random ones")
     parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--layers", type=int, default=8)
@@ -155,7 +148,7 @@ def main() -> None:
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation="sdpa",
+        attn_implementation=segment_attention.NAME,
     )
     model = LlamaForCausalLM(config)
     if arguments.init:
@@ -177,10 +170,11 @@ def main() -> None:
         flush=True,
     )
 
-    shape = (arguments.tokens // arguments.row, arguments.row)
+    def draw(step: int) -> Batch:
+        return pack(source, tokenizer, step, arguments.tokens, arguments.per_step)
+
     started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
-    batches = prefetched(lambda step: pack(source, tokenizer, step, shape, arguments.per_step), start, arguments.steps)
-    for step, drawn in batches:
+    for step, drawn in prefetched(draw, start, arguments.steps):
         batch = {name: tensor.to(arguments.device) for name, tensor in drawn.items()}
         for learner in learners:
             for group in learner.param_groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import re
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaModel
 
+from recipes.shell_guide import segment_attention
 from recipes.shell_guide.conversations import EVERYDAY, ConversationSource, evaluation_questions
 from recipes.shell_guide.everyday import fill, normalise, read_everyday
 from recipes.shell_guide.pages import clean_task, first_sentence, read_pages, resolve_choices
@@ -298,26 +300,40 @@ def test_the_loss_counts_answers_and_nothing_else(source, tokenizer):
 
 def test_a_packed_conversation_is_as_if_alone(source, tokenizer):
     source = Messages(source)
-    batch = pack(source, tokenizer, step=1, shape=(2, ROW), per_step=9)
-    assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, ROW)}
-    samples = {
-        tuple(ids[:ROW]): learn[:ROW] for ids, learn in (encode(tokenizer, source.draw(i)) for i in range(9, 18))
+    batch = pack(source, tokenizer, step=1, tokens=ROW, per_step=9)
+    assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == {
+        **dict.fromkeys(("ids", "positions", "learn"), (1, ROW)),
+        "lengths": (10,),
     }
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer), num_attention_heads=4, num_key_value_heads=2, **shape)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-        body = LlamaModel(LlamaConfig(vocab_size=len(tokenizer), **shape)).eval().requires_grad_(False)
-    segments = batch["segments"]
-    mask = (segments[:, :, None] == segments[:, None, :])[:, None] & torch.ones(ROW, ROW, dtype=torch.bool).tril()
-    packed = body(input_ids=batch["ids"], position_ids=batch["positions"], attention_mask=mask).last_hidden_state
-    met = 0
-    for row in range(2):
-        assert int(segments[row].max()) > 1
-        for number in range(1, int(segments[row].max()) + 1):
-            (index,) = torch.nonzero(segments[row] == number, as_tuple=True)
-            ids = batch["ids"][row, index]
-            assert batch["learn"][row, index].tolist() == samples[tuple(ids.tolist())]
-            alone = body(input_ids=ids[None]).last_hidden_state[0]
-            torch.testing.assert_close(packed[row, index], alone, atol=1e-4, rtol=1e-4)
-            met += 1
-    assert met >= 4 and not batch["learn"][segments == 0].any()
+        body = LlamaModel(config)
+    plain = copy.deepcopy(body)
+    body.set_attn_implementation(segment_attention.NAME)
+    packed = body(
+        input_ids=batch["ids"], position_ids=batch["positions"], lengths=batch["lengths"], use_cache=False
+    ).last_hidden_state
+    packed.square().sum().backward()
+    begin, counts = 0, batch["lengths"].tolist()
+    assert sum(counts) == ROW and 2 < sum(count > 0 for count in counts) < 9, "the row is full before the step's last"
+    for number, count in enumerate(count for count in counts if count):
+        span = slice(begin, begin + count)
+        ids, learn = encode(tokenizer, source.draw(9 + number))
+        assert batch["ids"][0, span].tolist() == ids[:count]
+        assert batch["learn"][0, span].tolist() == learn[:count]
+        assert begin + count == ROW or count == len(ids)
+        alone = plain(input_ids=torch.tensor([ids[:count]])).last_hidden_state
+        alone.square().sum().backward()
+        torch.testing.assert_close(packed[:, span], alone, atol=1e-4, rtol=1e-4)
+        begin += count
+    for one, other in zip(body.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-3, rtol=1e-3)
+
+
+def test_what_conversations_leave_of_a_row_is_not_learnt_from(source, tokenizer):
+    batch = pack(Messages(source), tokenizer, step=0, tokens=9_000, per_step=3)
+    left = batch["lengths"][3]
+    assert left > 0 and batch["lengths"].sum() == 9_000
+    assert (batch["ids"][0, -left:] == tokenizer.pad_token_id).all() and not batch["learn"][0, -left:].any()
