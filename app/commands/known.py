@@ -61,9 +61,10 @@ def page_programs() -> Callable[[str], bool] | None:
 def unknown_programs(text: str, script: Script, known: Callable[[str], bool], path: str | None = None) -> list[Risk]:
     """The programs that nobody knows, each once, in the order of `text`, which `script` was parsed from.
 
-    `known` says whether a name is in an index of pages. Programs with a rule are known too. `path`: where this device has its programs; None: as `PATH`
-    says. A program with a path of its own (`./build.sh`), a placeholder, a variable, a function that the text defines
-    and what runs on another machine are not judged. A text that does not parse has no programs.
+    `known` says whether a name is in an index of pages. Programs that have a rule are known too. `path`: where this
+    device has its programs; None: as `PATH` says. A program with a path of its own (`./build.sh`), a placeholder, a
+    variable, a function that the text defines and what runs on another machine are not judged. A text that does not
+    parse has no programs.
     """
     if script.unreadable:
         return []
