@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
 from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all
@@ -31,3 +34,26 @@ def test_a_real_program_answers_each_prompt_whatever_the_caller_has_set(monkeypa
 def test_a_server_that_is_not_there_gives_no_share() -> None:
     with pytest.raises(NoAnswers, match="after 0 answers"):
         ask_all([{"id": "one", "prompt": "list files"}], "hosted", remote="http://127.0.0.1:9")
+
+
+def test_a_server_gets_the_token_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            tokens.append(self.headers["Authorization"])
+            self.send_error(401)
+
+        do_POST = do_GET
+
+    monkeypatch.setenv("OUTRIDER_TOKEN", "a-secret")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with pytest.raises(NoAnswers):
+                ask_all(
+                    [{"id": "one", "prompt": "list files"}], "hosted", remote=f"http://127.0.0.1:{server.server_port}"
+                )
+        finally:
+            server.shutdown()
+    assert tokens and set(tokens) == {"Bearer a-secret"}
