@@ -5,7 +5,8 @@
 Each step reads one row of `--tokens` tokens: conversations one after another, each of which attends to itself alone, so
 no token is padding and one shape is compiled once. The loss is on the answers only. Hidden
 matrices learn with Muon (Jordan et al. 2024), embeddings and norms with AdamW. The learning rate is constant, then
-falls linearly to zero over the last `--decay` share.
+falls linearly to zero over the last `--decay` share. `OUT/average` has the mean of the weights of the last few hundred
+steps, weighted exponentially, which at a constant rate is better than the last weights themselves (`OUT/model`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from recipes.shell_guide import segment_attention
@@ -31,6 +33,8 @@ from recipes.shell_guide.mixture import Message, Mixture
 Batch = dict[str, torch.Tensor]
 AHEAD = 8
 """Batches that are drawn before they are needed."""
+AVERAGE = 0.997
+"""Share of the mean of the weights that stays at each step: it remembers some 330 steps."""
 
 
 class Source(Protocol):
@@ -186,12 +190,14 @@ def main() -> None:
         model.load_state_dict(AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32).state_dict())
     model = model.to(arguments.device)
     learners = optimisers(model, arguments.rate)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE))
     checkpoint, start = arguments.out / "checkpoint.pt", 0
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=arguments.device, weights_only=True)
         model.load_state_dict(state["model"])
         for learner, saved in zip(learners, state["learners"]):
             learner.load_state_dict(saved)
+        average.load_state_dict(state["average"])
         start = state["step"]
         print(f"resumed at step {start}", flush=True)
     body = torch.compile(model.model)
@@ -210,6 +216,7 @@ def main() -> None:
         for learner in learners:
             learner.step()
             learner.zero_grad()
+        average.update_parameters(model)
         if step % 20 == 0 or step == arguments.steps - 1:
             seconds = time.monotonic() - started
             speed = (step - start + 1) * arguments.tokens / seconds
@@ -219,11 +226,16 @@ def main() -> None:
             print(f"step {step} loss {loss.item():.3f} {speed:.0f} tokens/s, {left:.0f} min left", flush=True)
         if (step + 1) % 200 == 0 or step == arguments.steps - 1:
             partial = checkpoint.with_suffix(".partial")
-            torch.save(
-                {"model": model.state_dict(), "learners": [x.state_dict() for x in learners], "step": step + 1}, partial
-            )
+            state = {
+                "model": model.state_dict(),
+                "average": average.state_dict(),
+                "learners": [learner.state_dict() for learner in learners],
+                "step": step + 1,
+            }
+            torch.save(state, partial)
             os.replace(partial, checkpoint)
             export(model, tokenizer, arguments.out / "model")
+            export(average.module, tokenizer, arguments.out / "average")
 
 
 def export(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.exactness import TARGET
 from recipes.shell_guide.conversations import evaluation_questions
@@ -65,6 +68,28 @@ def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Pa
     assert list(found) == list(range(5, 5 + AHEAD + 2))
     for step, batch in found.items():
         torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
+
+
+def train(options: list[str], steps: int) -> None:
+    command = [sys.executable, "-m", "recipes.shell_guide.train", *options, f"--steps={steps}"]
+    # To compile takes longer than these steps.
+    subprocess.run(command, check=True, env={**os.environ, "TORCHDYNAMO_DISABLE": "1"})
+
+
+def test_a_training_goes_on_from_its_checkpoint_and_leaves_its_weights_and_their_mean(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pages, index = files
+    options = [f"--pages={pages}", f"--index={index}", f"--tokenizer={TARGET}", f"--out={tmp_path}", "--device=cpu"]
+    options += ["--tokens=256", "--per-step=4", "--hidden=128", "--layers=1"]
+    train(options, steps=2)
+    first = AutoModelForCausalLM.from_pretrained(tmp_path / "average").state_dict()
+    train(options, steps=4)
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["step"] for line in log] == [0, 1, 3]
+    last, mean = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("model", "average"))
+    matrix = "model.layers.0.mlp.up_proj.weight"
+    assert not torch.equal(last[matrix], mean[matrix]) and not torch.equal(mean[matrix], first[matrix])
 
 
 def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) -> None:
