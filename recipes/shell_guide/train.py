@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
@@ -111,11 +113,20 @@ _drawing: Callable[[int], Batch]
 
 def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:
     global _drawing
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(5)  # The training goes first.
     torch.set_num_threads(1)
     source, encoder = Mixture(pages, index, seed), AutoTokenizer.from_pretrained(tokenizer)
     _drawing = partial(pack, source, encoder, tokens=tokens, per_step=per_step)
+
+
+def _end_with_parent() -> None:
+    """A pool's process waits for ever where the training was killed."""
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def _draw(step: int) -> Batch:
