@@ -5,7 +5,7 @@ from __future__ import annotations
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
-from storage.rows import find_conversation, insert_conversation, new_id, now
+from storage.rows import find_by_beginning, find_conversation, insert_conversation, new_id, now
 from storage.words import words
 
 
@@ -43,13 +43,18 @@ class Conversations:
         with self._database.read() as sql:
             return find_conversation(sql, conversation_id)
 
+    def find(self, beginning: str) -> Conversation:
+        """The conversation whose id begins so. Raises `NotFound`, also if several do."""
+        with self._database.read() as sql:
+            return find_by_beginning(sql, beginning)
+
     def to_continue(self, conversation_id: str | None, *, last: bool) -> str | None:
         """The id of the conversation that a command continues: the given one, or the last one; None for a new one.
 
-        Raises `NotFound` if there is no such conversation.
+        `conversation_id`: how its id begins. Raises `NotFound` if there is no such conversation.
         """
         if conversation_id is not None:
-            return self.get(conversation_id).id
+            return self.find(conversation_id).id
         if not last:
             return None
         for newest in self.recent(1):

@@ -122,6 +122,24 @@ def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
+def find_by_beginning(sql: Sqlite, beginning: str, *, binned: bool = False) -> Conversation:
+    """The only conversation, in the bin or out of it, whose id begins so. Raises `NotFound`, also if several do."""
+    where = "the bin" if binned else "the list"
+    listed = "outrider history list --bin" if binned else "outrider history"
+    rows = sql.query(
+        f"{SELECT_CONVERSATIONS} WHERE substr(id, 1, length(:begins)) = :begins AND (deleted IS NOT NULL) = :binned "
+        "ORDER BY id != :begins, id LIMIT 4",
+        {"begins": beginning, "binned": binned},
+    )
+    found = [conversation_from(row) for row in rows]
+    if not beginning or not found:
+        raise NotFound(f"There is no conversation {beginning} in {where}; `{listed}` lists them.")
+    if len(found) > 1 and found[0].id != beginning:
+        several = ", ".join(one.id for one in found[:3]) + (" and more" if len(found) > 3 else "")
+        raise NotFound(f"More than one conversation begins with {beginning}: {several}. Give more of the id.")
+    return found[0]
+
+
 def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
     """The message of that id, if given in that conversation. Raises `NotFound`, also if it was deleted."""
     for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):

@@ -7,7 +7,6 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +16,7 @@ from app.cli.archive import export, import_
 from app.cli.completion import answer_shells, completion, conversations
 from app.cli.drafter import drafter_commands
 from app.cli.fix import fix
+from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.log import log
 from app.cli.options import Remote, Token, fail
@@ -34,13 +34,10 @@ MOST_PIPED_BYTES = 4 << 20
 cli = typer.Typer(
     help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
     no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-)
-history_commands = typer.Typer(
-    help="List conversations, newest message first: id, date, title; or search in all messages.",
-    rich_markup_mode=None,
 )
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
 cli.add_typer(drafter_commands, name="drafter")
@@ -54,7 +51,7 @@ Mode = Annotated[
     ),
 ]
 
-Version = Annotated[bool, typer.Option("--version", is_eager=True, help="Print which version this is.")]
+Version = Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print which version this is.")]
 Last = Annotated[bool, typer.Option("--continue", "-c", help="Continue the last conversation.")]
 Conversation = Annotated[
     str | None,
@@ -94,8 +91,8 @@ def chat(
 
 @cli.command()
 def ask(
-    question: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(metavar="QUESTION", help="What you ask. Piped input is appended; -: only the input."),
     ] = None,
     last: Last = False,
@@ -152,17 +149,18 @@ def ask(
         fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
+    question = " ".join(words or [])
     if prompts is not None:
-        if question is not None:
+        if question:
             fail("Give a question or --prompts, not both.", USAGE)
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
         raise typer.Exit(run(ask_all(conversations, settings, folders, draft=not no_draft)))
-    typed = "" if question in (None, "-") else question
+    typed = "" if question == "-" else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
-        fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
+        fail("There is no question. For example: outrider ask how do I unpack a tar archive", USAGE)
     if queue:
         from app.cli.queue import enqueue
 
@@ -282,45 +280,11 @@ def doctor(
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))
 
 
-@history_commands.callback(invoke_without_command=True)
-def history(context: typer.Context) -> None:
-    """List conversations, newest message first: id, date, title."""
-    if context.invoked_subcommand is None:
-        from app.sanitise import sanitise
-        from storage import Store
-
-        _, folders = settings_with()
-        with Store.open(folders.database) as store:
-            for conversation in store.conversations.recent(most=sys.maxsize):
-                print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
-
-
-@history_commands.command("search")
-def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")]) -> None:
-    """Find messages: conversation id, date, who, text around the words."""
-    from app.sanitise import sanitise
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
-        hits = store.search.messages(" ".join(words))
-        if not hits:
-            complain("Nothing was found.")
-        for hit in hits:
-            message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
-            print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
-
-
 def main() -> None:
     """Run the command line."""
     switch_off()
     answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
-
-
-def _local(moment: str) -> str:
-    """A stored time in the time zone of this device."""
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _piped(*, wanted: bool) -> str:

@@ -63,7 +63,8 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
         store.queue.edit(queued, text)
 
 
-@queue_commands.command("remove")
+@queue_commands.command("rm")
+@queue_commands.command("remove", hidden=True)  # The older name.
 def remove(queued: Id) -> None:
     """Remove one."""
     from storage import Store
@@ -147,6 +148,8 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
         store = assistant.store
         if conversation_id is None:
             conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
+        else:
+            conversation_id = store.conversations.find(conversation_id).id
         thread = store.branches.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:

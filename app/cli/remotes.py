@@ -203,7 +203,8 @@ def token(
     complain(f"the token of {name}: {remotes.token_place(kept)}")
 
 
-@remote_commands.command("remove")
+@remote_commands.command("rm")
+@remote_commands.command("remove", hidden=True)  # The older name.
 def remove(name: Name) -> None:
     """Delete a server from the list, with its token."""
     with _patience_for_the_keyring():
