@@ -1,13 +1,22 @@
-"""The programs of a command that nobody here knows: neither this device, nor the pages that the caller has."""
+"""The programs of a command that nobody here knows: neither this device, nor the pages that travel with Outrider.
+
+A small model may make up a program's name, and a large one too.
+"""
 
 from __future__ import annotations
 
 import re
 import shutil
 from collections.abc import Callable
+from functools import cache
 
-from app.commands.script import SimpleCommand
-from app.commands.syntax import PLACEHOLDER, parse
+from app.commands.risk import Kind, Risk, Severity
+from app.commands.rules.registry import BY_PROGRAM
+from app.commands.script import Script, SimpleCommand
+from app.commands.syntax import PLACEHOLDER
+from app.config import BUNDLED_DRAFTER
+from drafter.config import DrafterError
+from drafter.guide.pages import FILE, Pages
 
 
 def _names(text: str) -> frozenset[str]:
@@ -36,24 +45,37 @@ COREUTILS = _names(
     """
 )
 """Programs of GNU coreutils. Some devices have them with a `g` before the name, or as one program."""
+UNKNOWN = "runs `{}`, which is neither on this device nor on any page: there may be no such program"
 _NAME = re.compile(r"[\w.+@\[:-]+$")
 
 
-def unknown_programs(command: str, known: Callable[[str], bool], *, here: bool = True) -> tuple[str, ...]:
-    """The programs that nobody knows, each once, in the order of the text.
+@cache
+def page_programs() -> Callable[[str], bool] | None:
+    """Whether a page of the bundled index is about a program, or an example runs it; None: the index cannot be read."""
+    try:
+        return Pages.open(BUNDLED_DRAFTER / FILE).knows
+    except DrafterError:
+        return None
 
-    `known` says whether a name is in an index of pages. `here`: look on this device too. A program with a path of its
-    own (`./build.sh`), a placeholder, a variable and a function that the text defines are not judged. A text that does
-    not parse has no programs.
+
+def unknown_programs(text: str, script: Script, known: Callable[[str], bool], path: str | None = None) -> list[Risk]:
+    """The programs that nobody knows, each once, in the order of `text`, which `script` was parsed from.
+
+    `known` says whether a name is in an index of pages. Programs that have a rule are known too. `path`: where this
+    device has its programs; None: as `PATH` says. A program with a path of its own (`./build.sh`), a placeholder, a
+    variable, a function that the text defines and what runs on another machine are not judged. A text that does not
+    parse has no programs.
     """
-    script = parse(command)
     if script.unreadable:
-        return ()
-    own = set(re.findall(r"(?:^|[;\s&])(?:function\s+)?([\w.-]+)\s*\(\s*\)", command))
-    own |= set(re.findall(r"\bfunction\s+([\w.-]+)", command))
+        return []
+    own = set(re.findall(r"(?:^|[;\s&])(?:function\s+)?([\w.-]+)\s*\(\s*\)", text))
+    own |= set(re.findall(r"\bfunction\s+([\w.-]+)", text))
     own |= {word.value.partition("=")[0] for one in script.commands if one.program == "alias" for word in one.words[1:]}
-    names = dict.fromkeys(one.words[0].value for one in script.commands if _judged(one))
-    return tuple(name for name in names if name not in own and not _known(name, known, here=here))
+    found: dict[str, Risk] = {}
+    for command in script.commands:
+        if _judged(command) and (name := command.words[0].value) not in own and not _known(name, known, path):
+            found.setdefault(name, Risk(Kind.UNKNOWN, Severity.WARNING, (name,), UNKNOWN.format(name), command.span))
+    return list(found.values())
 
 
 def _judged(command: SimpleCommand) -> bool:
@@ -65,7 +87,7 @@ def _judged(command: SimpleCommand) -> bool:
     )
 
 
-def _known(name: str, known: Callable[[str], bool], *, here: bool) -> bool:
-    if name in BUILTINS or name in COREUTILS or (name[:1] == "g" and name[1:] in COREUTILS):
+def _known(name: str, known: Callable[[str], bool], path: str | None) -> bool:
+    if name in BUILTINS or name in COREUTILS or name in BY_PROGRAM or (name[:1] == "g" and name[1:] in COREUTILS):
         return True
-    return known(name) or (here and shutil.which(name) is not None)
+    return known(name) or shutil.which(name, path=path) is not None

@@ -203,6 +203,8 @@ def unasked(question: str, risks: Sequence[Risk]) -> tuple[Risk, ...]:
 def _asked(question: str, risk: Risk) -> bool:
     if risk.kind is Kind.UNREADABLE:
         return False
+    if risk.kind is Kind.UNKNOWN:  # That there is no such program is so, whatever was asked for.
+        return True
     targets = [word for word in risk.words if word[:1] in ("/", "~", "$")] or risk.words
     named = bool(targets) and all(_names(question, word) for word in targets)
     wording = WORDINGS[risk.kind]

@@ -20,6 +20,8 @@ class Kind(StrEnum):
     UNSEEN = "runs unseen code"
     """It runs what was downloaded or decoded a moment before, so nobody has read it."""
     LEAKS = "leaks secrets"
+    UNKNOWN = "unknown program"
+    """Neither this device nor a page knows the program: its name may be made up."""
     UNREADABLE = "unreadable"
     """The text does not parse as shell. Nothing is known about what it does."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.commands.blocks import shell_blocks
+from app.commands.known import page_programs, unknown_programs
 from app.commands.risk import Kind, Risk, Severity
 from app.commands.rules.registry import rules_for
 from app.commands.rules.table import Finding
@@ -13,33 +14,39 @@ from app.commands.script import Script, SimpleCommand, Span
 from app.commands.syntax import parse
 
 FORK_BOMB = "starts itself twice, again and again, until the device stands still"
+MAYBE_OUTPUT = (Kind.UNREADABLE, Kind.UNKNOWN)
+"""Kinds that say nothing of a block that names no language."""
 UNREADABLE = "is not a shell command that can be read here; nothing is known about what it does"
 
 
-def risks(command: str) -> tuple[Risk, ...]:
+def risks(command: str, path: str | None = None) -> tuple[Risk, ...]:
     """What the command, or the script, would do; in the order of the text.
 
-    The list is not proof that a command is safe. Spans are in characters of `command`.
+    The list is not proof that a command is safe. Spans are in characters of `command`. `path`: where this device has
+    its programs; None: as `PATH` says.
     """
-    return _told(command, parse(command))
+    return _told(command, parse(command), path)
 
 
 def answer_risks(answer: str) -> tuple[Risk, ...]:
     """The risks of every shell block in an answer. Spans are in characters of the answer.
 
-    A block without a language that is not shell is left out: it may be a program's output.
+    Of a block without a language, what is not shell and what runs no known program is left out: it may be a program's
+    output.
     """
     found: list[Risk] = []
     for block in shell_blocks(answer):
         for risk in risks(block.command):
-            if risk.kind is Kind.UNREADABLE and not block.language:
+            if risk.kind in MAYBE_OUTPUT and not block.language:
                 continue
             found.append(Risk(risk.kind, risk.severity, risk.words, risk.sentence, block.span_in_answer(risk.span)))
     return tuple(found)
 
 
-def _told(text: str, script: Script) -> tuple[Risk, ...]:
+def _told(text: str, script: Script, path: str | None) -> tuple[Risk, ...]:
     found = list(_risks(script))
+    if (known := page_programs()) is not None:
+        found += unknown_programs(text, script, known, path)
     found += [Risk(Kind.SHUTS_DOWN, Severity.DANGER, (text[slice(*span)],), FORK_BOMB, span) for span in script.forks]
     if script.unreadable:
         found.append(Risk(Kind.UNREADABLE, Severity.NOTICE, (), UNREADABLE, _lines(text, script.unreadable)))

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 from app.commands.requests import unasked
-from app.commands.risk import Severity
+from app.commands.risk import Kind, Risk, Severity
 from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER, Folders, Settings, is_address, load_settings
 from app.events import Done, Failed, ReplyText
@@ -105,7 +105,7 @@ class Answers:
         command = command_of(text)
         if command is None:
             raise NoCommand(_first_sentence(text) or "The model gave no command.")
-        told = await asyncio.to_thread(risk_notes, command, request.text)
+        told = await asyncio.to_thread(self._noted, command, request, assistant)
         return Answer(command, "; ".join([*told, *([ALONE] if alone else [])]))
 
     async def _explanation(self, request: Request) -> Answer:
@@ -137,8 +137,17 @@ class Answers:
         # Shell Guide was not made to mend: its answer counts only if it is about the same program.
         if command is None or command == failure.command or (pair and not same_program(command, failure.command)):
             raise NoCommand(NO_MEND if request.error else f"{NO_MEND} {MORE}")
-        told = await asyncio.to_thread(risk_notes, command, request.text)
+        told = await asyncio.to_thread(self._noted, command, request, assistant)
         return Answer(command, "; ".join([*told, "the model's mend", *([ALONE] if alone else [])]))
+
+    def _noted(self, command: str, request: Request, assistant: Assistant) -> list[str]:
+        """What to say of a command. Raises `NoCommand` where the bundled pair made up the name of a program."""
+        found = risks(command, request.path)
+        if self._is_pair(assistant, request) and (name := made_up(found)):
+            raise NoCommand(
+                f"No command is known for that. The model's answer runs `{name}`, which nothing here knows."
+            )
+        return risk_notes(found, request.text)
 
     async def _ghost_text(self, request: Request) -> str:
         self._ghosts += 1
@@ -215,9 +224,13 @@ EMPTY = {
 }
 
 
-def risk_notes(command: str, question: str) -> list[str]:
-    """What the command would do that cannot be undone, in words: what nobody asked for, and all that is dangerous."""
-    found = risks(command)
+def made_up(found: Sequence[Risk]) -> str | None:
+    """The first program that neither this device nor a page knows; None: all are known."""
+    return next((risk.words[0] for risk in found if risk.kind is Kind.UNKNOWN), None)
+
+
+def risk_notes(found: Sequence[Risk], question: str) -> list[str]:
+    """What a command would do that cannot be undone, in words: what nobody asked for, and all that is dangerous."""
     surprises = set(unasked(question, found))
     notes = []
     for risk in found:

@@ -85,7 +85,7 @@ class RiskSentences:
     """Says what the command deletes, overwrites or stops (`app/commands/`)."""
 
     async def explain(self, command: str, path: str) -> Sequence[Part]:
-        found = await asyncio.to_thread(risks, command)
+        found = await asyncio.to_thread(risks, command, path)
         return [(CARE, f"it {risk.sentence}") for risk in found]
 
 

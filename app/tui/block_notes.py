@@ -64,13 +64,12 @@ def notes_of_block(request: str, block: CodeBlock) -> BlockNotes:
 
 def _risks(block: CodeBlock) -> tuple[Risk, ...]:
     """The risks of the commands in a block of commands."""
-    from app.commands.risk import Kind
-    from app.commands.risks import risks
+    from app.commands.risks import MAYBE_OUTPUT, risks
 
     found = risks(block.shell.command) if block.shell is not None else ()
     if block.language:
         return found
-    return tuple(risk for risk in found if risk.kind is not Kind.UNREADABLE)  # It may be the output of a program.
+    return tuple(risk for risk in found if risk.kind not in MAYBE_OUTPUT)
 
 
 def _noted(request: str, parsed: Sequence[Leaf]) -> tuple[tuple[int, BlockNotes], ...]:

@@ -47,7 +47,7 @@ def test_any_text_has_an_answer_whose_places_are_in_it(text: str) -> None:
         assert risk.sentence and "\n" not in risk.sentence
     assert len(masked(text)) == len(text)
     assert set(unasked(text, risks(text))) <= set(risks(text))
-    unknown_programs(text, lambda name: False, here=False)
+    unknown_programs(text, parse(text), lambda name: False, path="")
 
 
 @given(TEXTS, st.sampled_from(["", "sh", "console", "python"]), st.sampled_from(["", "> ", "- ", "1. ", "\t"]))

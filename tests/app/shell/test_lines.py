@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.commands.risks import risks
 from app.config import BUNDLED_DRAFTER
-from app.shell.answers import risk_notes
+from app.shell.answers import made_up, risk_notes
 from app.shell.command_text import command_of, question_for, same_program, whole_command
 from app.shell.explanation import RiskSentences, TldrPages, explanation
 from app.shell.ghost import reads_as_words
@@ -121,7 +122,14 @@ async def test_an_explanation_names_what_cannot_be_undone() -> None:
 
 
 def test_what_nobody_asked_for_is_said() -> None:
-    (surprise,) = risk_notes("rm -rf build", "list the files")
+    (surprise,) = risk_notes(risks("rm -rf build"), "list the files")
     assert "deletes `build`" in surprise and "did not ask" in surprise
-    assert all("did not ask" not in one for one in risk_notes("rm -rf build", "delete the folder build"))
-    assert risk_notes("ls -la", "list the files") == []
+    assert all("did not ask" not in one for one in risk_notes(risks("rm -rf build"), "delete the folder build"))
+    assert risk_notes(risks("ls -la"), "list the files") == []
+
+
+def test_a_program_that_nothing_knows_is_named() -> None:
+    known, unknown = risks("sudo tar xf a.tar", path=""), risks("cat a | frobnicate --all", path="")
+    assert (made_up(known), made_up(unknown)) == (None, "frobnicate")
+    (note,) = risk_notes(unknown, "frobnicate all of it")
+    assert note.startswith("warning: it runs `frobnicate`, which is neither on this device nor on any page")
