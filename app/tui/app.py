@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -151,6 +153,19 @@ class OutriderApp(App[None]):
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen)))
+
+    def action_suspend_process(self) -> None:
+        """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""
+        if sys.platform == "win32" or os.getpgrp() == os.getsid(0):
+            self.notify("No shell waits here that could bring it back, so it goes on.", severity="warning")
+            return
+        with self.suspend():
+            # Not SIGTSTP: the rest of the job would stop first, and this program then as one in the background.
+            os.killpg(os.getpgrp(), signal.SIGSTOP)
+
+    def action_redraw(self) -> None:
+        """Draw every cell: another program may have written on the terminal."""
+        self.screen.refresh()
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name

@@ -24,6 +24,8 @@ EVERYWHERE = (
     Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
     Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
     Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
+    Binding("ctrl+l", "redraw", "Draw the screen again", id="app.redraw", priority=True),
+    Binding("ctrl+z", "suspend_process", "Suspend; `fg` in the shell comes back", id="app.suspend", priority=True),
 )
 """The application's own keys."""
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
@@ -33,6 +35,7 @@ SOURCE = "[keys] in the settings"
 
 def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
+    from app.tui.screens.asked import AskedScreen
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.screens.code_block import CodeBlockScreen
@@ -56,6 +59,7 @@ def rooms() -> tuple[Room, ...]:
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),
+        Room("What you asked", AskedScreen, False, over=True),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),

@@ -35,8 +35,11 @@ class Prompt(FoldingTextArea):
         Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
         Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
         Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
-        Binding("ctrl+l", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
-        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop", id="prompt.cancel"),
+        Binding("ctrl+s", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
+        Binding("ctrl+r", "search", "Search in what was asked", id="prompt.search", priority=True),
+        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop; twice: quit", id="prompt.cancel"),
+        Binding("ctrl+d", "delete_or_quit", "Delete the next character; empty: quit", id="prompt.delete"),
+        Binding("ctrl+underscore", "undo", "Take back the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
     ]
@@ -70,6 +73,9 @@ class Prompt(FoldingTextArea):
 
     class SourceWanted(Message):
         """The person sent the word that shows where the last answer came from. It is no question."""
+
+    class SearchWanted(Message):
+        """The person wants to find a prompt that was sent before."""
 
     class EditorWanted(Message):
         """The person wants to write in their own editor."""
@@ -201,6 +207,15 @@ class Prompt(FoldingTextArea):
 
     def action_edit(self) -> None:
         self.post_message(self.EditorWanted())
+
+    def action_search(self) -> None:
+        self.post_message(self.SearchWanted())
+
+    async def action_delete_or_quit(self) -> None:
+        if self.text:
+            self.action_delete_right()
+        else:
+            await self.run_action("app.quit")
 
     def action_cancel(self) -> None:
         if self.selected_text:

@@ -288,11 +288,11 @@ async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -
     async with app.run_test(size=(120, 30)) as pilot:
         panel = app.screen.query_one(Rounds)
         assert not panel.display
-        await pilot.press("ctrl+r")
+        await pilot.press("f9")
         assert panel.display and "No round yet." in app.text("Rounds")
-        await pilot.press("ctrl+r", *"hi", "enter")
+        await pilot.press("f9", *"hi", "enter")
         await wait_until(pilot, lambda: len(app.answers) == 1)
-        await pilot.press("ctrl+r")
+        await pilot.press("f9")
         head, *lines = app.text("Rounds").splitlines()
         assert " ".join(head.split()) == "levels nodes expected came draft verify line by: round level node"
         assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))

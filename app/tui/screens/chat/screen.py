@@ -31,6 +31,9 @@ from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from storage import Conversation, StorageError
 
+LEAVING_SECONDS = 4.0
+"""Time in which a second Ctrl+C quits."""
+
 NARROW = 72
 """Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
 WIDE = 110
@@ -57,9 +60,7 @@ class ChatScreen(Screen[None]):
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
-        Binding(
-            "ctrl+r", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True
-        ),
+        Binding("f9", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True),
         Binding("f3", "toggle_panel", "Figures of drafting and verifying", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
         Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
@@ -89,6 +90,8 @@ class ChatScreen(Screen[None]):
         self._view = ConversationView(self.conversation, metrics)
         self._panel = Panel(metrics)
         self._status = StatusBar()
+        self.leaving = False
+        """Ctrl+C was pressed a moment ago, with nothing to copy, to clear or to stop."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -141,7 +144,20 @@ class ChatScreen(Screen[None]):
         if self.conversation.live:
             self.action_escape()
         else:
-            self.notify(f"{key_of(self, 'app.quit').capitalize()} quits.")
+            self._quit_at_once_more()
+
+    def _quit_at_once_more(self) -> None:
+        """Quit if this was called a moment ago; else say so."""
+        if self.leaving:
+            self.run_worker(self.run_action("app.quit"))
+            return
+        self.leaving = True
+        self.set_timer(LEAVING_SECONDS, self._stay)
+        key = key_of(self._view.prompt, "prompt.cancel").capitalize()
+        self.notify(f"{key} again quits.", timeout=LEAVING_SECONDS)
+
+    def _stay(self) -> None:
+        self.leaving = False
 
     def action_copy_text(self) -> None:
         """Ctrl+C outside the prompt: copy what is selected, else stop the reply."""
@@ -195,6 +211,18 @@ class ChatScreen(Screen[None]):
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
         await self.run_action("app.show_help")
+
+    @on(Prompt.SearchWanted)
+    @work(group="asked", exclusive=True)
+    async def search_asked(self) -> None:
+        """Put a prompt that was sent before into the prompt again."""
+        from app.tui.screens.asked import AskedScreen
+
+        prompt = self._view.prompt
+        chosen = await self.app.push_screen_wait(AskedScreen(prompt.earlier))
+        if chosen is not None:
+            prompt.put(chosen)
+        self.set_focus(prompt)
 
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
