@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from app.sanitise import sanitise
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
 from app.tui.core import Core
+from app.tui.job import has_shell, stop_job
 from app.tui.notices import excerpt
 from app.tui.saved_state import SavedState
 from app.tui.screens.chat.message_actions import MessageActions
@@ -156,12 +155,11 @@ class OutriderApp(App[None]):
 
     def action_suspend_process(self) -> None:
         """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""
-        if sys.platform == "win32" or os.getpgrp() == os.getsid(0):
+        if not has_shell():
             self.notify("No shell waits here that could bring it back, so it goes on.", severity="warning")
             return
         with self.suspend():
-            # Not SIGTSTP: the rest of the job would stop first, and this program then as one in the background.
-            os.killpg(os.getpgrp(), signal.SIGSTOP)
+            stop_job()
 
     def action_redraw(self) -> None:
         """Draw every cell: another program may have written on the terminal."""
