@@ -14,8 +14,11 @@ import argparse
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +29,8 @@ from recipes.shell_guide import segment_attention
 from recipes.shell_guide.mixture import Message, Mixture
 
 Batch = dict[str, torch.Tensor]
+AHEAD = 8
+"""Batches that are drawn before they are needed."""
 
 
 class Source(Protocol):
@@ -78,15 +83,39 @@ def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: 
     }
 
 
-def prefetched(draw: Callable[[int], Batch], start: int, end: int) -> Iterator[tuple[int, Batch]]:
-    """Each step with its batch, which a thread draws while the step before runs."""
-    with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(draw, start)
-        for step in range(start, end):
-            batch = following.result()
-            if step + 1 < end:
-                following = thread.submit(draw, step + 1)
-            yield step, batch
+class Drawing:
+    """Draws batches ahead in a process of its own: in a thread, its Python would hold up that of the training."""
+
+    def __init__(self, pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:
+        given = (pages, index, tokenizer, seed, tokens, per_step)
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), _open_source, given)
+
+    def batches(self, start: int, end: int) -> Iterator[tuple[int, Batch]]:
+        """Each step from `start` on with its batch, up to `end`."""
+        with self._pool as pool:
+            waiting = deque(pool.submit(_draw, step) for step in range(start, min(start + AHEAD, end)))
+            for step in range(start, end):
+                batch = waiting.popleft().result()
+                if step + AHEAD < end:
+                    waiting.append(pool.submit(_draw, step + AHEAD))
+                yield step, batch
+
+
+_drawing: Callable[[int], Batch]
+"""Of the process that draws."""
+
+
+def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:
+    global _drawing
+    if hasattr(os, "nice"):
+        os.nice(5)  # The training goes first.
+    torch.set_num_threads(1)
+    source, encoder = Mixture(pages, index, seed), AutoTokenizer.from_pretrained(tokenizer)
+    _drawing = partial(pack, source, encoder, tokens=tokens, per_step=per_step)
+
+
+def _draw(step: int) -> Batch:
+    return _drawing(step)
 
 
 def forward_loss(body: torch.nn.Module, head: torch.nn.Module, batch: Batch) -> torch.Tensor:
@@ -133,7 +162,9 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
 
     tokenizer = AutoTokenizer.from_pretrained(arguments.tokenizer)
-    source = Mixture(arguments.pages, arguments.index, arguments.seed)
+    drawing = Drawing(
+        arguments.pages, arguments.index, arguments.tokenizer, arguments.seed, arguments.tokens, arguments.per_step
+    )
     torch.manual_seed(arguments.seed)
     heads = arguments.hidden // 64
     config = LlamaConfig(
@@ -165,16 +196,9 @@ def main() -> None:
         print(f"resumed at step {start}", flush=True)
     body = torch.compile(model.model)
     parameters = sum(p.numel() for p in model.parameters())
-    print(
-        f"{parameters / 1e6:.1f}M parameters, {len(source.intents)} intents, {arguments.device}",
-        flush=True,
-    )
-
-    def draw(step: int) -> Batch:
-        return pack(source, tokenizer, step, arguments.tokens, arguments.per_step)
-
+    print(f"{parameters / 1e6:.1f}M parameters, {arguments.device}", flush=True)
     started, log = time.monotonic(), (arguments.out / "log.jsonl").open("a")
-    for step, drawn in prefetched(draw, start, arguments.steps):
+    for step, drawn in drawing.batches(start, arguments.steps):
         batch = {name: tensor.to(arguments.device) for name, tensor in drawn.items()}
         for learner in learners:
             for group in learner.param_groups:

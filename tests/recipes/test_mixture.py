@@ -6,12 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoTokenizer
 
+from benchmarks.exactness import TARGET
 from recipes.shell_guide.conversations import evaluation_questions
 from recipes.shell_guide.everyday import normalise
 from recipes.shell_guide.grammar.talk import read_talk
 from recipes.shell_guide.index import main as write_index
 from recipes.shell_guide.mixture import Mixture
+from recipes.shell_guide.train import AHEAD, Drawing, pack
 
 pytestmark = pytest.mark.training
 
@@ -31,12 +35,18 @@ PAGE = {
 
 
 @pytest.fixture(scope="module")
-def mixture(tmp_path_factory) -> Mixture:
+def files(tmp_path_factory) -> tuple[Path, Path]:
+    """Pages, and their index."""
     folder = tmp_path_factory.mktemp("mixture")
     pages, index = folder / "pages.jsonl", folder / "pages.db"
     pages.write_text(f"{json.dumps(PAGE)}\n{HELD_OUT.read_text(encoding='utf-8')}", encoding="utf-8")
     write_index(["--pages", str(pages), "--out", str(index)])
-    return Mixture(pages, index, seed=11)
+    return pages, index
+
+
+@pytest.fixture(scope="module")
+def mixture(files: tuple[Path, Path]) -> Mixture:
+    return Mixture(*files, seed=11)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +56,15 @@ def drawn(mixture: Mixture) -> list[list[tuple[str, str]]]:
 
 def test_a_conversation_depends_on_its_number_alone(mixture: Mixture, drawn) -> None:
     assert [mixture.draw(index) for index in (0, 17, DRAWS - 1)] == [drawn[0], drawn[17], drawn[-1]]
+
+
+def test_another_process_draws_the_same_batches_from_any_step_on(files: tuple[Path, Path], mixture: Mixture) -> None:
+    encoder = AutoTokenizer.from_pretrained(TARGET)
+    drawing = Drawing(*files, TARGET, seed=11, tokens=600, per_step=4)
+    found = dict(drawing.batches(5, 5 + AHEAD + 2))
+    assert list(found) == list(range(5, 5 + AHEAD + 2))
+    for step, batch in found.items():
+        torch.testing.assert_close(batch, pack(mixture, encoder, step, 600, 4))
 
 
 def test_each_question_has_its_pages_before_it_and_its_answer_after_it(drawn) -> None:
