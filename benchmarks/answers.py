@@ -112,19 +112,22 @@ def ask_all(
     options: Sequence[str] = (),
     drafter: Path | None = None,
 ) -> dict[str, str]:
-    """The answers to prompts, by their `id`, greedily and without any setting of the caller's but the token.
+    """The answers to prompts, by their `id`, greedily and without any setting of the caller's.
 
-    `remote`: a server's address; None: the bundled model. `options`: more of `outrider ask`. `drafter`: its folder;
-    None: the bundled one. Of a conversation (`turns`), the last answer. Raises `NoAnswers`.
+    `remote`: a server's address, which gets the caller's `OUTRIDER_TOKEN`; None: the bundled model. `options`: more of
+    `outrider ask`. `drafter`: its folder; None: the bundled one. Of a conversation (`turns`), the last answer. Raises
+    `NoAnswers`.
     """
-    kept = "OUTRIDER_TOKEN"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OUTRIDER_") or k == kept}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+    if remote is not None and (token := os.environ.get("OUTRIDER_TOKEN")):
+        environment["OUTRIDER_TOKEN"] = token
     with tempfile.TemporaryDirectory() as home:
         file = Path(home) / "prompts.jsonl"
         file.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts), encoding="utf-8")
         command = [sys.executable, "-m", "app.cli", "ask", "--prompts", str(file), "--mode", mode]
-        command += ["--remote", remote or "bundled", "--temperature", "0", *options]
-        environment["OUTRIDER_HOME"] = home
+        command += ["--temperature", "0", *options]
+        # A token goes to an address in the environment, and to none of the command line.
+        environment |= {"OUTRIDER_HOME": home, "OUTRIDER_REMOTE": remote or "bundled"}
         if drafter is not None:
             environment["OUTRIDER_DRAFTER"] = str(drafter)
         ran = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment, cwd=_REPOSITORY)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
 from benchmarks.answers import FENCE, NoAnswers, answers_in, ask_all, drafter_reading, generate_all
@@ -49,3 +52,26 @@ def test_pages_stand_before_a_question_or_none_do(pages: str) -> None:
         said = drafter.text.decode(drafter.asked_as("unpack a.tar"))
         assert "Answer with a shell command for " in said and ("=>" in said) == (pages == "with")
         assert set(ask_all(PROMPTS, "edge", options=["--max-tokens", "8"], drafter=folder)) == {"one", "two"}
+
+
+def test_a_server_gets_the_token_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            tokens.append(self.headers["Authorization"])
+            self.send_error(401)
+
+        do_POST = do_GET
+
+    monkeypatch.setenv("OUTRIDER_TOKEN", "a-secret")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with pytest.raises(NoAnswers):
+                ask_all(
+                    [{"id": "one", "prompt": "list files"}], "hosted", remote=f"http://127.0.0.1:{server.server_port}"
+                )
+        finally:
+            server.shutdown()
+    assert tokens and set(tokens) == {"Bearer a-secret"}
