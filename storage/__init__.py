@@ -1,5 +1,6 @@
 """What is kept on the device: conversations with full-text search, the queue for the target, and memory."""
 
+from storage.choices import Choices
 from storage.errors import (
     AlreadyFinished,
     NewerDatabase,
@@ -19,6 +20,7 @@ from storage.transfer import PutResult, WholeConversation
 
 __all__ = [
     "AlreadyFinished",
+    "Choices",
     "Conversation",
     "FinalStatus",
     "FoundConversation",

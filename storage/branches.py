@@ -96,10 +96,10 @@ class Branches:
         An answer that is being written ends in the copy as 'stopped', with its text so far.
         """
         with self._database.write() as sql:
-            title = find_conversation(sql, conversation_id).title
+            original = find_conversation(sql, conversation_id)
             path = _path(sql, find_message(sql, up_to, conversation_id).id)
             created = now()
-            copy = Conversation(new_id(), title, None, created=created, updated=created)
+            copy = replace(original, id=new_id(), tip_id=None, created=created, updated=created, pinned=False)
             ids = {message.id: new_id() for message in path}
             insert_conversation(sql, copy)
             insert_messages(

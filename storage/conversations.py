@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from storage.choices import NONE, Choices, pack_choices
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
@@ -15,9 +16,11 @@ class Conversations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, title: str = "") -> Conversation:
+    def create(self, title: str = "", choices: Choices = NONE) -> Conversation:
         created = now()
-        conversation = Conversation(new_id(), well_formed(title), None, created=created, updated=created)
+        conversation = Conversation(
+            new_id(), well_formed(title), None, created=created, updated=created, choices=choices
+        )
         with self._database.write() as sql:
             insert_conversation(sql, conversation)
         return conversation
@@ -75,3 +78,9 @@ class Conversations:
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
+
+    def choose(self, conversation_id: str, choices: Choices) -> None:
+        """Replaces what was chosen for the conversation. Raises `NotFound`."""
+        with self._database.write() as sql:
+            find_conversation(sql, conversation_id)
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (pack_choices(choices), conversation_id))

@@ -324,3 +324,11 @@ def m007_relations(database: sqlite_utils.Database) -> None:
             SELECT RAISE(ABORT, 'a finished message never changes');
         END;
     """)
+
+
+# JSON, with the fields of `storage.choices.Choices`.
+
+
+@migration
+def m008_choices(database: sqlite_utils.Database) -> None:
+    database.executescript("ALTER TABLE conversations ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'")

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from storage.choices import NONE, Choices, unpack_choices
+
 Role = Literal["system", "user", "assistant"]
 Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
@@ -33,6 +35,8 @@ class Conversation:
     """When its last message was added or finished."""
     pinned: bool = False
     """Pinned conversations are listed first."""
+    choices: Choices = NONE
+    """What was chosen for it alone."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Message:
 
 CONVERSATION_COLUMNS = """
     conversations.id, conversations.title, conversations.tip_id, conversations.created, conversations.updated,
-    conversations.pinned
+    conversations.pinned, conversations.choices
 """
 SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
 """Includes conversations in the bin."""
@@ -84,7 +88,13 @@ SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages {WITH_PARTIALS}"
 def conversation_from(row: Mapping[str, Any]) -> Conversation:
     """Makes a `Conversation` from a row of `CONVERSATION_COLUMNS`."""
     return Conversation(
-        row["id"], row["title"], row["tip_id"], row["created"], row["updated"], pinned=bool(row["pinned"])
+        row["id"],
+        row["title"],
+        row["tip_id"],
+        row["created"],
+        row["updated"],
+        pinned=bool(row["pinned"]),
+        choices=unpack_choices(row["choices"]),
     )
 
 

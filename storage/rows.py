@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from storage.choices import pack_choices
 from storage.errors import NotFound
 from storage.records import (
     SELECT_CONVERSATIONS,
@@ -28,7 +29,7 @@ from storage.words import words
 def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
     """Adds a conversation without its tip, which must follow the messages that it points at."""
     sql.execute(
-        "INSERT INTO conversations (id, title, words, created, updated, pinned) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conversations (id, title, words, created, updated, pinned, choices) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             conversation.id,
             conversation.title,
@@ -36,6 +37,7 @@ def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
             conversation.created,
             conversation.updated,
             conversation.pinned,
+            pack_choices(conversation.choices),
         ),
     )
 

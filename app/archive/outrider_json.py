@@ -16,7 +16,7 @@ import msgspec
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
 from app.sanitise import escape_json
-from storage import Conversation, Message, Queued, Role, Status, WholeConversation
+from storage import Choices, Conversation, Message, Queued, Role, Status, WholeConversation
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -73,6 +73,8 @@ class ConversationRecord(msgspec.Struct):
     tip: Id | None
     messages: list[MessageRecord]
     pinned: bool = False
+    choices: Choices = Choices()
+    """What was chosen for the conversation alone: server, model, system prompt, sampling."""
     queue: list[QueueRecord] = []
 
 
@@ -123,6 +125,7 @@ def _record(whole: WholeConversation) -> ConversationRecord:
         updated=conversation.updated,
         tip=conversation.tip_id,
         pinned=conversation.pinned,
+        choices=conversation.choices,
         messages=[
             MessageRecord(
                 id=message.id,
@@ -219,6 +222,7 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
             created=record.created,
             updated=record.updated,
             pinned=record.pinned,
+            choices=record.choices,
         ),
         messages,
         queue,
