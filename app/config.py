@@ -36,8 +36,6 @@ CHOICES = {
     "drafter_runtime": DrafterRuntime,
     "log": LogLevel,
 }
-LONGEST = 512
-"""Default for the most tokens of an answer."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
@@ -76,7 +74,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: int | None = None
     """Fixes a sampled answer, unless `tree` is sampled; None: a different answer each time."""
     max_tokens: Count | None = None
-    """Most tokens of an answer. None: 512 for a verifier and the drafter, no limit for other servers."""
+    """Most tokens of an answer, as the server counts them. None: no limit; an answer ends by itself, or when the
+    context is full. The drafter alone writes at most 512."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
     """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
     is alive. The server may have to load a model, read a long conversation, or reason."""
@@ -106,7 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     target: str = str(BUNDLED_TARGET)
     """Folder or name of the bundled verifier's model."""
     keys: dict[str, str | dict[str, str]] = {}
-    """Keys of the screen's actions, such as `chat.new = "f5,ctrl+n"`; `outrider keys` lists the actions."""
+    """Keys of the screen's actions, such as `chat.new = "f11,ctrl+n"`; `outrider keys` lists the actions."""
     shell_command_key: ShellKey = "alt-m"
     """Key in the shell that turns the words of the line into a command: `alt-` or `ctrl-` and a letter, or two such
     keys with a space between them. A new shell takes it."""
@@ -119,11 +118,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Minutes without a question after which the shell's helper ends and frees its memory."""
     log: LogLevel = "info"
     """How much is logged. debug: also the text of errors, which may quote a conversation."""
-
-    @property
-    def most_tokens(self) -> int:
-        """Most tokens of an answer by a verifier or the drafter."""
-        return LONGEST if self.max_tokens is None else self.max_tokens
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with checked `changes`. Raises `ConfigError`, which names `source`.

@@ -18,6 +18,8 @@ Mode = Literal["edge", "hosted", "offline", "warming"]
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
+Cut = Literal["length", "context", "filter"]
+"""What ended an answer before the model did: a limit of tokens, a full context, or the server's content filter."""
 FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 """refused: the server said no, and would say it again. broken: the server may have begun, so the question is not sent
 again."""
@@ -75,6 +77,10 @@ class ModeChanged:
     """One short sentence for the status bar."""
     alone: bool = True
     """In mode offline: the drafter answers. False: it is not known to fit the model that is away."""
+    model: str = field(default="", compare=False)
+    """Name of the model that answers; empty if no server is there."""
+    checks: bool = field(default=True, compare=False)
+    """The server checks drafts. False: it streams its answers and checks nothing."""
 
 
 @dataclass(frozen=True)
@@ -198,11 +204,18 @@ class Done:
     """Per token: True if the target verified it."""
     stats: Stats
     cut: str = ""
-    """What ended the answer before the model did; empty if it is whole, or was stopped."""
-    full: bool = False
-    """The conversation is as long as can be read, so it cannot go on."""
+    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
+    cut_by: Cut | None = None
+    """The same as one word."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from, best first; empty also if the model is asked without pages."""
+    model: str = ""
+    """Name of the model that answered; empty if only the drafter wrote."""
+
+    @property
+    def full(self) -> bool:
+        """The conversation is as long as can be read, so it cannot go on."""
+        return self.cut_by == "context"
 
 
 @dataclass(frozen=True)

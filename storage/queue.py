@@ -72,15 +72,19 @@ class Queue:
             return [Queued(**row) for row in sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
 
     def next(self, *, verify: bool = True) -> Queued | None:
-        """The first entry whose conversation has no answer that is being written.
+        """The first entry that is ready."""
+        return next(iter(self.ready(verify=verify)), None)
+
+    def ready(self, *, verify: bool = True) -> list[Queued]:
+        """The entries whose conversation has no answer that is being written, in order.
 
         `verify` False: only prompts, and answers that were cut off and have no token that is only drafted.
         """
         cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
         kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
         with self._database.read() as sql:
-            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1")
-            return next((Queued(**row) for row in rows), None)
+            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key")
+            return [Queued(**row) for row in rows]
 
     def add(self, conversation_id: str, text: str) -> Queued:
         """Adds a prompt at the end. Raises `NotFound`."""

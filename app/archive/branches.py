@@ -95,4 +95,6 @@ def remark(message: Message) -> str:
     source, model = message.stats.get("source"), message.stats.get("model")
     if source:
         said.append(f"Imported from {source}" + (f", answered by {model}." if model else "."))
+    elif model:
+        said.append(f"Answered by {model}.")
     return " ".join(said)

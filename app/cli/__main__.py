@@ -19,7 +19,8 @@ from app.cli.fix import fix
 from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.log import log
-from app.cli.options import Remote, Token, fail
+from app.cli.models import models
+from app.cli.options import Model, Remote, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with
@@ -80,13 +81,16 @@ def chat(
     last: Last = False,
     conversation: Conversation = None,
     remote: Remote = None,
+    model: Model = None,
     token: Token = None,
     mode: Mode = None,
 ) -> None:
     """Open the chat screen."""
     from app.cli.chat import chat as open_chat
 
-    raise typer.Exit(open_chat(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
+    raise typer.Exit(
+        open_chat(conversation=conversation, last=last, model=model, remote=remote, token=token, mode=mode)
+    )
 
 
 @cli.command()
@@ -99,6 +103,7 @@ def ask(
     conversation: Conversation = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, when the answer is whole.")] = False,
     remote: Remote = None,
+    model: Model = None,
     token: Token = None,
     mode: Mode = None,
     temperature: Annotated[
@@ -116,7 +121,7 @@ def ask(
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: 512, or the server's own limit."
+            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: no limit but the model's context."
         ),
     ] = None,
     no_draft: Annotated[
@@ -149,6 +154,11 @@ def ask(
         fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
+    if model is not None and settings.mode == "offline":
+        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
+    from app.remotes.choice import Asks
+
+    asks = Asks(model, explicit=remote is not None or model is not None)
     question = " ".join(words or [])
     if prompts is not None:
         if question:
@@ -156,7 +166,7 @@ def ask(
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
-        raise typer.Exit(run(ask_all(conversations, settings, folders, draft=not no_draft)))
+        raise typer.Exit(run(ask_all(conversations, settings, folders, asks, draft=not no_draft)))
     typed = "" if question == "-" else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
@@ -164,14 +174,16 @@ def ask(
     if queue:
         from app.cli.queue import enqueue
 
-        raise typer.Exit(enqueue(question, folders, conversation, last=last))
+        raise typer.Exit(enqueue(question, settings, folders, asks, conversation, last=last))
     from app.cli.ask import ask as answer
 
-    work = answer(question, settings, folders, as_json=json, draft=not no_draft, conversation=conversation, last=last)
+    draft = not no_draft
+    work = answer(question, settings, folders, asks, as_json=json, draft=draft, conversation=conversation, last=last)
     raise typer.Exit(run(work))
 
 
 cli.command()(verify)
+cli.command()(models)
 cli.command()(keys)
 cli.command()(export)
 cli.command("import")(import_)

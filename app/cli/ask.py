@@ -32,9 +32,10 @@ from app.events import (
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.log import note
 from app.prompts import PromptEntry
+from app.remotes.choice import DEFAULT, Asks, server_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
-from storage import Store
+from storage import Choices, Store
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -67,13 +68,12 @@ class AskResult:
         return {
             "text": self.text,
             "token_ids": list(self.done.token_ids),
-            "provenance": {
-                "verified": self.done.provenance.count(True),
-                "drafted": self.done.provenance.count(False),
-                "streamed": stats.streamed or 0,
-            },
+            "model": self.done.model or None,
+            "provenance": _provenance(self.done),
             "reason": self.done.reason,
-            "cut": self.done.cut or None,
+            "cut": self.done.cut_by,
+            "cut_by": self.done.cut or None,
+            "go_on": _go_on(self.done) or None,
             "sources": [asdict(source) for source in self.done.sources],
             "reasoning": self.reasoning or None,
             "mode": self.reply.mode,
@@ -139,6 +139,7 @@ async def ask(
     question: str,
     settings: Settings,
     folders: Folders,
+    asks: Asks,
     *,
     as_json: bool,
     draft: bool,
@@ -147,11 +148,15 @@ async def ask(
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
+    A new conversation keeps the server and the model that the command line names.
+
     `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one.
     """
-    async with open_assistant(settings, folders, draft=draft) as assistant:
+    kept = choices_named(settings, folders, asks)
+    opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last)
+    async with opening as assistant:
         store = assistant.store
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question, kept)
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
@@ -172,12 +177,15 @@ async def ask(
     return _exit_code(result)
 
 
-async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, *, draft: bool) -> int:
+async def ask_all(
+    prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, asks: Asks, *, draft: bool
+) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
     code, told = OK, ""
-    async with open_assistant(settings, folders, draft=draft) as assistant:
+    kept = choices_named(settings, folders, asks)
+    async with open_assistant(settings, folders, asks, draft=draft) as assistant:
         for prompt in prompts:
-            conversation = new_conversation(assistant.store, prompt.turns[0])
+            conversation = new_conversation(assistant.store, prompt.turns[0], kept)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
@@ -227,9 +235,22 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
     if reasoning:
         complain(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
     if done is not None and done.cut:
-        longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
-        complain(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
+        complain(f"the answer is not whole: {done.cut}. To go on: {_go_on(done)}")
     return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told)
+
+
+def _go_on(done: Done) -> str:
+    """How to go on with an answer that is not whole; empty for a whole one."""
+    longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
+    return f"{ANEW if done.full else GO_ON}{longer}" if done.cut else ""
+
+
+def _provenance(done: Done) -> dict[str, int]:
+    """Where the answer's tokens come from, by number. A server that checks no drafts has only `streamed`."""
+    streamed = {"streamed": done.stats.streamed or 0}
+    if done.stats.streamed is not None and not done.provenance:
+        return streamed
+    return {"verified": done.provenance.count(True), "drafted": done.provenance.count(False), **streamed}
 
 
 def _risks(asked: str, result: AskResult) -> dict[str, Any]:
@@ -277,10 +298,16 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def new_conversation(store: Store, question: str) -> str:
-    """Create a conversation with the question as its title; returns its id."""
+def new_conversation(store: Store, question: str, choices: Choices) -> str:
+    """Create a conversation with the question as its title, and what was chosen for it; returns its id."""
     title = " ".join(question.split())
-    return store.conversations.create(title[:TITLE_LENGTH]).id
+    return store.conversations.create(title[:TITLE_LENGTH], choices).id
+
+
+def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
+    """What a new conversation keeps of the server and the model that the command line names. Raises `ConfigError`."""
+    server = server_named(settings, folders, asks.model) if asks.explicit else DEFAULT
+    return Choices(remote=server.remote, model=server.model)
 
 
 def _exit_code(result: AskResult) -> int:

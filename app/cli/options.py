@@ -21,6 +21,14 @@ Remote = Annotated[
 ]
 
 
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Model of that server, as `outrider models` lists it. Default: its first."
+    ),
+]
+
+
 def _token_in(file: str) -> str:
     """The token in a file. It is never an argument itself: every program on this device can read arguments."""
     try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
+    from app.remotes.choice import Asks
     from storage import Message
 
 NO_SERVER = ("unavailable", "incompatible")
@@ -50,7 +51,7 @@ def queue(context: typer.Context) -> None:
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
     """Send everything now, and print the answers. Exit 3 without a server."""
-    raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token))))
+    raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
 @queue_commands.command("edit")
@@ -87,40 +88,48 @@ def verify(
     token: Token = None,
 ) -> None:
     """Let the server check the last answer of a conversation. Exit 3 without a server."""
-    raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
+    settings, folders = settings_with(remote=remote, token=token)
+    raise typer.Exit(run(_verify_last(conversation, settings, folders, explicit=remote is not None)))
 
 
-def enqueue(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+def enqueue(
+    question: str, settings: Settings, folders: Folders, asks: Asks, conversation: str | None = None, *, last: bool
+) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
     `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
     """
-    from app.cli.ask import new_conversation
+    from app.cli.ask import choices_named, new_conversation
     from storage import Store
 
     with Store.open(folders.database) as store:
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        kept = choices_named(settings, folders, asks)
+        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question, kept)
         queued = store.queue.add(chosen, question)
     print(queued.id)
-    complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
+    complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")
     return OK
 
 
-async def _send_all(settings: Settings, folders: Folders) -> int:
-    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does."""
+async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> int:
+    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does.
+
+    `explicit`: the command line names the server, for all of it; else each conversation's own one is asked.
+    """
     from app.cli.ask import listen
+    from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.sanitise import sanitise
 
     code, told = OK, ""
-    async with open_assistant(settings, folders) as assistant:
+    async with open_assistant(settings, folders, Asks(explicit=explicit)) as assistant:
         branches = assistant.store.branches
         waiting = assistant.outbox.queued()
         if not waiting:
             complain("nothing is queued")
             return OK
-        await assistant.settled()
         for queued in waiting:
+            await assistant.settled(queued.conversation_id)
             complain(f"{queued.kind}: {' '.join(sanitise(queued.text).split())}")
             result = await listen(assistant.outbox.send(queued), told=told)
             told = result.told
@@ -137,14 +146,19 @@ async def _send_all(settings: Settings, folders: Folders) -> int:
     return code
 
 
-async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders) -> int:
-    """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does."""
+async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders, *, explicit: bool) -> int:
+    """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does.
+
+    `explicit`: the command line names the server; else the conversation's own one is asked.
+    """
     from app.cli.ask import listen
+    from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.reply.judgement import nothing_to_verify, unverified
     from app.sanitise import sanitise
 
-    async with open_assistant(settings, folders) as assistant:
+    asks = Asks(explicit=explicit)
+    async with open_assistant(settings, folders, asks, conversation=conversation_id) as assistant:
         store = assistant.store
         if conversation_id is None:
             conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
@@ -159,7 +173,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
             print(sanitise(answer.text))
             complain(nothing_to_verify(answer))
             return OK
-        await assistant.settled()
+        await assistant.settled(answer.conversation_id)
         result = await listen(assistant.verify(answer.id))
         _print(result, store.branches.path(answer.id))
         if result.failed is None:

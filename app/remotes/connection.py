@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.concurrency import first_of
+from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
@@ -74,6 +75,8 @@ class Connection:
         self.why = f"connecting to {source.name or 'the verifier'}"
         self.met = False
         """Whether there has been a server."""
+        self.checks = source.kind != "openai"
+        """The server checks drafts, as far as is known: it said so when it was last there."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no server now."""
         self.fits = source.own or _remembered(source, seen, memory)
@@ -118,6 +121,12 @@ class Connection:
         """Who verifies, and by which figures the mode was chosen."""
         said = self.modes.why(self.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
+
+    def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True) -> ModeChanged:
+        """The event that this mode begins here. `why` None: who answers, or why nobody does."""
+        peer = self.verifier
+        model, checks = ("", self.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
+        return ModeChanged(mode, self.why if why is None else why, alone, model, checks)
 
     @contextlib.contextmanager
     def wanted(self) -> Iterator[None]:
@@ -182,7 +191,7 @@ class Connection:
             else:
                 self._lost.clear()
                 self.refuses = False
-                self.met = True
+                self.met, self.checks = True, verifier.checks
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from app.concurrency import beside
 from app.config import ConfigError, Folders, Settings, is_address
 from app.events import ModeChanged
-from app.remotes.registry import Remote, Remotes
+from app.remotes.registry import BUNDLED, Remote, Remotes
+from storage import Choices
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
+    from app.remotes.choice import Server
+    from app.remotes.models import OfferedModel, ServerModels
     from app.remotes.source import Source
 
 
@@ -30,7 +37,10 @@ class RemoteSwitcher:
     `settings`: those of the program's start.
     """
 
-    def __init__(self, settings: Settings, folders: Folders, asker: Asker) -> None:
+    def __init__(self, settings: Settings, folders: Folders, asker: Asker, fresh: Choices = NONE) -> None:
+        """`fresh`: what the command line has chosen for new conversations."""
+        self.fresh = fresh
+        """What new conversations begin with, until another remote is used."""
         self._settings, self._folders, self._asker = settings, folders, asker
         self.trouble = ""
         """Start-up error, if any."""
@@ -57,7 +67,7 @@ class RemoteSwitcher:
         source = source_named(name, remotes, self._settings)
         remotes.use(name)
         self._asker.use(source)
-        self.now = name
+        self.now, self.fresh = name, NONE
         if self._settings.mode == "offline":
             return "Outrider was started offline; it counts from the next start."
         if self._settings.remote is not None:
@@ -95,6 +105,55 @@ class RemoteSwitcher:
         finally:
             if self.now == name and name not in self.remotes():
                 self.use(None)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a server; True if nobody can tell."""
+        try:
+            return name == BUNDLED or name in self.remotes()
+        except ConfigError:
+            return True
+
+    def servers(self) -> list[str]:
+        """The names of all servers that have models. Raises `ConfigError`."""
+        from app.remotes.models import servers
+
+        return servers(self._settings, self._folders)
+
+    async def models(self, servers: Sequence[str]) -> AsyncIterator[ServerModels]:
+        """What each server offers, as soon as it has answered. Raises `ConfigError`."""
+        from app.remotes.models import list_models
+
+        async with aclosing(list_models(servers, self._settings, self._folders)) as listed:
+            async for one in listed:
+                yield one
+
+    def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
+        """The models among these that are meant by a name."""
+        from app.remotes.models import find_offered
+
+        return find_offered(listed, name)
+
+    def make_default(self, name: str, model: str | None) -> str:
+        """Let this model of a remote, or the bundled one, answer new conversations; returns a notice as `use` does.
+
+        Raises `ConfigError`.
+        """
+        if name == BUNDLED:
+            return self.use(None)
+        remotes = self.remotes()
+        if model is not None:
+            remotes.put(name, msgspec.structs.replace(remotes.get(name), model=model))
+        return self.use(name)
+
+    @property
+    def default(self) -> Server:
+        """Who answers a conversation for which nothing was chosen. Raises `ConfigError`."""
+        from app.remotes.choice import Server
+
+        remotes = self.remotes()
+        if self.now is None or self.now not in remotes:
+            return Server(self.now or BUNDLED, None if self.now is None else self._settings.remote_model)
+        return Server(self.now, remotes.get(self.now).model or self._settings.remote_model)
 
     async def test(self, name: str) -> AsyncIterator[Finding]:
         """Test a remote, and yield one finding after another. Raises `ConfigError`."""

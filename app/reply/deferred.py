@@ -23,7 +23,7 @@ from app.log import note
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.sanitise import sanitise
-from storage import FinalStatus, Message, Queued, StorageError, Store
+from storage import Choices, FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -44,12 +44,16 @@ class DeferredCore:
     A question is stored as soon as it is asked, and answered as soon as the assistant is there.
     """
 
-    def __init__(self, store: Store, settings: Settings, folders: Folders) -> None:
+    def __init__(self, store: Store, settings: Settings, folders: Folders, model: str | None = None) -> None:
+        """`model`: the model to ask the server of the settings for, if the command line names one."""
         self.store = store
         self.outbox = DeferredOutbox(self)
         # A window is still there when the server is back, so a question may wait; a command has ended by then.
         self._settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
         self._folders = folders
+        self._model = model
+        self._shown = Choices()
+        """What was chosen for the conversation that is open."""
         self._begun = asyncio.Event()
         self._closing = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -94,11 +98,14 @@ class DeferredCore:
             return
         try:
             bootstrap = await asyncio.to_thread(import_module, "app.reply.bootstrap")
-            source = import_module("app.remotes.choice").usable_source(self._settings, self._folders)
-            opening = bootstrap.assistant_on(self.store, self._settings, self._folders, source, early=True)
+            source = import_module("app.remotes.choice").usable_source(self._settings, self._folders, self._model)
+            opening = bootstrap.assistant_on(
+                self.store, self._settings, self._folders, source, early=True, shown=self._shown
+            )
             async with opening as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
+                assistant.follow(self._shown)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
                 self._assistant.set_result(assistant)
                 await self._closing.wait()
@@ -152,6 +159,12 @@ class DeferredCore:
             assistant.use(source)
         else:
             self._chosen.append(source)
+
+    def follow(self, choices: Choices) -> None:
+        """A conversation with these choices is open now: its server answers."""
+        self._shown = choices
+        if assistant := self.present:
+            assistant.follow(choices)
 
     def stop(self) -> None:
         """End the running reply, or the wait for the assistant."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from os.path import commonprefix
 
-from app.events import ModeChanged, Reasoned, RoundEnded
+from app.events import Cut, Reasoned, RoundEnded
 from app.exits import GO_ON
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
@@ -32,6 +32,9 @@ SHARE = 256
 """The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
 FILTERED = "content_filter"
 """Reason that a server gives if its content filter ended the answer."""
+LENGTH: Cut = "length"
+CONTEXT: Cut = "context"
+FILTER: Cut = "filter"
 
 
 class EndpointText:
@@ -53,7 +56,7 @@ class EndpointText:
         if generation.given.settings.mode == "edge":
             advice = "which verifies no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
-        yield ModeChanged("hosted", self._connection.why)
+        yield self._connection.mode("hosted")
         await generation.drafting.quiet()
         stream: ChatStream | None = None
         try:
@@ -65,14 +68,15 @@ class EndpointText:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
-                    yield ModeChanged("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
+                    yield self._connection.mode("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
                     await generation.unless_stopped(generation.clock.sleep(wait))
                     if generation.stopping:
                         break
             if stream is None:
                 generation.end("stopped")
                 return
-            generation.begin_text(stream, self._endpoint.model.id)
+            generation.begin_text(stream)
+            generation.written_by(self._endpoint.model.id)
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -128,10 +132,10 @@ class EndpointText:
             self._connection.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
-            steps.append(ModeChanged("hosted", self._connection.why))
+            steps.append(self._connection.mode("hosted"))
         if not piece and not self._thinks:
             self._thinks = True
-            steps.append(ModeChanged("hosted", f"{self._connection.why}; {name} is reasoning"))
+            steps.append(self._connection.mode("hosted", f"{self._connection.why}; {name} is reasoning"))
         if thought := stream.new_thoughts():
             steps.append(Reasoned(thought))
         steps += generation.add_text(self._join.take(piece))
@@ -139,26 +143,27 @@ class EndpointText:
 
     def _end(self, stream: ChatStream) -> None:
         """Say that the answer is over, whether it is whole, and what cut it."""
-        reason, cut_by, full = stream.reason, "", False
+        reason, cut_by = stream.reason, ""
+        kind: Cut | None = None
         if reason == FILTERED:
-            cut_by = "the server's content filter ended it"
+            cut_by, kind = "the server's content filter ended it", FILTER
         elif stream.overlong:
-            cut_by = "longer than any answer that is kept"
+            cut_by, kind = "longer than any answer that is kept", LENGTH
         elif reason in CUT:
-            limit, full = self._limit(stream)
+            limit, kind = self._limit(stream)
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
         cut = reason in CUT or stream.overlong
-        self._generation.end("length" if cut else "end", cut_by=cut_by, full=full)
+        self._generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
 
-    def _limit(self, stream: ChatStream) -> tuple[str, bool]:
-        """The limit that cut an answer, and whether that is the model's context."""
+    def _limit(self, stream: ChatStream) -> tuple[str, Cut]:
+        """The limit that cut an answer, in words and as one word."""
         most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if window is not None and used >= window - 1:
-            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", True
+            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", CONTEXT
         if most is not None:
-            return f"cut at {most:,} tokens (max_tokens)", False
-        return f"cut at a limit of {self._host}", False
+            return f"cut at {most:,} tokens (max_tokens)", LENGTH
+        return f"cut at a limit of {self._host}", LENGTH
 
     def _failure(self, error: Exception) -> NoAnswer:
         """What the person reads if there is no answer, or no more of it."""

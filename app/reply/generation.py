@@ -15,7 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import EndReason, ModeChanged, Reasoned, RoundEnded, Stats
+from app.events import Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
@@ -77,7 +77,9 @@ class GenerationInput:
     settings: Settings
     sampling: Sampling
     most: int
-    """Tokens of a whole answer, in the drafter's vocabulary."""
+    """Tokens of a whole answer, in the drafter's vocabulary: its limit, or all that the context has room for."""
+    limited: bool = field(default=True, kw_only=True)
+    """A person has set that limit. False: the context is the limit."""
     draft: bool
     """False: the target alone, token by token."""
     unreadable: NoAnswer | None = None
@@ -116,12 +118,12 @@ class Generation:
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
         """What ended the answer before the model did; empty if that is its limit of tokens, or nothing."""
-        self.full = False
-        """The conversation is as long as the server can read."""
+        self.cut_kind: Cut | None = None
+        """The same as one word; None if that is its limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.rounds = 0
         self.model = ""
-        """The model that an OpenAI-compatible server was asked for."""
+        """The model that wrote, or checked, last; empty while only the drafter has."""
         self._unsent = 0
         self._drafted_nodes = 0
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
@@ -270,16 +272,20 @@ class Generation:
         """
         self._guided = own_target
 
+    def written_by(self, model: str) -> None:
+        """Say which model writes, or checks, from here on."""
+        self.model = model
+
     def add_stop_tokens(self, tokens: Collection[int]) -> None:
         """Let these tokens end the answer too: the ones that the verifier's card names."""
         self.stop_tokens.update(tokens)
 
     # ---- how text comes in -------------------------------------------------------------------------------------------
 
-    def begin_text(self, stream: ChatStream, model: str) -> None:
-        """Note that an OpenAI-compatible server has begun to answer, with this model."""
+    def begin_text(self, stream: ChatStream) -> None:
+        """Note that an OpenAI-compatible server has begun to answer."""
         self._traffic.append(stream)
-        self._text_stream, self.model = stream, model
+        self._text_stream = stream
 
     def replace_tokens(self, known: str) -> list[Shown]:
         """Let the answer be text from here on, which begins with `known`."""
@@ -306,9 +312,9 @@ class Generation:
         """Have the answer end as soon as possible; whoever writes it then calls `end`."""
         self._stopping.set()
 
-    def end(self, reason: EndReason, *, cut_by: str = "", full: bool = False) -> None:
-        """Say why the answer is over."""
-        self.reason, self.cut_by, self.full = reason, cut_by, full
+    def end(self, reason: EndReason, *, cut_by: str = "", kind: Cut | None = None) -> None:
+        """Say why the answer is over, and what cut it, in words and as one word."""
+        self.reason, self.cut_by, self.cut_kind = reason, cut_by, kind
 
     def finish(self) -> list[Shown]:
         """Show what was held back. Call it last."""

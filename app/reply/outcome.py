@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from app.events import Done, Failed, Judged, PageSource
+from app.events import Cut, Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
 from app.reply.judgement import judge
@@ -49,8 +49,8 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
-    cut, full, pages = _cut_by(generation), _is_full(generation), _sources(generation)
-    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, full, pages)
+    cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(generation.model)
+    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, kind, pages, model)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
@@ -89,6 +89,9 @@ async def save(
     if reply is not None:
         answer, totals = reply.answer, reply.stats
         stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
+        if totals.streamed is not None and not totals.rounds:
+            del stats["verified"]  # It checks no drafts, so there is nothing to count.
+            stats["tau"] = None
     if outcome.judged is not None:
         stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
     if isinstance(outcome.last, Done) and outcome.last.sources:
@@ -118,28 +121,29 @@ def _sources(generation: Generation) -> tuple[PageSource, ...]:
     return tuple(PageSource(hit.page.name, hit.page.platform, "outrider" if hit.own else "tldr") for hit in found)
 
 
-def _cut_by(generation: Generation) -> str:
-    """What ended the answer before the model did; empty if it is whole, or was stopped."""
+def _cut(generation: Generation) -> str:
+    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
     if generation.cut_by or generation.reason != "length":
         return _one_line(generation.cut_by)
-    if _is_full(generation):
+    if _cut_kind(generation) == "context":
         return "the conversation is as long as can be read"
     return f"cut at {generation.given.most:,} tokens (max_tokens)"
 
 
-def _is_full(generation: Generation) -> bool:
-    """No more of this conversation can be read."""
-    short = generation.streamed is None and len(generation.answer.tokens) < generation.given.most
-    return generation.full or (generation.reason == "length" and short)
+def _cut_kind(generation: Generation) -> Cut | None:
+    """The same as one word."""
+    if generation.cut_kind is not None or generation.reason != "length":
+        return generation.cut_kind
+    given, written = generation.given, len(generation.answer.tokens)
+    full = generation.streamed is None and (not given.limited or written < given.most)
+    return "context" if full else "length"
 
 
 def _server_stats(generation: Generation) -> dict[str, str | int | None]:
-    """What is stored of an answer by an OpenAI-compatible server; empty for any other answer."""
-    if generation.streamed is None:
-        return {}
-    stats: dict[str, str | int | None] = {"model": _one_line(generation.model), "cut": _cut_by(generation) or None}
-    if not generation.rounds:
-        stats["tau"] = None
+    """What is stored of the server that answered: its model, what cut the answer, and what it counted."""
+    stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
+    if generation.model:
+        stats["model"] = _one_line(generation.model)
     if (usage := generation.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats

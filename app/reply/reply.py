@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 
-from app.events import EndReason, FailureCode, ModeChanged, Stats, Verified
+from app.events import EndReason, FailureCode, Stats, Verified
 from app.remotes.connection import Connection, hopeless
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
@@ -82,7 +82,7 @@ class Reply:
         try:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
-                    yield ModeChanged("warming", connection.why)
+                    yield connection.mode("warming")
                     generation.address(own_target=True)
                     async for step in self._offline.early_steps():
                         yield step
@@ -147,7 +147,8 @@ class Reply:
             )
         generation.add_stop_tokens(verifier.card.stop_tokens)
         mode = generation.mode(connection)
-        yield ModeChanged(mode, connection.why_mode if generation.chooses_mode else connection.why)
+        generation.written_by(verifier.model_name)
+        yield connection.mode(mode, connection.why_mode if generation.chooses_mode else None)
         writer = (Hosted if mode == "hosted" else Edge)(generation, connection, verifier)
         try:
             async with contextlib.aclosing(writer.steps()) as steps:
@@ -187,7 +188,7 @@ class Reply:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
         generation, connection = self.generation, self._connection
         if connection is None:
-            raise NoAnswer("There is no verifier to ask. Choose another --mode, or give --remote.", "unavailable")
+            raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if connection.met and not (self._away and not self.answer.text and generation.given.settings.mode == "auto"):
             with contextlib.suppress(TimeoutError):
                 async with generation.clock.within(RETURN_SECONDS):

@@ -38,8 +38,8 @@ class Request:
     message: Message
     """The pending answer."""
     sampling: Sampling
-    most: int
-    """Tokens of the whole answer."""
+    most: int | None
+    """Tokens of the whole answer; None: as many as the context has room for."""
     begun: Message | None = None
     """The stored answer that it begins with, in tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
@@ -75,9 +75,8 @@ class Request:
         tokens = conversation_tokens(text, thread)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
         hits = prompt.hits(questions) if prompt is not None and (questions := questions_of(thread)) else []
-        length = len(guided or tokens) + (
-            len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0
-        )
+        asked = len(guided or tokens)
+        length = asked + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
         if length > CONTEXT_TOKENS:
             said = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
@@ -90,7 +89,8 @@ class Request:
             text=text,
             settings=settings,
             sampling=self.sampling,
-            most=self.most,
+            most=max(1, CONTEXT_TOKENS - asked) if self.most is None else self.most,
+            limited=self.most is not None,
             draft=draft,
             unreadable=unreadable,
         )
@@ -106,7 +106,7 @@ class Request:
 
 def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Request:
     """The answer to a stored question. `waits`: it came out of the queue; else the settings say whether it waits."""
-    return Request(message, _sampling(settings), settings.most_tokens, waits=waits or settings.offline == "queue")
+    return Request(message, _sampling(settings), settings.max_tokens, waits=waits or settings.offline == "queue")
 
 
 def regenerate(store: Store, settings: Settings, message_id: str, *, target: bool) -> Request:
@@ -124,13 +124,13 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     sampling = _sampling(settings, version=len(versions))
     if not sampling.temperature and any(_is_greedy(version, target=target) for version in versions):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
-    return Request(pending, sampling, settings.most_tokens)
+    return Request(pending, sampling, settings.max_tokens)
 
 
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
-    It may get as many tokens more as a new answer may have.
+    If answers have a limit, it may get as many tokens more as a new one.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
@@ -144,7 +144,8 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _impossible("That answer is complete; ask for more in a new question.")
     if not is_spelt(text, begun):
         raise _impossible("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
-    most, sent = len(begun.tokens) + settings.most_tokens, "" if begun is cut else cut.text
+    most = None if settings.max_tokens is None else len(begun.tokens) + settings.max_tokens
+    sent = "" if begun is cut else cut.text
     return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
 
 
@@ -154,7 +155,8 @@ def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted
-    most, sent = max(settings.most_tokens, len(begun.tokens)), "" if drafted.tokens else drafted.text
+    most = None if settings.max_tokens is None else max(settings.max_tokens, len(begun.tokens))
+    sent = "" if drafted.tokens else drafted.text
     return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent)
 
 

@@ -169,7 +169,13 @@ class OutriderApp(App[None]):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "show_remotes" or self.switcher is not None
+        return action not in ("show_remotes", "models") or self.switcher is not None
+
+    def action_models(self, words: str = "") -> None:
+        """Pick the model of the open conversation. `words`: what is looked for, or the exact name of a model."""
+        chat = next((screen for screen in self.screen_stack if isinstance(screen, ChatScreen)), None)
+        if self.switcher is not None and chat is not None and self.screen is chat:
+            chat.pick_model(self.switcher, words)
 
     def action_show_remotes(self) -> None:
         from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
 from app.events import Event, ModeChanged
-from storage import Message, Queued, Store
+from storage import Choices, Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
@@ -72,6 +72,9 @@ class Core(Protocol):
 
     def use(self, source: Source | None) -> None:
         """Use another remote from now on; None: no remote. A running reply ends with the remote it began with."""
+
+    def follow(self, choices: Choices) -> None:
+        """A conversation with these choices is open now: connect to the server that was chosen for it."""
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Ranges of characters of an answer that nobody verified; none if that is unknown."""

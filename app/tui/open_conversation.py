@@ -16,7 +16,8 @@ from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn, place_questions
-from storage import NotFound, Queued, StorageError
+from storage import Choices, NotFound, Queued, StorageError
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
@@ -57,6 +58,12 @@ class OpenConversation:
         self.id: str | None = None
         """None until the first prompt of a new conversation is sent."""
         self.title = ""
+        self.choices = NONE
+        """What was chosen for it: the server and the model that answer it, and more."""
+        self.fresh: Callable[[], Choices] = Choices
+        """What a new conversation begins with."""
+        self._given = NONE
+        """What this one began with, if it is new."""
         self.turns: list[Turn] = []
         self.live: RunningReply | None = None
         self.shading = False
@@ -91,6 +98,10 @@ class OpenConversation:
         if stored.id != self.id:
             self._deleted.clear()
         self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
+        if stored.id is None:
+            self._given = self.fresh()
+        self.choices = stored.choices if stored.id is not None else self._given
+        self.core.follow(self.choices)
         live = self.live
         if live is not None and live.conversation == stored.id:
             turns = self.turns
@@ -124,8 +135,21 @@ class OpenConversation:
         if self.id is None:
             title = " ".join(prompt.split())
             title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.id, self.title = self.core.store.conversations.create(title).id, title
+            self.id, self.title = self.core.store.conversations.create(title, self.choices).id, title
         return self.id
+
+    def choose(self, choices: Choices) -> None:
+        """Keep what was chosen for this conversation; a new one keeps it when it is begun."""
+        if self.id is not None:
+            self.core.store.conversations.choose(self.id, choices)
+        self.choices = choices
+        self.core.follow(choices)
+
+    def renew(self) -> None:
+        """Begin with what a new conversation begins with now, if nothing was asked or chosen yet."""
+        if self.id is None and self.choices == self._given != self.fresh():
+            self._given = self.fresh()
+            self.choose(self._given)
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 

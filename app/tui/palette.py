@@ -22,6 +22,8 @@ MOVES = (
     "app.commands",
     "message.next_block",
     "message.previous_block",
+    "models.down",
+    "models.up",
     "prompt.down",
     "prompt.newline",
     "prompt.page_down",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from app.tui.turn import Turn
-from storage import Message, Store
+from storage import Choices, Message, Store
+from storage.choices import NONE
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class StoredThread:
     id: str | None = None
     title: str = ""
     turns: list[Turn] = field(default_factory=list)
+    choices: Choices = NONE
+    """What was chosen for it."""
     found: int | None = None
     """Place of the turn with the message that was looked for."""
 
@@ -24,7 +27,7 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
 
     A thousand messages take 30 ms.
     """
-    title = store.conversations.get(conversation_id).title
+    conversation = store.conversations.get(conversation_id)
     messages, thread = _branch(store, conversation_id)
     found = None
     if message_id is not None:
@@ -33,7 +36,8 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
             messages, thread = _branch(store, conversation_id)
         before = [message.id for message in thread].index(message_id)
         found = len(Turn.of_thread(thread[: before + 1])) - 1
-    return StoredThread(conversation_id, title, Turn.of_thread(thread, messages), found)
+    turns = Turn.of_thread(thread, messages)
+    return StoredThread(conversation_id, conversation.title, turns, conversation.choices, found)
 
 
 def _branch(store: Store, conversation_id: str) -> tuple[list[Message], list[Message]]:

@@ -36,6 +36,8 @@ class Turn:
     """Nobody could answer: the question waits in the queue, or the rest of the answer does."""
     cut: str = ""
     """What ended the answer before the model did; empty for a whole answer."""
+    model: str = ""
+    """Name of the model that answered, as one line; empty if it is not known."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -133,7 +135,7 @@ class Turn:
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
-            self.provenance, self.sources = event.provenance, event.sources
+            self.provenance, self.sources, self.model = event.provenance, event.sources, event.model
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -190,6 +192,7 @@ class Turn:
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
+                turn.model = model_of(message.stats)
                 turn.reply.solid = sanitise(message.text)
                 turn.sources = sources_of(message.stats)
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
@@ -210,6 +213,12 @@ def _cut(message: Message) -> str:
     """What ended a stored answer before the model did; empty for a whole answer."""
     cut, reason = message.stats.get("cut"), message.stats.get("reason")
     return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
+
+
+def model_of(stats: Mapping[str, object]) -> str:
+    """The model's name in the statistics of an answer, as one line; empty if there is none."""
+    model = stats.get("model")
+    return " ".join(sanitise(model).split()) if isinstance(model, str) else ""
 
 
 def _begins_in_code(text: str) -> bool:

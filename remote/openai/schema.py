@@ -120,6 +120,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = ""
     max_model_len: int | None = None
     """Tokens of a conversation, if the server says."""
+    images: bool | None = None
+    """It reads images; None: the server does not say."""
 
     @property
     def continues(self) -> bool:

@@ -30,6 +30,7 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     monkeypatch.setenv("HOME", str(home))  # Nothing in the tester's own home may matter.
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(drafter))
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "512")  # Random weights seldom end an answer.
 
     def run(*arguments: str, stdin: str = "") -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])

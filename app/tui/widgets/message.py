@@ -193,6 +193,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                 self.mount(self._withdrawn, after=self.prose)
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
+        self._draw_note("model", turn.model if turn.text else "")
         self.set_class(bool(turn.drafted), "-drafted")
         self.set_class(turn.outcome == "stopped", "-stopped")
         self.set_class(bool(turn.error), "-failed")

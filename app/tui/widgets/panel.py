@@ -64,7 +64,7 @@ def lines(figures: SessionMetrics, mode: ModeChanged | None, down_since: str | N
         shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
     shown.append(_columns("", "answer", "session", HEAD))
-    hidden = _hidden(session)
+    hidden = _hidden(session, checks=mode is None or mode.checks)
     for name, one, all_of_them in zip(ROWS, _cells(answer), _cells(session)):
         if name not in hidden:
             shown.append(_columns(name, one, all_of_them))
@@ -91,11 +91,12 @@ VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken 
 STREAMED = ("streamed",)
 
 
-def _hidden(session: Totals) -> tuple[str, ...]:
-    """The rows that mean nothing for the answers of this session."""
-    if not session.streamed:
-        return STREAMED
-    return () if session.rounds or session.drafted else VERIFYING
+def _hidden(session: Totals, *, checks: bool) -> tuple[str, ...]:
+    """The rows that mean nothing for the answers of this session. `checks`: the server that is there checks drafts."""
+    checked = bool(session.rounds or session.drafted)
+    if session.streamed or not checks:
+        return () if checked else VERIFYING
+    return STREAMED
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:

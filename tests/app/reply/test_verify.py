@@ -163,7 +163,7 @@ async def test_without_a_verifier_it_says_so_and_stores_nothing(
         await opened.settled()
         heard, judged = await verify(opened, answer.id)
         assert heard.failed is not None and heard.failed.code == "unavailable" and judged is None
-        assert heard.failed.message.startswith("No verifier: ")
+        assert heard.failed.message.startswith("No server: ")
         assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
 from app.remotes.source import Source
-from storage import FinalStatus, Message, Queued, Store
+from storage import Choices, FinalStatus, Message, Queued, Store
 
 READY = ModeChanged("edge", "drafting here, verified by shell-guide")
 STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
@@ -69,6 +69,8 @@ class ScriptedCore:
         self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
         self.stops = 0
         self.sources: list[Source | None] = []
+        self.followed: list[Choices] = []
+        """The choices of each conversation that was opened."""
         self.limit = 8192
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
@@ -89,6 +91,9 @@ class ScriptedCore:
     async def changes(self) -> AsyncIterator[ModeChanged]:
         while True:
             yield await self.modes.get()
+
+    def follow(self, choices: Choices) -> None:
+        self.followed.append(choices)
 
     def use(self, source: Source | None) -> None:
         self.sources.append(source)

@@ -29,11 +29,11 @@ async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> No
     core = ScriptedCore(store, mode=WARMING)
     app = Window(core)
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.text("#badge") == "warming up")
+        await wait_until(pilot, lambda: app.text("#badge") == "connecting")
         assert app.text("#why") == "starting the bundled verifier"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
         core.modes.put_nowait(READY)
-        await wait_until(pilot, lambda: app.text("#badge") == "edge")
+        await wait_until(pilot, lambda: app.text("#badge") == "online")
         core.modes.put_nowait(ModeChanged("offline", "no route"))
         await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
         assert not app.screen.query_one(StatusBar).has_class("-edge")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -30,6 +31,9 @@ from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
 from storage import Conversation, StorageError
+
+if TYPE_CHECKING:
+    from app.remotes.switcher import RemoteSwitcher
 
 LEAVING_SECONDS = 4.0
 """Time in which a second Ctrl+C quits."""
@@ -101,6 +105,9 @@ class ChatScreen(Screen[None]):
         yield self._status
 
     def on_mount(self) -> None:
+        if (switcher := self._switcher) is not None:
+            self.conversation.fresh = lambda: switcher.fresh
+            self.conversation.renew()
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
@@ -173,6 +180,24 @@ class ChatScreen(Screen[None]):
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
         await self._view.open(conversation_id, message_id)
+        self._tell_if_gone()
+
+    def _tell_if_gone(self) -> None:
+        """Tell the person if the server that was chosen for the conversation is not known any more."""
+        switcher, remote = self._switcher, self.conversation.choices.remote
+        if switcher is not None and remote is not None and not switcher.knows(remote):
+            key = key_of(self, "app.models").capitalize()
+            self.notify(
+                f"The server {remote}, which was chosen for this conversation, is not in the list any more. Nobody "
+                f"else is asked in its place. {key} chooses another model.",
+                severity="warning",
+                timeout=15,
+                markup=False,
+            )
+
+    @property
+    def _switcher(self) -> RemoteSwitcher | None:
+        return getattr(self.app, "switcher", None)
 
     async def action_new(self) -> None:
         await self.open_conversation(None)
@@ -223,6 +248,18 @@ class ChatScreen(Screen[None]):
         if chosen is not None:
             prompt.put(chosen)
         self.set_focus(prompt)
+
+    @work(group="models", exclusive=True)
+    async def pick_model(self, switcher: RemoteSwitcher, words: str) -> None:
+        """Let the person pick who answers the open conversation, and perhaps new ones."""
+        from app.tui.screens.model_choice import keep, server_now
+        from app.tui.screens.models import ModelsScreen
+
+        picked = await self.app.push_screen_wait(ModelsScreen(switcher, server_now(self.conversation, switcher), words))
+        if picked is not None:
+            keep(self, self.conversation, switcher, picked)
+            self._show_mode(self._core.status())
+        self.set_focus(self._view.prompt)
 
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
@@ -346,6 +383,7 @@ class ChatScreen(Screen[None]):
         self._lay_out(event.size.width)
 
     def on_screen_resume(self) -> None:
+        self.conversation.renew()
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:
