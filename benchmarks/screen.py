@@ -40,7 +40,7 @@ from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
-from storage import Queued, Store
+from storage import Choices, Queued, Store
 
 PERIOD_SECONDS = 0.002
 ROUND_SECONDS = 0.06
@@ -125,6 +125,9 @@ class StreamingCore:
     async def changes(self) -> AsyncIterator[ModeChanged]:
         await asyncio.Event().wait()
         yield self.status()
+
+    def follow(self, choices: Choices) -> None:
+        """There is one script for all conversations."""
 
     def context(self, conversation_id: str) -> Context:
         return Context(sum(len(message.tokens) for message in self.store.branches.thread(conversation_id)), 8192)

@@ -1,6 +1,6 @@
 """The connection to a server: one background task that connects, notices a lost line, and connects again.
 
-The server is a verifier, or an OpenAI-compatible server, which verifies no drafts and answers by itself.
+The server is a verifier, or an OpenAI-compatible server, which checks no drafts and answers by itself.
 
 Replies use `verifier` while it is there, and call `lost` when a round fails. Everything else happens here, from the
 first connection to probing a dead line with a random back-off, so that no reply waits for a connect. While somebody
@@ -72,7 +72,7 @@ class Connection:
         self.verifier: Peer | None = None
         self.warming = True
         """Whether the first connection is still being made."""
-        self.why = f"connecting to {source.name or 'the verifier'}"
+        self.why = f"connecting to {source.name or 'the server'}"
         self.met = False
         """Whether there has been a server."""
         self.checks = source.kind != "openai"

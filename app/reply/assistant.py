@@ -219,7 +219,7 @@ class Assistant:
         connection = self.connection_of(drafted.conversation_id)
         if connection is not None and isinstance(connection.verifier, Endpoint) and not cut:
             host = connection.verifier.client.host
-            raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
+            raise NoAnswer(f"{host} is an OpenAI-compatible server, which checks no drafts.", "incompatible")
         if not unverified(drafted):
             raise NoAnswer(nothing_to_verify(drafted), "internal")
         return drafted

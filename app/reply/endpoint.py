@@ -54,7 +54,7 @@ class EndpointText:
         """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
         generation = self._generation
         if generation.given.settings.mode == "edge":
-            advice = "which verifies no drafts. Choose --mode auto or hosted"
+            advice = "which checks no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
         yield self._connection.mode("hosted")
         await generation.drafting.quiet()

@@ -181,4 +181,6 @@ class OutriderApp(App[None]):
         from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
 
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
-            self.push_screen(RemotesScreen(self.switcher))
+            chats = [screen for screen in self.screen_stack if isinstance(screen, ChatScreen)]
+            own = next((chat.conversation.choices.remote for chat in chats), None)
+            self.push_screen(RemotesScreen(self.switcher, own))

@@ -8,12 +8,12 @@ import msgspec
 from textual.widget import Widget
 
 from app.config import ConfigError, is_address
-from app.remotes.choice import Server
 from app.sanitise import sanitise
 from app.tui.keymap import key_of
 from app.tui.notices import complain, reporting
 
 if TYPE_CHECKING:
+    from app.remotes.choice import Server
     from app.remotes.switcher import RemoteSwitcher
     from app.tui.open_conversation import OpenConversation
     from app.tui.screens.models import PickedModel
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def server_now(conversation: OpenConversation, switcher: RemoteSwitcher) -> Server:
     """Who answers the open conversation."""
+    from app.remotes.choice import Server  # The chat opens without httpx.
+
     chosen = conversation.choices
     if chosen.remote is not None:
         return Server(chosen.remote, chosen.model)
@@ -28,6 +30,20 @@ def server_now(conversation: OpenConversation, switcher: RemoteSwitcher) -> Serv
         return switcher.default
     except ConfigError:
         return Server()
+
+
+def tell_if_gone(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher) -> None:
+    """Tell the person if the server that was chosen for the open conversation is not known any more."""
+    remote = conversation.choices.remote
+    if remote is not None and not switcher.knows(remote):
+        key = key_of(node, "app.models").capitalize()
+        node.notify(
+            f"The server {sanitise(remote)}, which was chosen for this conversation, is not in the list any more. "
+            f"Nobody else is asked in its place. {key} chooses another model.",
+            severity="warning",
+            timeout=15,
+            markup=False,
+        )
 
 
 def keep(node: Widget, conversation: OpenConversation, switcher: RemoteSwitcher, picked: PickedModel) -> None:

@@ -105,6 +105,8 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
 
     def _fill(self) -> None:
         """List what matches the words, server by server; the highlight stays on its model."""
+        if not self.is_attached:
+            return
         models = self.query_one(OptionList)
         before = models.highlighted_option
         words = self.query_one(Input).value.casefold().split()

@@ -49,9 +49,11 @@ class RemotesScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss", "Close", id="remotes.close"),
     ]
 
-    def __init__(self, switcher: RemoteSwitcher) -> None:
+    def __init__(self, switcher: RemoteSwitcher, own: str | None = None) -> None:
+        """`own`: name of the server that was chosen for the open conversation alone, if one was."""
         super().__init__()
         self.switcher = switcher
+        self._own = own
         self._shown = ""
         """The state of the remote in use, as it is on the screen."""
 
@@ -87,6 +89,12 @@ class RemotesScreen(ModalScreen[None]):
             return
         if notice:
             self.notify(sanitise(notice), severity="warning", markup=False)
+        if self._own is not None:
+            key = key_of(self, "app.models").capitalize()
+            self.notify(
+                f"The open conversation stays with {sanitise(self._own)}, which was chosen for it. {key} changes that.",
+                markup=False,
+            )
         self._list(name)
 
     def action_add(self) -> None:
@@ -190,6 +198,8 @@ class RemotesScreen(ModalScreen[None]):
         return Content("\n").join(lines)
 
     def _state(self) -> str:
+        if self._own is not None:
+            return ""  # The connection that is known of is that of the open conversation.
         status = self.switcher.status
         return sanitise(f"{status.mode}: {status.why}")
 

@@ -239,5 +239,5 @@ async def test_a_server_that_verifies_nothing_answers_prompts_and_leaves_the_res
         assert opened.store.branches.thread(conversation)[2].text == "and hidden ones"
         assert opened.outbox.queued() == [verification]
         heard = await send(opened, verification)
-        assert heard.failed is not None and "verifies no drafts" in heard.failed.message
+        assert heard.failed is not None and "checks no drafts" in heard.failed.message
         assert len(opened.store.messages.of(conversation)) == 4

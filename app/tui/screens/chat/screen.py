@@ -180,20 +180,10 @@ class ChatScreen(Screen[None]):
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
         await self._view.open(conversation_id, message_id)
-        self._tell_if_gone()
+        if (switcher := self._switcher) is not None:
+            from app.tui.screens.model_choice import tell_if_gone
 
-    def _tell_if_gone(self) -> None:
-        """Tell the person if the server that was chosen for the conversation is not known any more."""
-        switcher, remote = self._switcher, self.conversation.choices.remote
-        if switcher is not None and remote is not None and not switcher.knows(remote):
-            key = key_of(self, "app.models").capitalize()
-            self.notify(
-                f"The server {remote}, which was chosen for this conversation, is not in the list any more. Nobody "
-                f"else is asked in its place. {key} chooses another model.",
-                severity="warning",
-                timeout=15,
-                markup=False,
-            )
+            tell_if_gone(self, self.conversation, switcher)
 
     @property
     def _switcher(self) -> RemoteSwitcher | None:
