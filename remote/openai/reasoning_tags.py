@@ -8,7 +8,8 @@ from __future__ import annotations
 
 HELD = 64
 """Characters, white space included, within which a tag must begin."""
-TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
+TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>", "[THINK]": "[/THINK]"}
+"""Of most templates, of a few others, of Gemini, and of Mistral."""
 
 
 class ThinkTags:
