@@ -71,15 +71,10 @@ class Queue:
         with self._database.read() as sql:
             return [Queued(**row) for row in sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
 
-    def next(self, *, verify: bool = True) -> Queued | None:
-        """The first entry whose conversation has no answer that is being written.
-
-        `verify` False: only prompts, and answers that were cut off and have no token that is only drafted.
-        """
-        cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
-        kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
+    def next(self) -> Queued | None:
+        """The first entry whose conversation has no answer that is being written."""
         with self._database.read() as sql:
-            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1")
+            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} ORDER BY queue.key LIMIT 1")
             return next((Queued(**row) for row in rows), None)
 
     def add(self, conversation_id: str, text: str) -> Queued:

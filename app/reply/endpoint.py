@@ -17,6 +17,7 @@ from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
+from remote.openai.dialect import SAMPLING
 from remote.openai.stream import CUT
 
 BETWEEN_SECONDS = 60.0
@@ -32,6 +33,8 @@ SHARE = 256
 """The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
 FILTERED = "content_filter"
 """Reason that a server gives if its content filter ended the answer."""
+BROKEN_OFF = ("insufficient_system_resource", "abort")
+"""Reasons that a server gives if it could not go on: DeepSeek's, and that of vLLM and SGLang."""
 
 
 class EndpointText:
@@ -73,6 +76,8 @@ class EndpointText:
                 generation.end("stopped")
                 return
             generation.begin_text(stream, self._endpoint.model.id)
+            if refused := ", ".join(field for field in stream.left_out if field in SAMPLING):
+                yield ModeChanged("hosted", f"{self._connection.why}; it does not take {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -90,6 +95,7 @@ class EndpointText:
         given, options = self._generation.given, self._endpoint.client.options
         first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
+        predicts = not self._known and self._endpoint.client.may_predict(self._endpoint.model)
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
@@ -99,6 +105,7 @@ class EndpointText:
             silence=options.read_seconds or BETWEEN_SECONDS,
             patience=first,
             continued=bool(begun),
+            prediction=given.prediction if predicts else "",
         )
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
@@ -142,12 +149,14 @@ class EndpointText:
         reason, cut_by, full = stream.reason, "", False
         if reason == FILTERED:
             cut_by = "the server's content filter ended it"
+        elif reason in BROKEN_OFF:
+            cut_by = f"{self._host} broke it off"
         elif stream.overlong:
             cut_by = "longer than any answer that is kept"
         elif reason in CUT:
             limit, full = self._limit(stream)
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
-        cut = reason in CUT or stream.overlong
+        cut = reason in CUT or reason in BROKEN_OFF or stream.overlong
         self._generation.end("length" if cut else "end", cut_by=cut_by, full=full)
 
     def _limit(self, stream: ChatStream) -> tuple[str, bool]:

@@ -1,7 +1,8 @@
 """What waits for the target, and when it is sent: questions asked without a line, and answers to be verified.
 
-All of it is in the database. The outbox says what is due, and keeps a verifier that fails from being asked the same
-again and again.
+All of it is in the database. The outbox says what is due, and keeps a server that fails from being asked the same again
+and again. What waits was put there because the person wants the server's answer. So an answer that waits to be verified
+is sent to an OpenAI-compatible server too, which may charge for it, and answers it again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 from app.concurrency import first_of
 from app.events import Event, Failed
 from app.remotes.connection import Connection
-from app.remotes.peer import Endpoint, Peer
+from app.remotes.peer import Peer
 from remote.clock import CLOCK, Clock
 from storage import Message, Queued, StorageError, Store
 
@@ -113,7 +114,7 @@ class Outbox:
                 queued: Queued | None = None
                 if not self._assistant.replying:
                     with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                        queued = self._store.queue.next(verify=not isinstance(verifier, Endpoint))
+                        queued = self._store.queue.next()
                 missed = connection if queued is not None and verifier is None else None
                 if eager is not missed:
                     wanted.close()

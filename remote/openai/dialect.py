@@ -32,7 +32,7 @@ SAMPLING = ("temperature", "top_k", "top_p", "seed")
 """Those of them that change the answer."""
 UNKNOWN = re.compile(
     r"unsupported|not (currently )?support|unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs?|fields?)"
-    r"|additional propert|(not|n't) (permitted|allowed|accepted|available|compatible|valid with)|incompatible"
+    r"|additional properties|(not|n't) (permitted|allowed|accepted|available|compatible|valid with)|incompatible"
     r"|cannot be (used|combined)|cannot find field|no such field|(does not|doesn't) (support|accept|take)|deprecated",
     re.IGNORECASE,
 )

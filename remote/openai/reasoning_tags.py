@@ -9,7 +9,7 @@ from __future__ import annotations
 HELD = 64
 """Characters, white space included, within which a tag must begin."""
 TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>", "[THINK]": "[/THINK]"}
-"""Of most templates, of a few others, of Gemini, and of Mistral."""
+"""Most models have the first, a few the second. The third is Gemini's, the last one Mistral's."""
 
 
 class ThinkTags:

@@ -68,6 +68,7 @@ class Playback:
     """A service on loopback that plays one exchange again and again, and keeps what it was asked."""
 
     exchange: Exchange
+    owner: str = "somebody"
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def listening(self) -> AbstractAsyncContextManager[int]:
@@ -76,8 +77,10 @@ class Playback:
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/models" in head.split(b" ")[1]:
-            listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "somebody"}]}
+            listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": self.owner}]}
             writer.write(http(json.dumps(listed).encode(), content_type=JSON))
+        elif not head.split(b" ")[1].endswith(b"/chat/completions"):
+            writer.write(http(b'{"error":{"message":"Unknown path."}}', status="404 Not Found", content_type=JSON))
         else:
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             self.asked.append(json.loads(await reader.readexactly(size)))
