@@ -64,7 +64,9 @@ def _judged(begun: Message, generation: Generation) -> Judged | None:
     answer, again = generation.answer, generation.answered_again
     if all(begun.provenance):
         return None
-    return judge(begun, answer.tokens, answer.text) if again is None else judge_again(begun, answer.text, again)
+    if again is None:
+        return judge(begun, answer.tokens, answer.text)
+    return judge_again(begun, answer.text, replace(again, model=_one_line(again.model)))
 
 
 def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError | StorageError) -> ReplyOutcome:

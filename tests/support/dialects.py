@@ -69,6 +69,7 @@ class Playback:
 
     exchange: Exchange
     owner: str = "somebody"
+    model: str = MODEL
     asked: list[dict[str, Any]] = field(default_factory=list)
 
     def listening(self) -> AbstractAsyncContextManager[int]:
@@ -77,7 +78,7 @@ class Playback:
     async def _serve(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/models" in head.split(b" ")[1]:
-            listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": self.owner}]}
+            listed = {"object": "list", "data": [{"id": self.model, "object": "model", "owned_by": self.owner}]}
             writer.write(http(json.dumps(listed).encode(), content_type=JSON))
         elif not head.split(b" ")[1].endswith(b"/chat/completions"):
             writer.write(http(b'{"error":{"message":"Unknown path."}}', status="404 Not Found", content_type=JSON))

@@ -168,6 +168,17 @@ async def test_what_waits_in_the_queue_is_answered_again(drafter: Drafter, datab
         assert opened.store.branches.thread(answer.conversation_id)[-1].id == heard.message
 
 
+async def test_the_name_of_a_model_cannot_command_a_terminal(drafter: Drafter, database: Path) -> None:
+    server = Playback(SILENT, model="tal\x1b[2Jk\ner")
+    async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+        await until_connected(opened)
+        answer = drafted(opened)
+        heard, judged = await verify(opened, answer.id)
+        newer = opened.store.messages.get(heard.message)
+    assert judged is not None and "\x1b" not in str(judged) and "\n" not in str(judged)
+    assert stored_judgement(newer, answer) == judged
+
+
 async def test_a_streamed_answer_needs_none(drafter: Drafter, database: Path) -> None:
     server = Playback(SILENT)
     async with server.listening() as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
