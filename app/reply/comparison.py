@@ -1,7 +1,7 @@
 """How much of an answer that was written offline stands in the answer that another server gave to the same question.
 
 Such a server checks no drafts, so the two texts are compared, word by word: what is between white space, as it is
-written. The order counts.
+written. The order counts. The marks around code blocks do not: two answers about different things have the same ones.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from app.sanitise import sanitise
 MOST_UNITS = 1500
 """Most words of a text that are compared one by one. Longer texts are compared by lines, the first so many: the time
 grows with the product, and this many take up to half a second."""
-WORDS = re.compile(r"\S+")
-LINES = re.compile(r"[^\n]*\S[^\n]*")
+WORDS = re.compile(r"(?<!\S)(?!```|~~~)\S+")
+LINES = re.compile(r"^(?![ \t]*(?:```|~~~))[^\n]*\S[^\n]*", re.MULTILINE)
 FENCE = re.compile(r"^[ \t]*(```|~~~).*\n?", re.MULTILINE)
 
 
