@@ -165,8 +165,23 @@ class RoundEnded:
 
 
 @dataclass(frozen=True)
+class AnsweredAgain:
+    """Which server answered a question anew that had been answered offline. It checks no drafts."""
+
+    model: str
+    predicted: bool
+    """The offline answer went up as a prediction. False: the server saw the question alone."""
+    tokens: tuple[int, int] | None = None
+    """Tokens of the prediction that the server kept, and those that it did not; None: it does not say."""
+
+
+@dataclass(frozen=True)
 class Judged:
-    """An answer that was drafted offline is verified: how much of it the target kept. Comes before `Done`."""
+    """What became of an answer that was drafted offline: how much of it the target kept. Comes before `Done`.
+
+    `again`: a server that checks no drafts gave an answer of its own. Then `kept` and `of` count words, and `dropped`
+    has those that are not in the new answer.
+    """
 
     message: str
     """Id of the drafted answer, which stays unchanged beside the verified one."""
@@ -177,10 +192,27 @@ class Judged:
     """Its text from the first word that the target replaced; empty if the target only added text."""
     midway: bool = False
     """`dropped` begins within a sentence."""
+    again: AnsweredAgain | None = None
 
     def __str__(self) -> str:
+        if self.again is not None:
+            return f"{_answered(self.again)}; {self._agreement}"
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
         return f"the target kept {share} drafted tokens"
+
+    @property
+    def _agreement(self) -> str:
+        if self.kept in (0, self.of):
+            return "all words of the offline answer agree" if self.kept else "no word of the offline answer agrees"
+        return f"{max(1, 100 * self.kept // self.of)} % of the words agree"
+
+
+def _answered(again: AnsweredAgain) -> str:
+    """Who answered again, and what was made of the prediction."""
+    if again.tokens is not None:
+        kept, dropped = again.tokens
+        return f"sent as a prediction: {again.model} kept {kept} of {kept + dropped} tokens"
+    return f"answered again by {again.model}" + (", with the offline answer as a prediction" if again.predicted else "")
 
 
 @dataclass(frozen=True)

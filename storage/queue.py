@@ -71,19 +71,14 @@ class Queue:
         with self._database.read() as sql:
             return [Queued(**row) for row in sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
 
-    def next(self, *, verify: bool = True) -> Queued | None:
+    def next(self) -> Queued | None:
         """The first entry that is ready."""
-        return next(iter(self.ready(verify=verify)), None)
+        return next(iter(self.ready()), None)
 
-    def ready(self, *, verify: bool = True) -> list[Queued]:
-        """The entries whose conversation has no answer that is being written, in order.
-
-        `verify` False: only prompts, and answers that were cut off and have no token that is only drafted.
-        """
-        cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
-        kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
+    def ready(self) -> list[Queued]:
+        """The entries whose conversation has no answer that is being written, in order."""
         with self._database.read() as sql:
-            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key")
+            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} ORDER BY queue.key")
             return [Queued(**row) for row in rows]
 
     def add(self, conversation_id: str, text: str) -> Queued:

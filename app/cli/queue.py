@@ -197,4 +197,5 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:
-            complain(f"it did not keep: {result.judged.dropped}")
+            what = "it did not keep" if result.judged.again is None else "not in the new answer"
+            complain(f"{what}: {result.judged.dropped}")

@@ -215,14 +215,17 @@ class Assistant:
         drafted = self.store.messages.get(message_id)
         if problem := self.no_server(drafted.conversation_id):
             raise NoAnswer(problem.message, problem.code)
-        cut = drafted.status != "done" and all(drafted.provenance)
-        connection = self.connection_of(drafted.conversation_id)
-        if connection is not None and isinstance(connection.verifier, Endpoint) and not cut:
-            host = connection.verifier.client.host
-            raise NoAnswer(f"{host} is an OpenAI-compatible server, which checks no drafts.", "incompatible")
         if not unverified(drafted):
             raise NoAnswer(nothing_to_verify(drafted), "internal")
         return drafted
+
+    def _verification(self, drafted: Message) -> Request:
+        """The request that has an answer verified. Raises `NoAnswer`, `StorageError`."""
+        connection = self.connection_of(drafted.conversation_id)
+        endpoint = connection is not None and isinstance(connection.verifier, Endpoint)
+        # Only the rest is asked for if nothing of the answer was drafted here.
+        anew = endpoint and not all(drafted.provenance)
+        return verify(self.store, self._settings, drafted, self._drafter.text, anew=anew)
 
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
@@ -317,10 +320,10 @@ class Assistant:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
 
         The new answer is stored beside that one, which stays as it was, and is shown instead unless something was said
-        after it. `Judged` tells, before `Done`, what was kept. Without a verifier it is `Failed`, and nothing is
-        stored.
+        after it. `Judged` tells, before `Done`, what was kept. Without a server it is `Failed`, and nothing is stored.
+        An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
         """
-        return self._begin(lambda: verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text))
+        return self._begin(lambda: self._verification(self._verifiable(message_id)))
 
     def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become. `waits`: it came out of the queue."""

@@ -17,6 +17,7 @@ from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
+from remote.openai.dialect import SAMPLING
 from remote.openai.stream import CUT
 
 BETWEEN_SECONDS = 60.0
@@ -35,6 +36,8 @@ FILTERED = "content_filter"
 LENGTH: Cut = "length"
 CONTEXT: Cut = "context"
 FILTER: Cut = "filter"
+BROKEN_OFF = ("insufficient_system_resource", "abort")
+"""Reasons that a server gives if it could not go on: DeepSeek's, and that of vLLM and SGLang."""
 
 
 class EndpointText:
@@ -77,6 +80,8 @@ class EndpointText:
                 return
             generation.begin_text(stream)
             generation.written_by(self._endpoint.model.id)
+            if refused := ", ".join(field for field in stream.left_out if field in SAMPLING):
+                yield self._connection.mode("hosted", f"{self._connection.why}; it does not take {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -94,6 +99,7 @@ class EndpointText:
         given, options = self._generation.given, self._endpoint.client.options
         first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
+        predicts = not self._known and self._endpoint.client.may_predict(self._endpoint.model)
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
@@ -103,6 +109,7 @@ class EndpointText:
             silence=options.read_seconds or BETWEEN_SECONDS,
             patience=first,
             continued=bool(begun),
+            prediction=given.prediction if predicts else "",
         )
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
@@ -147,12 +154,14 @@ class EndpointText:
         kind: Cut | None = None
         if reason == FILTERED:
             cut_by, kind = "the server's content filter ended it", FILTER
+        elif reason in BROKEN_OFF:
+            cut_by = f"{self._host} broke it off"
         elif stream.overlong:
             cut_by, kind = "longer than any answer that is kept", LENGTH
         elif reason in CUT:
             limit, kind = self._limit(stream)
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
-        cut = reason in CUT or stream.overlong
+        cut = reason in CUT or reason in BROKEN_OFF or stream.overlong
         self._generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
 
     def _limit(self, stream: ChatStream) -> tuple[str, Cut]:

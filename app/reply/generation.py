@@ -15,7 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats
+from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
@@ -82,6 +82,8 @@ class GenerationInput:
     """A person has set that limit. False: the context is the limit."""
     draft: bool
     """False: the target alone, token by token."""
+    prediction: str = ""
+    """Text that the answer will probably have: what was written offline. For a server that reads no tokens of ours."""
     unreadable: NoAnswer | None = None
     """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
 
@@ -178,6 +180,12 @@ class Generation:
         if self._text_stream is None:
             return None
         return self._text_stream.pieces if self.usage is None else self.usage.completion_tokens
+
+    @property
+    def answered_again(self) -> AnsweredAgain | None:
+        """How an OpenAI-compatible server answered, if this is not the first answer; None: no such server did."""
+        stream = self._text_stream
+        return None if stream is None else AnsweredAgain(self.model, stream.predicted, stream.kept_of_prediction)
 
     def stats(self, connection: Connection | None) -> Stats:
         """The totals so far."""

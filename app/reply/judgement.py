@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from os.path import commonprefix
 
-from app.events import Judged
+from app.events import AnsweredAgain, Judged
+from app.reply.comparison import compare
 from app.sanitise import sanitise
 from storage import Message
 
@@ -42,11 +43,32 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
     return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text), midway(answer.text, text))
 
 
+def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
+    """What the `text` of a server that checks no drafts has of a drafted answer; None: that one had no words."""
+    kept, of, dropped = compare(answer.text, text)
+    return Judged(answer.id, kept, of, dropped, again=again) if of else None
+
+
+def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
+    """A judgement as it is stored with the newer answer, beside the model's name."""
+    stats: dict[str, int | bool | None] = {"kept": judged.kept, "of": judged.of}
+    if judged.again is not None:
+        kept, dropped = judged.again.tokens or (None, None)
+        stats |= {"predicted": judged.again.predicted, "prediction_kept": kept, "prediction_dropped": dropped}
+    return stats
+
+
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
     """The judgement that was stored with a verified answer; None: it was cut off before the judgement was known."""
-    kept, of = verified.stats.get("kept"), verified.stats.get("of")
+    stats = verified.stats
+    kept, of, predicted = stats.get("kept"), stats.get("of"), stats.get("predicted")
     if not isinstance(kept, int) or not isinstance(of, int):
         return None
+    if isinstance(predicted, bool):
+        tokens = stats.get("prediction_kept"), stats.get("prediction_dropped")
+        told = (tokens[0], tokens[1]) if isinstance(tokens[0], int) and isinstance(tokens[1], int) else None
+        again = AnsweredAgain(sanitise(str(stats.get("model") or "the server")), predicted, told)
+        return Judged(answer.id, kept, of, compare(answer.text, verified.text).dropped, again=again)
     return Judged(answer.id, kept, of, dropped(answer.text, verified.text), midway(answer.text, verified.text))
 
 

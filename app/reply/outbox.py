@@ -1,7 +1,8 @@
 """What waits for the target, and when it is sent: questions asked without a line, and answers to be verified.
 
-All of it is in the database. The outbox says what is due, and keeps a verifier that fails from being asked the same
-again and again.
+All of it is in the database. The outbox says what is due, and keeps a server that fails from being asked the same again
+and again. What waits was put there because the person wants the server's answer. So an answer that waits to be verified
+is sent to an OpenAI-compatible server too, which may charge for it, and answers it again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 from app.concurrency import first_of
 from app.events import Event, Failed
 from app.remotes.connection import Connection
-from app.remotes.peer import Endpoint, Peer
+from app.remotes.peer import Peer
 from remote.clock import CLOCK, Clock
 from storage import Message, Queued, StorageError, Store
 
@@ -149,15 +150,12 @@ class Outbox:
         blocked: set[Connection] = set()
         with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
             entries = self._store.queue.ready()
-            streamed = {queued.id for queued in self._store.queue.ready(verify=False)} if entries else set()
             for queued in entries:
                 connection = self._assistant.connection_of(queued.conversation_id)
                 if connection is None or connection in blocked:
                     continue
                 found.looked_at[connection] = None
                 server = connection.verifier
-                if isinstance(server, Endpoint) and queued.id not in streamed:
-                    continue
                 blocked.add(connection)
                 pause = self._pause(queued.id)
                 if server is None:

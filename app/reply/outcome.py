@@ -9,14 +9,14 @@ from typing import Any
 from app.events import Cut, Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
-from app.reply.judgement import judge
+from app.reply.judgement import judge, judge_again, judgement_stats
 from app.reply.reply import Reply
 from app.reply.request import Request
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.sources import sources
 from drafter.text import ChatText
-from storage import FinalStatus, StorageBusy, StorageError, Store
+from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 SAVE_TRIES = 6
 """Tries to store a complete answer; each waits five seconds for its turn."""
@@ -54,9 +54,19 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
-        judged = judge(request.begun, answer.tokens, answer.text)
+        judged = _judged(request.begun, generation)
     settles = request.settles(done=not stopped, verified=verified, never=False)
     return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
+
+
+def _judged(begun: Message, generation: Generation) -> Judged | None:
+    """What became of the drafted part of an answer; None: there was none."""
+    answer, again = generation.answer, generation.answered_again
+    if all(begun.provenance):
+        return None
+    if again is None:
+        return judge(begun, answer.tokens, answer.text)
+    return judge_again(begun, answer.text, replace(again, model=_one_line(again.model)))
 
 
 def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError | StorageError) -> ReplyOutcome:
@@ -93,7 +103,7 @@ async def save(
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
     if outcome.judged is not None:
-        stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
+        stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
         stats["sources"] = [asdict(source) for source in outcome.last.sources]
     tries = SAVE_TRIES

@@ -48,6 +48,8 @@ class Request:
     """The question waits in the queue if nobody is there to answer."""
     sent: str = ""
     """The text of the begun answer if a server sent it, so that its tokens only spell it."""
+    anew: bool = False
+    """A server that checks no drafts gives an answer of its own, which is then compared with the begun one."""
 
     @property
     def about(self) -> dict[str, float | int | str | None]:
@@ -62,7 +64,7 @@ class Request:
         """The answer so far."""
         if self.begun is None:
             return Answer(text)
-        return Answer(text, self.begun.tokens, verified_length(self.begun), self.sent)
+        return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent)
 
     def read(
         self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None = None
@@ -92,6 +94,7 @@ class Request:
             most=max(1, CONTEXT_TOKENS - asked) if self.most is None else self.most,
             limited=self.most is not None,
             draft=draft,
+            prediction="" if self.begun is None or all(self.begun.provenance) else self.begun.text,
             unreadable=unreadable,
         )
 
@@ -149,15 +152,18 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
     return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
 
 
-def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Request:
-    """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`."""
+def verify(store: Store, settings: Settings, drafted: Message, text: ChatText, *, anew: bool = False) -> Request:
+    """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
+
+    `anew`: it is there, but checks no drafts.
+    """
     beside = store.messages.verify(drafted.id)
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted
     most = None if settings.max_tokens is None else max(settings.max_tokens, len(begun.tokens))
     sent = "" if drafted.tokens else drafted.text
-    return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent)
+    return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent, anew=anew)
 
 
 def _impossible(why: str) -> NoAnswer:

@@ -82,6 +82,11 @@ class Turn:
         return bool(self.drafted and self.message) and not self.running and self.judged is None
 
     @property
+    def answered_again(self) -> bool:
+        """Whether a server that checks no drafts gave this answer after one that was written offline."""
+        return self.judged is not None and self.judged.again is not None
+
+    @property
     def dropped(self) -> str:
         """The text of the replaced draft that the target did not keep."""
         return "" if self.judged is None or self.drafted else self.judged.dropped

@@ -242,6 +242,11 @@ class WithdrawnText(Vertical):
     def _draw(self) -> None:
         unfolded = self.turn.unfolded
         count = sum(any(map(str.isalnum, word)) for word in self._prose.plain.split())
-        words = "1 drafted word was" if count == 1 else f"{count} drafted words were"
-        self._label.update(f"{'▾' if unfolded else '▸'} {words} not kept when the answer was checked")
+        if self.turn.answered_again:
+            words = "1 word" if count == 1 else f"{count} words"
+            said = f"{words} of the offline answer {'is' if count == 1 else 'are'} not in this one"
+        else:
+            words = "1 drafted word was" if count == 1 else f"{count} drafted words were"
+            said = f"{words} not kept when the answer was checked"
+        self._label.update(f"{'▾' if unfolded else '▸'} {said}")
         self._prose.display = unfolded
