@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +17,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
-from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
+from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
@@ -30,8 +30,10 @@ from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.outbox import Outbox
 from app.reply.outcome import ReplyOutcome, completed, failed, save
 from app.reply.reply import Reply
-from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, verify
+from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, settings_for, verify
+from app.reply.system_default import keep_default
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
@@ -43,7 +45,9 @@ class Assistant:
 
     `source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
     `modes`: what the mode `auto` may choose from. `seen`: which model was at which address before. `clock`: measures
-    deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts.
+    deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts. `prompts`: the
+    library of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
+    replaces.
     """
 
     def __init__(
@@ -58,8 +62,13 @@ class Assistant:
         seen: LastSeen | None = None,
         clock: Clock = CLOCK,
         early: bool = False,
+        prompts: SystemPrompts | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         self.store = store
+        self._prompts, self._fixed = prompts, frozenset(fixed)
+        self._unread: set[str] = set()
+        """Conversations of which it was said that their system prompt is not read."""
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
@@ -67,6 +76,7 @@ class Assistant:
         self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
+        self._source = source
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are closed as soon as the answer that comes over them is complete."""
@@ -112,6 +122,7 @@ class Assistant:
         memory of open conversations begin anew, because all of it is another verifier's.
         """
         left, drafting = self._connection, self._pool.clear()
+        self._source = source
         self._connection = self._connect(source)
         self.start()
         leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
@@ -260,7 +271,7 @@ class Assistant:
         temperature is 0.8. So the target, if it is there, simply answers in the place of a drafted answer.
         """
         return self._begin(
-            lambda: regenerate(self.store, self._settings, message_id, target=self.no_verifier() is None)
+            lambda: regenerate(self.store, self._settings_of(message_id), message_id, target=self.no_verifier() is None)
         )
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
@@ -270,7 +281,7 @@ class Assistant:
         one was, and may get as many tokens more as a new one may have. Verified tokens stay verified. Drafted ones go
         up as a draft if the target is there, and `Judged` tells, before `Done`, what was kept.
         """
-        return self._begin(lambda: resume(self.store, self._settings, message_id, self._drafter.text))
+        return self._begin(lambda: resume(self.store, self._settings_of(message_id), message_id, self._drafter.text))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
@@ -279,11 +290,13 @@ class Assistant:
         after it. `Judged` tells, before `Done`, what was kept. Without a verifier it is `Failed`, and nothing is
         stored.
         """
-        return self._begin(lambda: verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text))
+        return self._begin(
+            lambda: verify(self.store, self._settings_of(message_id), self._verifiable(message_id), self._drafter.text)
+        )
 
     def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
-        return self._write(self._new_answer(message, waits=waits))
+        return self._begin(lambda: self._new_answer(message, waits=waits))
 
     def check_idle(self) -> None:
         """Raises `RuntimeError` while a reply runs."""
@@ -291,7 +304,12 @@ class Assistant:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
 
     def _new_answer(self, message: Message, *, waits: bool = False) -> Request:
-        return new_answer(self._settings, message, waits=waits)
+        return new_answer(self._settings_of(message.id), message, waits=waits)
+
+    def _settings_of(self, message_id: str) -> Settings:
+        """The settings, with what was chosen for the conversation of this message. Raises `StorageError`."""
+        conversation = self.store.conversations.get(self.store.messages.get(message_id).conversation_id)
+        return settings_for(self._settings, conversation.choices, self._fixed)
 
     async def _begin(self, store: Callable[[], Request]) -> AsyncGenerator[Event, None]:
         """The events of the answer that `store` stores; `Failed` if it cannot."""
@@ -317,9 +335,13 @@ class Assistant:
         try:
             self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
+            if self._prompts is not None:
+                server = None if self._source is None else self._source.system
+                keep_default(self.store, self._prompts, message, server=server, all=self._settings.system)
+            settings = self._settings_of(message.id)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, self._settings, text, draft=self._draft, prompt=self._drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=self._drafter.prompt
             )
             drafting, session = self._pool.enter(message.conversation_id)
             begun = request.begin(text)
@@ -332,6 +354,10 @@ class Assistant:
                 async for step in steps:
                     if isinstance(step, RoundEnded):
                         self._checkpoint(message.id, reply)
+                    if isinstance(step, SystemUnread):
+                        if message.conversation_id in self._unread:
+                            continue
+                        self._unread.add(message.conversation_id)
                     yield step
             outcome = completed(request, reply)
         except (NoAnswer, DrafterError, StorageError) as error:

@@ -89,6 +89,8 @@ async def save(
     if reply is not None:
         answer, totals = reply.answer, reply.stats
         stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
+        if (system := reply.generation.given.system_digest) is not None:
+            stats["system"] = system
     if outcome.judged is not None:
         stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
     if isinstance(outcome.last, Done) and outcome.last.sources:
