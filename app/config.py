@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bearer token of `remote`, if that is an address. Another `remote` drops it, unless the server is the same."""
     system: PromptName | None = None
     """Name of the system prompt for new conversations, in the library of `outrider system`. A conversation, the command
-    line and a remote go before it. None: no system prompt."""
+    line and a remote go before it. None or `none`: no system prompt."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
     """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -6,17 +6,22 @@ A conversation keeps the text of its system prompt, so a change of a file is for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from app.config import PROMPT_NAME, ConfigError, Folders
 from app.files import write_private
+from storage import Choices, Message, Store
 
 ENDINGS = (".md", ".txt")
 """Endings of the files. If two files have the same name, the first ending counts."""
 MOST_BYTES = 64 << 10
 """Longest system prompt, in bytes of UTF-8: about 16,000 tokens, which are read before each conversation."""
+NO_PROMPT = "none"
+"""Stands for no system prompt, so no prompt can have this name."""
 TOO_LONG = f"a system prompt has at most {MOST_BYTES >> 10} kB"
 
 
@@ -125,8 +130,10 @@ class SystemPrompts:
     def meant_by(self, given: str) -> SystemPrompt:
         """What a person means who gives a name or a text: the prompt of that name, if there is one; else the text.
 
-        `@NAME` is always a name, and an empty text means no system prompt. Raises `ConfigError`.
+        `@NAME` is always a name; an empty text or `none` means no system prompt. Raises `ConfigError`.
         """
+        if given == NO_PROMPT:
+            return SystemPrompt("")
         if re.fullmatch(r"@[\w.-]+", given):
             return self.named(given[1:])
         if given in self:
@@ -137,8 +144,29 @@ class SystemPrompts:
         return SystemPrompt(text)
 
 
+def keep_system_prompt(store: Store, conversation_id: str, prompt: SystemPrompt | None) -> Choices:
+    """Let a conversation have this system prompt from now on; returns all that is chosen for it. Raises `StorageError`.
+
+    None: nothing is chosen any more, so the system message of an import, or a default, counts again.
+    """
+    before = store.conversations.get(conversation_id).choices
+    text, name = (None, None) if prompt is None else prompt
+    choices = msgspec.structs.replace(before, system=text, system_name=name)
+    store.conversations.choose(conversation_id, choices)
+    return choices
+
+
+def in_force(choices: Choices, thread: Sequence[Message]) -> SystemPrompt:
+    """The system prompt of a conversation: the chosen one, else the system message that an import begins with."""
+    if choices.system is not None:
+        return SystemPrompt(choices.system, choices.system_name)
+    return SystemPrompt(thread[0].text if thread and thread[0].role == "system" else "")
+
+
 def name_problem(name: str) -> str | None:
     """What is wrong with the name of a prompt; None: nothing."""
+    if name == NO_PROMPT:
+        return f"{NO_PROMPT} stands for no system prompt; choose another name"
     if re.match(PROMPT_NAME, name):
         return None
     return (

@@ -12,17 +12,20 @@ from app.exits import OK, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
+    from app.system_prompts import SystemPrompt
 
 WITHOUT_CURSOR = ("dumb", "unknown")
 """Values of TERM for a terminal that only prints, such as an editor's shell window."""
 log = logging.getLogger("outrider.screen")
 
 
-def chat(conversation: str | None = None, *, last: bool = False, **options: object) -> int:
+def chat(
+    conversation: str | None = None, *, last: bool = False, prompt: SystemPrompt | None = None, **options: object
+) -> int:
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
-    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. `options`: settings of the
-    command line.
+    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. `prompt`: the system
+    prompt of that one and of new ones; None: as it is. `options`: settings of the command line.
     """
     from app.config import ConfigError, is_address
 
@@ -39,7 +42,7 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
     if (reason := _no_screen()) is not None:
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
-    return run(_screen(settings, folders, conversation, last))
+    return run(_screen(settings, folders, conversation, last, prompt))
 
 
 def _no_screen() -> str | None:
@@ -52,17 +55,29 @@ def _no_screen() -> str | None:
     return None
 
 
-async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
+async def _screen(
+    settings: Settings, folders: Folders, conversation: str | None, last: bool, prompt: SystemPrompt | None
+) -> int:
     from app.remotes.switcher import RemoteSwitcher
     from app.reply.deferred import DeferredCore
+    from app.system_prompts import keep_system_prompt
     from app.tui.terminal import TerminalApp
-    from storage import Store
+    from storage import Choices, Store
 
     with Store.open(folders.database) as store:
         chosen = store.conversations.to_continue(conversation, last=last)
+        if chosen is not None and prompt is not None:
+            keep_system_prompt(store, chosen, prompt)
         async with DeferredCore(store, settings, folders) as core:
             switcher = RemoteSwitcher(settings, folders, core)
-            window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
+            window = TerminalApp(
+                core,
+                settings,
+                switcher,
+                conversation=chosen,
+                first=Choices() if prompt is None else Choices(system=prompt.text, system_name=prompt.name),
+                on_painted=core.start,
+            )
             await window.run_async()
             if window.for_shell:
                 from app.cli.handover import hand_over

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
+    from app.system_prompts import SystemPrompt
     from storage import Message
 
 NO_SERVER = ("unavailable", "incompatible")
@@ -90,16 +91,23 @@ def verify(
     raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
 
 
-def enqueue(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+def enqueue(
+    question: str,
+    folders: Folders,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    system: SystemPrompt | None = None,
+) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
-    `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
+    `conversation`, `last` and `system` are as for `ask`. Raises `StorageError`.
     """
-    from app.cli.ask import new_conversation
+    from app.cli.ask import chosen_conversation
     from storage import Store
 
     with Store.open(folders.database) as store:
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        chosen = chosen_conversation(store, question, conversation, last=last, system=system)
         queued = store.queue.add(chosen, question)
     print(queued.id)
     complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")

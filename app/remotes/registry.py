@@ -45,7 +45,8 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: Text | None = None
     """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
     system: PromptName | None = None
-    """Name of the system prompt that new conversations with this server begin with; None: the settings decide."""
+    """Name of the system prompt that new conversations with this server begin with; `none`: none.
+    None: the settings decide."""
     ca: Text | None = None
     """File of the only certificate authorities that are trusted; None: those that this device trusts."""
     cert: Text | None = None

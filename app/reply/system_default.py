@@ -10,17 +10,18 @@ import msgspec
 
 from app.config import ConfigError
 from app.reply.errors import NoAnswer
-from app.system_prompts import SystemPrompts
+from app.system_prompts import NO_PROMPT, SystemPrompts
 from storage import Message, Store
 
 
 def keep_default(store: Store, prompts: SystemPrompts, answer: Message, *, server: str | None, all: str | None) -> None:
     """Keep the default system prompt with the conversation of a pending answer, if that is its first answer.
 
-    `server`, `all`: names of the defaults. Raises `NoAnswer` for a name that the library has not, `StorageError`.
+    `server`, `all`: names of the defaults, or `none`. Raises `NoAnswer` for a name that the
+    library has not, `StorageError`.
     """
     name = server or all
-    if name is None:
+    if name is None or name == NO_PROMPT:
         return
     choices = store.conversations.get(answer.conversation_id).choices
     if choices.system is not None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.events import Event, Mode
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompt
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn, place_questions
-from storage import NotFound, Queued, StorageError
+from storage import Choices, NotFound, Queued, StorageError
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
@@ -52,8 +54,13 @@ class OpenConversation:
     At most one reply runs at a time. It goes on while another conversation is open.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, first: Choices = NONE) -> None:
+        """`first`: what new conversations begin with."""
         self.core = core
+        self._first = first
+        self.choices = first
+        """What was chosen for it alone."""
+        self._imported = SystemPrompt("")
         self.id: str | None = None
         """None until the first prompt of a new conversation is sent."""
         self.title = ""
@@ -91,6 +98,7 @@ class OpenConversation:
         if stored.id != self.id:
             self._deleted.clear()
         self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
+        self.choices, self._imported = self._first if stored.id is None else stored.choices, stored.imported
         live = self.live
         if live is not None and live.conversation == stored.id:
             turns = self.turns
@@ -124,8 +132,28 @@ class OpenConversation:
         if self.id is None:
             title = " ".join(prompt.split())
             title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.id, self.title = self.core.store.conversations.create(title).id, title
+            self.id, self.title = self.core.store.conversations.create(title, self.choices).id, title
         return self.id
+
+    # ---- what is chosen for it ---------------------------------------------------------------------------------------
+
+    @property
+    def system(self) -> SystemPrompt:
+        """The system prompt of the next answer, as far as it is known; a default is kept with the first answer."""
+        if self.choices.system is None:
+            return self._imported
+        return SystemPrompt(self.choices.system, self.choices.system_name)
+
+    def choose(self, choices: Choices) -> None:
+        """Let this be chosen from the next answer on."""
+        if self.id is not None:
+            self.core.store.conversations.choose(self.id, choices)
+        self.choices = choices
+
+    def read_choices(self) -> None:
+        """Read again what is chosen: the first answer keeps the default system prompt with the conversation."""
+        if self.id is not None:
+            self.choices = self.core.store.conversations.get(self.id).choices
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 
