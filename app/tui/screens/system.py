@@ -78,12 +78,12 @@ class SystemScreen(ModalScreen[SystemPrompt | None]):
         if len(options) == 1:
             where = f"The library is empty. It is the folder {self._prompts.folder}"
             options.append(Option(Content.styled(sanitise(where), QUIET), disabled=True))
-        names = [None if one is None else one.name for one in self._choices]
         shown = self.query_one(OptionList)
         shown.set_options(options)
-        wanted = now if name is None else SystemPrompt("", name)
-        places = (at for at, one in enumerate(self._choices) if one == wanted)
-        shown.highlighted = names.index(name) if name in names and name is not None else next(places, 0)
+        shown.highlighted = 0
+        for at, one in enumerate(self._choices):
+            if one == now if name is None else one is not None and one.name == name:
+                shown.highlighted = at  # The library comes last, after an older text of the same name.
 
     def _is_current(self, prompt: SystemPrompt) -> bool:
         """Whether the library has this text under this name."""
