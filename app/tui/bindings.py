@@ -46,7 +46,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
-    from app.tui.screens.sampling import SamplingScreen
+    from app.tui.screens.sampling_form import SamplingForm
     from app.tui.screens.source import SourceScreen
     from app.tui.screens.system import SystemScreen
     from app.tui.screens.system_form import SystemForm
@@ -69,7 +69,7 @@ def rooms() -> tuple[Room, ...]:
         Room("Form of a remote", RemoteForm, False, over=True),
         Room("System prompts", SystemScreen, False, over=True),
         Room("Text of a system prompt", SystemForm, False, over=True),
-        Room("Sampling", SamplingScreen, False, over=True),
+        Room("Sampling", SamplingForm, False, over=True),
         Room("Question", Confirm, False, over=True),
         Room("Log", LogScreen, False, over=True),
         Room("Export", ExportScreen, False, over=True),

@@ -12,7 +12,7 @@ from app.config import Folders, Settings
 from app.events import SystemUnread
 from app.system_prompts import SystemPrompts
 from app.tui.screens.confirm import Confirm
-from app.tui.screens.sampling import SamplingScreen
+from app.tui.screens.sampling_form import SamplingForm
 from app.tui.screens.system import SystemScreen
 from app.tui.screens.system_form import SystemForm
 from app.tui.widgets.folding_text_area import FoldingTextArea
@@ -275,14 +275,14 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
     async with app.run_test(size=(120, 34)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("f3")
-        await opened(app, pilot, "alt+p", SamplingScreen)
+        await opened(app, pilot, "alt+p", SamplingForm)
         assert field(app, "temperature").placeholder.startswith("0.25; ")
         await pilot.press("3", "tab")
         await wait_until(pilot, lambda: "2" in app.text("#temperature-problem"))
         field(app, "top_p").value = "zero"
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.text("#top_p-problem") != "")
-        assert isinstance(app.screen, SamplingScreen) and field(app, "temperature").has_focus
+        assert isinstance(app.screen, SamplingForm) and field(app, "temperature").has_focus
         field(app, "temperature").value, field(app, "top_p").value = "0.9", ""
         field(app, "seed").value, field(app, "max_tokens").value = "4294967295", "64"
         await pilot.press("ctrl+s")
@@ -292,7 +292,7 @@ async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
         said = "temperature 0.9, seed 4294967295, max_tokens 64"
         assert any(said in toast for toast in toasts(app))
         await wait_until(pilot, lambda: said in app.text("Panel Static") and app.chat.query_one(Panel).display)
-        await opened(app, pilot, "alt+p", SamplingScreen)
+        await opened(app, pilot, "alt+p", SamplingForm)
         assert [field(app, name).value for name in ("temperature", "seed", "max_tokens")] == ["0.9", "4294967295", "64"]
         await pilot.press("ctrl+r", "ctrl+s")
         await closed(app, pilot)
@@ -306,7 +306,7 @@ async def test_escape_keeps_the_sampling_as_it_was(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(80, 24)) as pilot:
         await app.chat.open_conversation(conversation)
-        await opened(app, pilot, "alt+p", SamplingScreen)
+        await opened(app, pilot, "alt+p", SamplingForm)
         await pilot.press("1", "escape")
         await closed(app, pilot)
         assert chosen(store) == Choices(top_k=5)

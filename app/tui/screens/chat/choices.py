@@ -40,9 +40,9 @@ async def choose_system(screen: Screen[None], conversation: OpenConversation, gi
 
 async def choose_sampling(screen: Screen[None], conversation: OpenConversation, settings: Settings) -> bool:
     """Let the person choose how the answers are sampled; whether they did."""
-    from app.tui.screens.sampling import SamplingScreen
+    from app.tui.screens.sampling_form import SamplingForm
 
-    chosen = await screen.app.push_screen_wait(SamplingScreen(conversation.choices, settings))
+    chosen = await screen.app.push_screen_wait(SamplingForm(conversation.choices, settings))
     if chosen is None:
         return False
     with reporting(screen):

@@ -34,7 +34,7 @@ def _plain(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class SamplingScreen(ModalScreen[Choices | None]):
+class SamplingForm(ModalScreen[Choices | None]):
     """Closes with the choices as they are from now on, or None. `settings`: what counts where nothing is chosen."""
 
     CSS_PATH = "system.tcss"
