@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +21,8 @@ from drafter.config import TEMPLATE, read_config, sha256, write_config
 from drafter.runtime import Drafter
 from storage import Choices, Message
 from tests.app.reply.test_assistant import generated
-from tests.support.chat_server import ChatServer, Script
+from tests.remote.toy_verifier import http, listening
+from tests.support.chat_server import JSON, ChatServer, Script
 from tests.support.conversing import Heard, ask, assistant
 from tests.support.guide_pages import guided_drafter
 from tests.support.serving import VerifierProcess
@@ -306,3 +309,25 @@ async def test_an_openai_compatible_server_is_asked_so(drafter: Drafter, databas
         await ask(opened, "list files", begun(opened, temperature=0.9, top_p=0.5, seed=11, max_tokens=9))
     asked = server.asked[0]
     assert (asked["temperature"], asked["top_p"], asked["seed"], asked["max_tokens"]) == (0.9, 0.5, 11, 9)
+
+
+async def test_a_model_that_refuses_it_is_told_with_what_to_do(drafter: Drafter, database: Path) -> None:
+    refusal = json.dumps({"error": {"message": "System role not supported", "code": 400}}).encode()
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/v1/models" in head:
+            writer.write(http(b'{"object": "list", "data": [{"id": "gemma"}]}', content_type=JSON))
+        elif b"/v1/chat/completions" in head:
+            size = next(int(one[15:]) for one in head.lower().split(b"\r\n") if one.startswith(b"content-length:"))
+            await reader.readexactly(size)
+            writer.write(http(refusal, status="400 Bad Request", content_type=JSON))
+        else:
+            body = b'{"error": {"message": "Unknown path.", "code": null}}'
+            writer.write(http(body, status="404 Not Found", content_type=JSON))
+        await writer.drain()
+
+    async with listening(serve) as port, assistant(drafter, database, f"http://127.0.0.1:{port}") as opened:
+        heard = await ask(opened, "list files", begun(opened, system=SYSTEM))
+    assert heard.failed is not None
+    assert "System role not supported" in heard.failed.message and "choose none for this" in heard.failed.message
