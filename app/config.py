@@ -41,6 +41,9 @@ Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
 ShellKey = Annotated[str, msgspec.Meta(pattern="^(alt|ctrl)-[a-z]( (alt|ctrl)-[a-z])?$")]
 UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
+PROMPT_NAME = r"^[^\W_][\w.-]{0,62}\Z"
+"""Letters of any language, digits, dots, dashes and underscores; the first is a letter or a digit."""
+PromptName = Annotated[str, msgspec.Meta(pattern=PROMPT_NAME)]
 
 
 class ConfigError(Exception):
@@ -65,6 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
     token: str | None = None
     """Bearer token of `remote`, if that is an address. Another `remote` drops it, unless the server is the same."""
+    system: PromptName | None = None
+    """Name of the system prompt for new conversations, in the library of `outrider system`. A conversation, the command
+    line and a remote go before it. None or `none`: no system prompt."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
     """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -222,6 +228,8 @@ def _explain(error: msgspec.ValidationError) -> str:
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
     if "(alt|ctrl)" in sentence:
         return f"{name} is no key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
+    if "{0,62}" in sentence:
+        return f"{name} is the name of a system prompt: letters, digits, dots, dashes, underscores"
     if "https?://" in sentence:
         return "remote is neither an address, which starts with http:// or https://, nor a name"
     if "enum" in sentence:

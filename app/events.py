@@ -69,6 +69,17 @@ class Reasoned:
 
 
 @dataclass(frozen=True)
+class SystemUnread:
+    """The conversation has a system prompt, and whoever answers now does not read it. Said once a conversation."""
+
+    def __str__(self) -> str:
+        return (
+            "This model is asked in its own way, with pages before each question, and reads no system prompt. "
+            "The conversation keeps its system prompt, and other models read it."
+        )
+
+
+@dataclass(frozen=True)
 class ModeChanged:
     """Somebody else drafts or verifies from now on, or the reason for the mode is another one."""
 
@@ -261,7 +272,19 @@ class Failed:
     """The question, or the rest of its answer, waits in the queue until the server is back."""
 
 
-Event = Started | Drafted | Verified | Retracted | Reasoned | ModeChanged | RoundEnded | Judged | Done | Failed
+Event = (
+    Started
+    | Drafted
+    | Verified
+    | Retracted
+    | Reasoned
+    | SystemUnread
+    | ModeChanged
+    | RoundEnded
+    | Judged
+    | Done
+    | Failed
+)
 
 
 @dataclass

@@ -19,6 +19,7 @@ PACKAGES = {"app": {"drafter", "remote", "storage"}, "remote": {"drafter"}, "dra
 """The packages, and the others that each may import."""
 GROUND = "ground"
 GROUND_FILES = {"config", "events", "prompts", "sanitise", "invisible_text", "version", "files", "concurrency"}
+GROUND_FILES |= {"editor", "system_prompts"}
 LAYERS = (
     {GROUND},
     {"log"},

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage import Message, WholeConversation
+from app.sanitise import sanitise
+from storage import Conversation, Message, WholeConversation
 
 
 class NumberedMessage(NamedTuple):
@@ -72,6 +73,12 @@ def _numbered(after: int | None, messages: list[Message], numbers: dict[str | No
 def names(message: Message) -> str:
     """The name of the speaker."""
     return {"user": "You", "assistant": "Assistant", "system": "System prompt"}[message.role]
+
+
+def system_heading(conversation: Conversation) -> str:
+    """The heading of the system prompt that was chosen for a conversation; its name may be of any file."""
+    name = " ".join(sanitise(conversation.choices.system_name or "").split())
+    return f"System prompt: {name}" if name else "System prompt"
 
 
 def when(time: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, drafted_spans, render
 from app.sanitise import sanitise
 from storage import Conversation, Message, WholeConversation
@@ -78,6 +78,8 @@ def page(
     for number, whole in enumerate(conversations, 1):
         yield f'<section id="c{number}">\n<h1>{title_of(whole.conversation)}</h1>\n'
         yield f'<p class="when">{when(whole.conversation.created)}</p>\n'
+        if system := whole.conversation.choices.system:
+            yield _article("system", escape(system_heading(whole.conversation)), escape(sanitise(system)))
         for branch in branches(whole, every=every):
             yield from _branch(branch, decoder)
         for queued in whole.queue:

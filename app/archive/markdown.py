@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
 from app.sanitise import sanitise
 from storage import Conversation, WholeConversation
 
@@ -46,6 +46,8 @@ def escaped(text: str) -> str:
 
 def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
     yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}\n"
+    if system := whole.conversation.choices.system:
+        yield f"\n## {escaped(system_heading(whole.conversation))}\n\n{contained(sanitise(system))}\n"
     for branch in branches(whole, every=every):
         yield from _branch(branch)
     for queued in whole.queue:

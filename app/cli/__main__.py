@@ -20,11 +20,12 @@ from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.log import log
 from app.cli.models import models
-from app.cli.options import Model, Remote, Token, fail
+from app.cli.options import Model, Remote, System, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
 from app.cli.settings import settings_with
 from app.cli.shell import shell
+from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
@@ -44,6 +45,7 @@ cli.add_typer(history_commands, name="history", invoke_without_command=True)
 cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
+cli.add_typer(system_commands, name="system", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
@@ -84,12 +86,16 @@ def chat(
     model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    system: System = None,
 ) -> None:
     """Open the chat screen."""
     from app.cli.chat import chat as open_chat
 
+    prompt = meant(system)
     raise typer.Exit(
-        open_chat(conversation=conversation, last=last, model=model, remote=remote, token=token, mode=mode)
+        open_chat(
+            conversation=conversation, last=last, model=model, prompt=prompt, remote=remote, token=token, mode=mode
+        )
     )
 
 
@@ -106,6 +112,7 @@ def ask(
     model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    system: System = None,
     temperature: Annotated[
         float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: always the likeliest word.")
     ] = None,
@@ -159,6 +166,7 @@ def ask(
     from app.remotes.choice import Asks
 
     asks = Asks(model, explicit=remote is not None or model is not None)
+    prompt = meant(system)
     question = " ".join(words or [])
     if prompts is not None:
         if question:
@@ -166,7 +174,7 @@ def ask(
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
-        raise typer.Exit(run(ask_all(conversations, settings, folders, asks, draft=not no_draft)))
+        raise typer.Exit(run(ask_all(conversations, settings, folders, asks, draft=not no_draft, system=prompt)))
     typed = "" if question == "-" else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
@@ -174,11 +182,22 @@ def ask(
     if queue:
         from app.cli.queue import enqueue
 
-        raise typer.Exit(enqueue(question, settings, folders, asks, conversation, last=last))
+        raise typer.Exit(enqueue(question, settings, folders, asks, conversation, last=last, system=prompt))
     from app.cli.ask import ask as answer
 
-    draft = not no_draft
-    work = answer(question, settings, folders, asks, as_json=json, draft=draft, conversation=conversation, last=last)
+    sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
+    work = answer(
+        question,
+        settings,
+        folders,
+        asks,
+        as_json=json,
+        draft=not no_draft,
+        conversation=conversation,
+        last=last,
+        system=prompt,
+        fixed=[name for name, value in sampling.items() if value is not None],
+    )
     raise typer.Exit(run(work))
 
 

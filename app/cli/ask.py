@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
@@ -27,6 +27,7 @@ from app.events import (
     Retracted,
     RoundEnded,
     RoundReport,
+    SystemUnread,
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
@@ -35,6 +36,7 @@ from app.prompts import PromptEntry
 from app.remotes.choice import DEFAULT, Asks, server_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
+from app.system_prompts import SystemPrompt, keep_system_prompt
 from storage import Choices, Store
 
 TITLE_LENGTH = 60
@@ -145,18 +147,19 @@ async def ask(
     draft: bool,
     conversation: str | None = None,
     last: bool = False,
+    system: SystemPrompt | None = None,
+    fixed: Collection[str] = (),
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    A new conversation keeps the server and the model that the command line names.
-
-    `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one.
+    A new conversation keeps the server and the model that the command line names. `conversation`, `last`, `system`: see
+    `chosen_conversation`. `fixed`: settings of the command line, which go before what was chosen for the conversation.
     """
     kept = choices_named(settings, folders, asks)
-    opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last)
+    opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last, fixed=fixed)
     async with opening as assistant:
         store = assistant.store
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question, kept)
+        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
@@ -178,14 +181,20 @@ async def ask(
 
 
 async def ask_all(
-    prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, asks: Asks, *, draft: bool
+    prompts: Sequence[PromptEntry],
+    settings: Settings,
+    folders: Folders,
+    asks: Asks,
+    *,
+    draft: bool,
+    system: SystemPrompt | None = None,
 ) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
     code, told = OK, ""
     kept = choices_named(settings, folders, asks)
     async with open_assistant(settings, folders, asks, draft=draft) as assistant:
         for prompt in prompts:
-            conversation = new_conversation(assistant.store, prompt.turns[0], kept)
+            conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, system=system)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
@@ -230,6 +239,8 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
+            elif isinstance(event, SystemUnread):
+                complain(str(event))
             elif isinstance(event, Judged):
                 judged = event
     if reasoning:
@@ -298,10 +309,27 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def new_conversation(store: Store, question: str, choices: Choices) -> str:
-    """Create a conversation with the question as its title, and what was chosen for it; returns its id."""
-    title = " ".join(question.split())
-    return store.conversations.create(title[:TITLE_LENGTH], choices).id
+def chosen_conversation(
+    store: Store,
+    question: str,
+    kept: Choices,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    system: SystemPrompt | None = None,
+) -> str:
+    """The id of the conversation that a question goes to. Raises `NotFound`, `StorageError`.
+
+    `conversation`: how the id of the one to continue begins; `last`: the last one; neither: a new one, with the
+    question as its title and the server and model that are `kept`. `system`: its system prompt from now on; None: as it
+    is.
+    """
+    chosen = store.conversations.to_continue(conversation, last=last)
+    if chosen is None:
+        chosen = store.conversations.create(" ".join(question.split())[:TITLE_LENGTH], kept).id
+    if system is not None:
+        keep_system_prompt(store, chosen, system)
+    return chosen
 
 
 def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:

@@ -12,6 +12,7 @@ from app.exits import OK, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
+    from app.system_prompts import SystemPrompt
     from storage import Choices
 
 WITHOUT_CURSOR = ("dumb", "unknown")
@@ -19,12 +20,20 @@ WITHOUT_CURSOR = ("dumb", "unknown")
 log = logging.getLogger("outrider.screen")
 
 
-def chat(conversation: str | None = None, *, last: bool = False, model: str | None = None, **options: object) -> int:
+def chat(
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    model: str | None = None,
+    prompt: SystemPrompt | None = None,
+    **options: object,
+) -> int:
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
     `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model` that
     the command line names answers the conversation that it opens from now on, and until the chat ends each one for
-    which nothing was chosen. `options`: settings of the command line.
+    which nothing was chosen. `prompt`: the system prompt of that one and of new ones; None: as it is. `options`:
+    settings of the command line.
     """
     from app.config import ConfigError, is_address
 
@@ -42,7 +51,7 @@ def chat(conversation: str | None = None, *, last: bool = False, model: str | No
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
     explicit = model is not None or options.get("remote") is not None
-    return run(_screen(settings, folders, conversation, last, model, explicit=explicit))
+    return run(_screen(settings, folders, conversation, last, model, prompt, explicit=explicit))
 
 
 def _no_screen() -> str | None:
@@ -56,12 +65,20 @@ def _no_screen() -> str | None:
 
 
 async def _screen(
-    settings: Settings, folders: Folders, conversation: str | None, last: bool, model: str | None, *, explicit: bool
+    settings: Settings,
+    folders: Folders,
+    conversation: str | None,
+    last: bool,
+    model: str | None,
+    prompt: SystemPrompt | None,
+    *,
+    explicit: bool,
 ) -> int:
     from msgspec.structs import replace
 
     from app.remotes.switcher import RemoteSwitcher
     from app.reply.deferred import DeferredCore
+    from app.system_prompts import keep_system_prompt
     from app.tui.terminal import TerminalApp
     from storage import Choices, Store
 
@@ -71,10 +88,19 @@ async def _screen(
         if chosen is not None and fresh != Choices():
             changed = replace(store.conversations.get(chosen).choices, remote=fresh.remote, model=fresh.model)
             store.conversations.choose(chosen, changed)
+        if chosen is not None and prompt is not None:
+            keep_system_prompt(store, chosen, prompt)
         async with DeferredCore(store, settings, folders, model) as core:
             core.follow(fresh if chosen is None else store.conversations.get(chosen).choices)
             switcher = RemoteSwitcher(settings, folders, core, fresh)
-            window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
+            window = TerminalApp(
+                core,
+                settings,
+                switcher,
+                conversation=chosen,
+                first=Choices() if prompt is None else Choices(system=prompt.text, system_name=prompt.name),
+                on_painted=core.start,
+            )
             await window.run_async()
             if window.for_shell:
                 from app.cli.handover import hand_over

@@ -48,6 +48,18 @@ Token = Annotated[
     ),
 ]
 
+System = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        "-s",
+        metavar="NAME|TEXT",
+        help="System prompt: the one of that name in `outrider system list`, if there is one; else the text itself. "
+        "The conversation keeps it. none: no system prompt.",
+        autocompletion=completion.system_prompts,
+    ),
+]
+
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Print one sentence on stderr and end the command with this exit code."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
     from app.remotes.choice import Asks
+    from app.system_prompts import SystemPrompt
     from storage import Message
 
 NO_SERVER = ("unavailable", "incompatible")
@@ -93,18 +94,25 @@ def verify(
 
 
 def enqueue(
-    question: str, settings: Settings, folders: Folders, asks: Asks, conversation: str | None = None, *, last: bool
+    question: str,
+    settings: Settings,
+    folders: Folders,
+    asks: Asks,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    system: SystemPrompt | None = None,
 ) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
-    `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
+    `conversation`, `last` and `system` are as for `ask`. Raises `StorageError`.
     """
-    from app.cli.ask import choices_named, new_conversation
+    from app.cli.ask import choices_named, chosen_conversation
     from storage import Store
 
     with Store.open(folders.database) as store:
         kept = choices_named(settings, folders, asks)
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question, kept)
+        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
         queued = store.queue.add(chosen, question)
     print(queued.id)
     complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")

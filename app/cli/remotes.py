@@ -56,6 +56,15 @@ def add(
     token_env: Annotated[
         str | None, typer.Option("--token-env", metavar="VARIABLE", help="Environment variable that holds its token.")
     ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system",
+            metavar="NAME",
+            help="System prompt of its new conversations, from `outrider system list`; or none.",
+            autocompletion=completion.system_prompts,
+        ),
+    ] = None,
     ca: Annotated[
         str | None, typer.Option("--ca", metavar="FILE", help="Trust only this certificate authority.")
     ] = None,
@@ -89,11 +98,14 @@ def add(
     if name in remotes and not replace:
         fail(f"There is a remote {name} already; --replace puts this one in its place.", USAGE)
     before = remotes.get(name) if name in remotes else None
+    if system is not None:
+        _check_system(system)
     added = _checked(
         Remote(
             url=url,
             kind=kind,
             model=model,
+            system=system,
             ca=ca,
             cert=cert,
             key=key,
@@ -230,6 +242,15 @@ def _remotes() -> Remotes:
     from app.remotes.registry import Remotes
 
     return Remotes(Folders.locate())
+
+
+def _check_system(name: str) -> None:
+    """Raises `ConfigError` for a system prompt that cannot be read."""
+    from app.config import Folders
+    from app.system_prompts import NO_PROMPT, SystemPrompts
+
+    if name != NO_PROMPT:
+        SystemPrompts(Folders.locate()).get(name)
 
 
 def _checked(remote: Remote) -> Remote:

@@ -114,6 +114,7 @@ class UnusableSource:
     chat = None
     model = None
     name = None
+    system = None
     kind: Kind = "auto"
     options = TransportOptions()
 

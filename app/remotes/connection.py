@@ -117,6 +117,11 @@ class Connection:
         return self._change.wait()
 
     @property
+    def system(self) -> str | None:
+        """Name of the system prompt that its conversations begin with; None: the server has no default."""
+        return self._source.system
+
+    @property
     def why_mode(self) -> str:
         """Who verifies, and by which figures the mode was chosen."""
         said = self.modes.why(self.link.rtt_seconds or 0.0)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import ConfigError, Folders, Url, same_server
+from app.config import ConfigError, Folders, PromptName, Url, same_server
 from app.files import one_at_a_time, write_private
 from app.remotes.tokens import Tokens
 
@@ -44,6 +44,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which kind of server is there; auto: ask it."""
     model: Text | None = None
     """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
+    system: PromptName | None = None
+    """Name of the system prompt that new conversations with this server begin with; `none`: none.
+    None: the settings decide."""
     ca: Text | None = None
     """File of the only certificate authorities that are trusted; None: those that this device trusts."""
     cert: Text | None = None
@@ -302,6 +305,8 @@ def explain(error: msgspec.ValidationError) -> str:
     field = place.rstrip("'").rpartition(".")[2]
     if "^https?://" in sentence:
         return "the address starts with http:// or https://"
+    if "{0,62}" in sentence:
+        return "system is the name of a system prompt; `outrider system list` lists them"
     if "socks5" in sentence:
         return (
             "a proxy is written as http://host:port or socks5://host:port, without credentials: "

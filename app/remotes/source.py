@@ -41,6 +41,10 @@ class Source(Protocol):
         """The person's name for it."""
 
     @property
+    def system(self) -> str | None:
+        """Name of the system prompt that its new conversations begin with; None: the settings decide."""
+
+    @property
     def kind(self) -> Kind:
         """Which kind of server is there."""
 
@@ -61,6 +65,7 @@ class AddressSource:
     """A server that somebody else runs, at a known address. Raises `Misconfigured`."""
 
     name: str | None = None
+    system: str | None = None
     own = False
     kind: Kind = "auto"
     options = TransportOptions()
@@ -96,6 +101,7 @@ class RemoteSource:
         self.remote = remotes.get(name)
         self._remotes = remotes
         self.model = self.remote.model or model
+        self.system = self.remote.system
         self.address: str | None = self.remote.url
         self.own = False
         self.kind: Kind = self.remote.kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +17,7 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
-from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
+from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
 from app.remotes.connections import Connections
@@ -32,8 +32,10 @@ from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.outbox import Outbox
 from app.reply.outcome import ReplyOutcome, completed, failed, save
 from app.reply.reply import Reply
-from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, verify
+from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, settings_for, verify
+from app.reply.system_default import keep_default
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
@@ -46,7 +48,9 @@ class Assistant:
     `source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
     `modes`: what the mode `auto` may choose from. `seen`: which model was at which address before. `clock`: measures
     deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts. `chosen`: the source
-    of a server that was chosen for one conversation; None: `source` answers all conversations.
+    of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
+    of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
+    replaces.
     """
 
     def __init__(
@@ -62,8 +66,13 @@ class Assistant:
         clock: Clock = CLOCK,
         early: bool = False,
         chosen: Callable[[Server], Source | None] | None = None,
+        prompts: SystemPrompts | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         self.store = store
+        self._prompts, self._fixed = prompts, frozenset(fixed)
+        self._unread: set[str] = set()
+        """Conversations of which it was said that their system prompt is not read."""
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
@@ -225,7 +234,7 @@ class Assistant:
         endpoint = connection is not None and isinstance(connection.verifier, Endpoint)
         # Only the rest is asked for if nothing of the answer was drafted here.
         anew = endpoint and not all(drafted.provenance)
-        return verify(self.store, self._settings, drafted, self._drafter.text, anew=anew)
+        return verify(self.store, self._settings_of(drafted.id), drafted, self._drafter.text, anew=anew)
 
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
@@ -303,7 +312,7 @@ class Assistant:
 
         def another() -> Request:
             target = self.no_server(self.store.messages.get(message_id).conversation_id) is None
-            return regenerate(self.store, self._settings, message_id, target=target)
+            return regenerate(self.store, self._settings_of(message_id), message_id, target=target)
 
         return self._begin(another)
 
@@ -314,7 +323,7 @@ class Assistant:
         one was, and may get as many tokens more as a new one may have. Verified tokens stay verified. Drafted ones go
         up as a draft if the target is there, and `Judged` tells, before `Done`, what was kept.
         """
-        return self._begin(lambda: resume(self.store, self._settings, message_id, self._drafter.text))
+        return self._begin(lambda: resume(self.store, self._settings_of(message_id), message_id, self._drafter.text))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
@@ -327,7 +336,7 @@ class Assistant:
 
     def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
-        return self._write(self._new_answer(message, waits=waits))
+        return self._begin(lambda: self._new_answer(message, waits=waits))
 
     def check_idle(self) -> None:
         """Raises `RuntimeError` while a reply runs."""
@@ -335,7 +344,12 @@ class Assistant:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
 
     def _new_answer(self, message: Message, *, waits: bool = False) -> Request:
-        return new_answer(self._settings, message, waits=waits)
+        return new_answer(self._settings_of(message.id), message, waits=waits)
+
+    def _settings_of(self, message_id: str) -> Settings:
+        """The settings, with what was chosen for the conversation of this message. Raises `StorageError`."""
+        conversation = self.store.conversations.get(self.store.messages.get(message_id).conversation_id)
+        return settings_for(self._settings, conversation.choices, self._fixed)
 
     async def _begin(self, store: Callable[[], Request]) -> AsyncGenerator[Event, None]:
         """The events of the answer that `store` stores; `Failed` if it cannot."""
@@ -361,11 +375,15 @@ class Assistant:
         try:
             self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
+            connection = self._replying_over = self.connection_of(message.conversation_id)
+            if self._prompts is not None:
+                server = None if connection is None else connection.system
+                keep_default(self.store, self._prompts, message, server=server, all=self._settings.system)
+            settings = self._settings_of(message.id)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, self._settings, text, draft=self._draft, prompt=self._drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=self._drafter.prompt
             )
-            connection = self._replying_over = self.connection_of(message.conversation_id)
             if (left := self._pool.left(message.conversation_id, connection)) is not None:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, connection)
@@ -379,6 +397,10 @@ class Assistant:
                 async for step in steps:
                     if isinstance(step, RoundEnded):
                         self._checkpoint(message.id, reply)
+                    if isinstance(step, SystemUnread):
+                        if message.conversation_id in self._unread:
+                            continue
+                        self._unread.add(message.conversation_id)
                     yield step
             outcome = completed(request, reply)
         except (NoAnswer, DrafterError, StorageError) as error:

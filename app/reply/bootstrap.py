@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from app.remotes.choice import Asks, source_chosen, source_of
 from app.remotes.last_seen import LastSeen
 from app.remotes.source import Source
 from app.reply.assistant import Assistant
+from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
 from storage import Choices, Store
 from storage.choices import NONE
@@ -27,18 +28,21 @@ async def open_assistant(
     draft: bool = True,
     conversation: str | None = None,
     last: bool = False,
+    fixed: Collection[str] = (),
 ) -> AsyncIterator[Assistant]:
     """An assistant that connects in the background, with its own database. A verifier that it starts ends with it.
 
     `asks`: whom the command line names. `conversation`: the one that will go on, or how its id begins; `last`: the last
-    one. Its server is connected to, and each conversation is answered by the server that was chosen for it. Raises
-    `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
+    one. Its server is connected to, and each conversation is answered by the server that was chosen for it. `fixed`:
+    settings that no conversation replaces. Raises `DrafterError`, `StorageError`, `Misconfigured`, `ConfigError`.
     """
     with Store.open(folders.database) as store:
         continued = store.conversations.to_continue(conversation, last=last)
         shown = NONE if continued is None else store.conversations.get(continued).choices
         source = source_of(settings, folders, asks.model)
-        opening = assistant_on(store, settings, folders, source, draft=draft, shown=shown, follows=not asks.explicit)
+        opening = assistant_on(
+            store, settings, folders, source, draft=draft, shown=shown, follows=not asks.explicit, fixed=fixed
+        )
         async with opening as assistant:
             yield assistant
 
@@ -54,6 +58,7 @@ async def assistant_on(
     early: bool = False,
     shown: Choices = NONE,
     follows: bool = True,
+    fixed: Collection[str] = (),
 ) -> AsyncIterator[Assistant]:
     """An assistant on a database that is open, and stays open. `source`: the default server. Raises `DrafterError`.
 
@@ -62,8 +67,18 @@ async def assistant_on(
     """
     drafter = await asyncio.to_thread(Drafter.load, Path(settings.drafter), settings.drafter_runtime)
     seen = await asyncio.to_thread(LastSeen, folders.servers)
-    chosen = partial(source_chosen, settings=settings, folders=folders) if follows else None
-    assistant = Assistant(drafter, store, source, settings, draft=draft, seen=seen, early=early, chosen=chosen)
+    assistant = Assistant(
+        drafter,
+        store,
+        source,
+        settings,
+        draft=draft,
+        seen=seen,
+        early=early,
+        chosen=partial(source_chosen, settings=settings, folders=folders) if follows else None,
+        prompts=SystemPrompts(folders),
+        fixed=fixed,
+    )
     assistant.follow(shown)
     async with assistant:
         yield assistant

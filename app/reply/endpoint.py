@@ -190,7 +190,9 @@ class EndpointText:
         if self._generation.answer.text:
             return NoAnswer(f"{said}. What came of the answer is kept. To go on: {GO_ON}.", "broken")
         if isinstance(error, Refused | Incompatible):
-            return NoAnswer(f"{said}.", "refused")
+            about_system = self._generation.given.system and "system" in said.lower()
+            advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
+            return NoAnswer(f"{said}.{advice}", "refused")
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"A model that needs more than {first:.3g} s to begin needs a longer first_words_timeout. "

@@ -15,7 +15,7 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats
+from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
@@ -32,7 +32,7 @@ from remote.openai.schema import Usage
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | ModeChanged | RoundEnded
+Step = Shown | Reasoned | SystemUnread | ModeChanged | RoundEnded
 
 PREFILL_SECONDS = 0.01
 """A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""
@@ -71,6 +71,10 @@ class GenerationInput:
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
+    system: str = field(default="", kw_only=True)
+    """The system prompt; empty: none. The recipe does not read it."""
+    system_digest: str | None = field(default=None, kw_only=True)
+    """See `app.reply.request.system_digest`."""
     messages: Sequence[tuple[str, str]]
     """That conversation as (role, text), for a server that reads no tokens of ours."""
     text: ChatText

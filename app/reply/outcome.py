@@ -102,6 +102,8 @@ async def save(
         if totals.streamed is not None and not totals.rounds:
             del stats["verified"]  # It checks no drafts, so there is nothing to count.
             stats["tau"] = None
+        if (system := reply.generation.given.system_digest) is not None:
+            stats["system"] = system
     if outcome.judged is not None:
         stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 
-from app.events import EndReason, FailureCode, Stats, Verified
+from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
@@ -53,6 +53,8 @@ class Reply:
         """Failures since then."""
         self._asked_again = False
         """The last stream broke, and nothing has come since."""
+        self._told_unread = False
+        """It was said that the system prompt is not read."""
 
     @property
     def answer(self) -> Answer:
@@ -94,6 +96,8 @@ class Reply:
                     elif (steps := self._next_steps()) is None:
                         await self._until_return()
                     else:
+                        if self._leaves_system_out():
+                            yield SystemUnread()
                         async with contextlib.aclosing(steps):
                             async for step in steps:
                                 if isinstance(step, Verified) and (step.tokens or step.text):
@@ -127,6 +131,13 @@ class Reply:
         self.generation.address(own_target=True)
         self._check_readable()
         return self._offline.steps()
+
+    def _leaves_system_out(self) -> bool:
+        """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""
+        endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
+        unread = bool(self.generation.given.system) and self.generation.guided and not endpoint
+        first, self._told_unread = unread and not self._told_unread, self._told_unread or unread
+        return first
 
     def _check_readable(self) -> None:
         """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""

@@ -6,6 +6,7 @@ Each function stores a pending answer before anything is sent, and says how that
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +15,14 @@ from typing import Literal
 import msgspec
 
 from app.config import Settings
-from app.drafting.prompt import conversation_messages, conversation_tokens, is_spelt, questions_of, spelt
+from app.drafting.prompt import (
+    conversation_messages,
+    conversation_tokens,
+    is_spelt,
+    questions_of,
+    spelt,
+    system_apart,
+)
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
@@ -22,7 +30,7 @@ from app.reply.judgement import verified_length
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
 from remote.protocol import Sampling
-from storage import Message, Store
+from storage import Choices, Message, Store
 from storage import Stats as StoredStats
 
 CONTEXT_TOKENS = 8192
@@ -74,7 +82,8 @@ class Request:
         `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
         """
         thread = store.branches.path(self.message.id)[:-1]
-        tokens = conversation_tokens(text, thread)
+        chosen = store.conversations.get(self.message.conversation_id).choices.system
+        tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
         hits = prompt.hits(questions) if prompt is not None and (questions := questions_of(thread)) else []
         asked = len(guided or tokens)
@@ -87,7 +96,9 @@ class Request:
             prompt=tokens,
             guided=guided,
             hits=hits,
-            messages=conversation_messages(thread),
+            system=system_apart(thread, chosen)[0],
+            system_digest=system_digest(chosen),
+            messages=conversation_messages(thread, chosen),
             text=text,
             settings=settings,
             sampling=self.sampling,
@@ -105,6 +116,17 @@ class Request:
         if self.begun is not None:
             return self.begun.id if done or never else None
         return self.message.id if done and verified or never else None
+
+
+def settings_for(settings: Settings, choices: Choices, fixed: Collection[str] = ()) -> Settings:
+    """The settings of one conversation: what was chosen for it replaces them, except what is `fixed` for this run."""
+    chosen = {name: value for name, value in choices.sampling.items() if name not in fixed}
+    return msgspec.structs.replace(settings, **chosen)
+
+
+def system_digest(system: str | None) -> str | None:
+    """Tells answers under one chosen system prompt from those under another; None: none was chosen."""
+    return hashlib.blake2b(system.encode(), digest_size=8).hexdigest() if system else None
 
 
 def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Request:
@@ -125,7 +147,9 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     pending = store.messages.add(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
     versions = [version for version in store.branches.siblings(pending.id) if version.id != pending.id]
     sampling = _sampling(settings, version=len(versions))
-    if not sampling.temperature and any(_is_greedy(version, target=target) for version in versions):
+    system = system_digest(store.conversations.get(message.conversation_id).choices.system)
+    said = [version for version in versions if version.stats.get("system") == system]
+    if not sampling.temperature and any(_is_greedy(version, target=target) for version in said):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
     return Request(pending, sampling, settings.max_tokens)
 

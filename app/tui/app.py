@@ -24,6 +24,8 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
 from app.tui.theme import DARK, LIGHT
+from storage import Choices
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -55,7 +57,8 @@ def _conversations() -> type[Provider]:
 class OutriderApp(App[None]):
     """Opens at once. What is not ready yet shows in the badge of the status bar.
 
-    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. Raises `ConfigError` for a
+    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. `first`: what new conversations
+    begin with. Raises `ConfigError` for a
     mistake in the keys of the settings.
     """
 
@@ -63,7 +66,15 @@ class OutriderApp(App[None]):
     BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, switcher: RemoteSwitcher | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings | None = None,
+        switcher: RemoteSwitcher | None = None,
+        *,
+        first: Choices = NONE,
+    ) -> None:
+        self.first = first
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
@@ -81,7 +92,7 @@ class OutriderApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._save(theme=theme.name))
-        self.push_screen(ChatScreen(self.core, self.settings, panel=self._saved.panel))
+        self.push_screen(ChatScreen(self.core, self.settings, panel=self._saved.panel, first=self.first))
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 

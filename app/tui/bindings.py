@@ -48,7 +48,10 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
+    from app.tui.screens.sampling_form import SamplingForm
     from app.tui.screens.source import SourceScreen
+    from app.tui.screens.system import SystemScreen
+    from app.tui.screens.system_form import SystemForm
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -67,6 +70,9 @@ def rooms() -> tuple[Room, ...]:
         Room("Models", ModelsScreen, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),
         Room("Form of a remote", RemoteForm, False, over=True),
+        Room("System prompts", SystemScreen, False, over=True),
+        Room("Text of a system prompt", SystemForm, False, over=True),
+        Room("Sampling", SamplingForm, False, over=True),
         Room("Question", Confirm, False, over=True),
         Room("Log", LogScreen, False, over=True),
         Room("Export", ExportScreen, False, over=True),

@@ -10,8 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from app.events import Event, Mode
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompt
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
@@ -53,16 +56,19 @@ class OpenConversation:
     At most one reply runs at a time. It goes on while another conversation is open.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, first: Choices = NONE) -> None:
+        """`first`: what new conversations begin with."""
         self.core = core
+        self._first = first
+        self._imported = SystemPrompt("")
         self.id: str | None = None
         """None until the first prompt of a new conversation is sent."""
         self.title = ""
-        self.choices = NONE
+        self.choices = first
         """What was chosen for it: the server and the model that answer it, and more."""
         self.fresh: Callable[[], Choices] = Choices
-        """What a new conversation begins with."""
-        self._given = NONE
+        """The server and the model of a new conversation."""
+        self._given = first
         """What this one began with, if it is new."""
         self.turns: list[Turn] = []
         self.live: RunningReply | None = None
@@ -99,8 +105,9 @@ class OpenConversation:
             self._deleted.clear()
         self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
         if stored.id is None:
-            self._given = self.fresh()
-        self.choices = stored.choices if stored.id is not None else self._given
+            self._given = self._beginning()
+        self.choices = self._given if stored.id is None else stored.choices
+        self._imported = stored.imported
         self.core.follow(self.choices)
         live = self.live
         if live is not None and live.conversation == stored.id:
@@ -138,18 +145,37 @@ class OpenConversation:
             self.id, self.title = self.core.store.conversations.create(title, self.choices).id, title
         return self.id
 
+    # ---- what is chosen for it ---------------------------------------------------------------------------------------
+
+    @property
+    def system(self) -> SystemPrompt:
+        """The system prompt of the next answer, as far as it is known; a default is kept with the first answer."""
+        if self.choices.system is None:
+            return self._imported
+        return SystemPrompt(self.choices.system, self.choices.system_name)
+
     def choose(self, choices: Choices) -> None:
-        """Keep what was chosen for this conversation; a new one keeps it when it is begun."""
+        """Let this be chosen from the next answer on. A new conversation keeps it when it is begun."""
         if self.id is not None:
             self.core.store.conversations.choose(self.id, choices)
         self.choices = choices
         self.core.follow(choices)
 
+    def read_choices(self) -> None:
+        """Read again what is chosen: the first answer keeps the default system prompt with the conversation."""
+        if self.id is not None:
+            self.choices = self.core.store.conversations.get(self.id).choices
+
     def renew(self) -> None:
         """Begin with what a new conversation begins with now, if nothing was asked or chosen yet."""
-        if self.id is None and self.choices == self._given != self.fresh():
-            self._given = self.fresh()
+        if self.id is None and self.choices == self._given != self._beginning():
+            self._given = self._beginning()
             self.choose(self._given)
+
+    def _beginning(self) -> Choices:
+        """What a new conversation begins with now."""
+        server = self.fresh()
+        return replace(self._first, remote=server.remote, model=server.model)
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from app.system_prompts import SystemPrompt, in_force
 from app.tui.turn import Turn
 from storage import Choices, Message, Store
 from storage.choices import NONE
@@ -16,10 +17,12 @@ class StoredThread:
     id: str | None = None
     title: str = ""
     turns: list[Turn] = field(default_factory=list)
-    choices: Choices = NONE
-    """What was chosen for it."""
     found: int | None = None
     """Place of the turn with the message that was looked for."""
+    choices: Choices = NONE
+    """What was chosen for it."""
+    imported: SystemPrompt = SystemPrompt("")
+    """The system message that it begins with, where it was imported."""
 
 
 def read_thread(store: Store, conversation_id: str, message_id: str | None = None) -> StoredThread:
@@ -36,8 +39,8 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
             messages, thread = _branch(store, conversation_id)
         before = [message.id for message in thread].index(message_id)
         found = len(Turn.of_thread(thread[: before + 1])) - 1
-    turns = Turn.of_thread(thread, messages)
-    return StoredThread(conversation_id, conversation.title, turns, conversation.choices, found)
+    turns, imported = Turn.of_thread(thread, messages), in_force(NONE, thread)
+    return StoredThread(conversation_id, conversation.title, turns, found, conversation.choices, imported)
 
 
 def _branch(store: Store, conversation_id: str) -> tuple[list[Message], list[Message]]:

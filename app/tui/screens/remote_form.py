@@ -37,6 +37,7 @@ FIRST = (
 )
 REST = (
     Field("model", "Model", "the first that the server lists"),
+    Field("system", "System", "name of the system prompt for new conversations"),
     Field("ca", "Authority", "file; else those that this device trusts"),
     Field("cert", "Certificate", "file; where the server wants one"),
     Field("key", "Its key", "file; if it is not in the same one"),

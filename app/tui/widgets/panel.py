@@ -33,6 +33,7 @@ class Panel(VerticalScroll, can_focus=False):
         super().__init__()
         self._metrics = metrics
         self._mode: ModeChanged | None = None
+        self._sampling = ""
         self._down_since: str | None = None
         """The time of day since when no server answers, if none does."""
 
@@ -51,17 +52,29 @@ class Panel(VerticalScroll, can_focus=False):
         self._mode = mode
         self.draw()
 
+    def show_sampling(self, chosen: str) -> None:
+        """Show what was chosen for the open conversation; empty: nothing, so the settings count."""
+        if chosen != self._sampling:
+            self._sampling = chosen
+            self.draw()
+
     def draw(self) -> None:
         if self.display:
-            self.query_one(Static).update(Content("\n").join(lines(self._metrics, self._mode, self._down_since)))
+            shown = lines(self._metrics, self._mode, self._down_since, self._sampling)
+            self.query_one(Static).update(Content("\n").join(shown))
 
 
-def lines(figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
-    """The text of the panel. `down_since`: the time of day since when no server answers."""
+def lines(
+    figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None, sampling: str = ""
+) -> list[Content]:
+    """The text of the panel. `down_since`: the time of day since when no server answers. `sampling`: what was chosen
+    for the conversation."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
         shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
+    if sampling:
+        shown += [Content(""), Content.styled("Sampling, this conversation", HEAD), Content(sampling)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
     shown.append(_columns("", "answer", "session", HEAD))
     hidden = _hidden(session, checks=mode is None or mode.checks)

@@ -19,7 +19,7 @@ from app.archive.formats import Format
 from app.archive.markdown import contained
 from app.config import Settings
 from drafter.text import ChatText
-from storage import NotFound, Store
+from storage import Choices, NotFound, Store
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 
 NO_DRAFTER = Settings(drafter="/nowhere")
@@ -224,3 +224,19 @@ def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> No
     conversation = answered(store)
     with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
         export_conversations(store, [conversation], "md", tmp_path / "gone" / "x.md", settings=NO_DRAFTER)
+
+
+@pytest.mark.parametrize("format", ["md", "html"])
+def test_a_system_prompt_is_in_the_export(store: Store, format: Format) -> None:
+    conversation = answered(store)
+    chosen = Choices(system="Be <b>brief</b>.\n```\nopen \x1b[31m", system_name="*brief*")
+    store.conversations.choose(conversation, chosen)
+    said = text_of(store, format, conversation)
+    assert said.index("brief") < said.index("how?") and "\x1b" not in said
+    if format == "md":
+        assert "## System prompt: \\*brief\\*\n\nBe <b>brief</b>.\n```\nopen" in said
+        assert [token.content for token in MarkdownIt().parse(said) if token.type == "inline"][-1] == "tar -x"
+    else:
+        assert "<h2>System prompt: *brief*</h2>" in said and "Be &lt;b&gt;brief&lt;/b&gt;." in said
+    store.conversations.choose(conversation, Choices(system=""))
+    assert "System prompt" not in text_of(store, format, conversation)

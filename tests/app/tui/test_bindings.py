@@ -179,7 +179,7 @@ async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> No
                 assert action.description in offered, action.id
         assert offered["New conversation"] == "f11"
         first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
-        assert list(offered)[:3] == first and list(offered).index("Quit") == 13, "those of the whole screen come first"
+        assert list(offered)[:3] == first and list(offered).index("Quit") == 16, "those of the whole screen come first"
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from app.editor import EditorFailed, editor_command
 from app.events import Failed, ModeChanged
-from app.tui.editor import EditorFailed, editor_command
 from app.tui.unsent import UnsentTexts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until

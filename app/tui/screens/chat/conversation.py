@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from app.sanitise import sanitise
+from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
@@ -22,6 +23,7 @@ from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.system_line import SystemLine
 from app.tui.widgets.welcome import Welcome
 from storage import NotFound, StorageError
 
@@ -32,6 +34,9 @@ class ConversationView(Vertical):
     class Grown(Message):
         """The conversation takes more of the context, or less."""
 
+    class Chosen(Message):
+        """What is chosen for the conversation may be different now."""
+
     class ListChanged(Message):
         """The list of conversations is out of date."""
 
@@ -41,12 +46,14 @@ class ConversationView(Vertical):
         self.messages = MessageActions(conversation)
         self.prompt = Prompt()
         self.rounds = Rounds()
+        self.system = SystemLine()
         self.text = PromptText(self.prompt, conversation)
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
         yield Static(id="title", markup=False)
         yield Welcome()
+        yield self.system
         yield self.messages
         yield self.rounds
         yield self.prompt
@@ -119,7 +126,13 @@ class ConversationView(Vertical):
         self.query_one(Welcome).display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
         self.query_one("#title", Static).update(Content(" ".join(sanitise(self._conversation.title).split())))
+        self.show_choices()
         self.post_message(self.ListChanged())
+
+    def show_choices(self) -> None:
+        """Show the system prompt."""
+        self.system.show(self._conversation.system, key_of(self, "chat.system_line"))
+        self.post_message(self.Chosen())
 
     def _show_changes(self) -> None:
         """Show what depends on the turns."""
@@ -216,11 +229,16 @@ class ConversationView(Vertical):
         """Show a reply until it has ended, while the window goes on."""
         await self._replies.listen(reply, self._forget_question)
         if self.alive:
+            with reporting(self):
+                self._conversation.read_choices()  # The first answer has kept the default system prompt.
+            self.show_choices()
             await self._settle(reply)
             self.post_message(self.ListChanged())
 
     async def _forget_question(self) -> None:
         """The question is in the store: it need not be kept as typed any more."""
+        if self.alive:
+            self.show_choices()
         self.post_message(self.Grown())
         self.text.keep()
         self.text.forget_new()

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from textual.timer import Timer
 
+from app.editor import EditorFailed
 from app.sanitise import sanitise
-from app.tui.editor import EditorFailed, edit
+from app.tui.editor import edit
 from app.tui.keymap import key_of
 from app.tui.open_conversation import OpenConversation
 from app.tui.unsent import UnsentTexts

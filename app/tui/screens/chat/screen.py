@@ -19,6 +19,7 @@ from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import OpenConversation
+from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
@@ -30,7 +31,8 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from storage import Conversation, StorageError
+from storage import Choices, Conversation, StorageError
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
@@ -57,6 +59,7 @@ class ChatScreen(Screen[None]):
         "../../widgets/rounds.tcss",
         "../../widgets/sidebar.tcss",
         "../../widgets/status_bar.tcss",
+        "../../widgets/system_line.tcss",
         "../../widgets/transcript.tcss",
         "../../widgets/queued_prompts.tcss",
         "../../widgets/welcome.tcss",
@@ -74,6 +77,9 @@ class ChatScreen(Screen[None]):
         Binding("escape", "escape", "Stop the answer, keep its text", id="chat.stop"),
         Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
         Binding("ctrl+f", "search", "Search in all conversations", id="chat.search", priority=True),
+        Binding("alt+s", "system", "System prompt: choose, write, library", id="chat.system", priority=True),
+        Binding("alt+u", "toggle_system", "Unfold the system prompt", id="chat.system_line", priority=True),
+        Binding("alt+p", "sampling", "Sampling in this conversation", id="chat.sampling", priority=True),
         Binding("f6", "export", "Export this conversation, or all", id="chat.export", priority=True),
     ]
 
@@ -83,9 +89,10 @@ class ChatScreen(Screen[None]):
 
         shown: bool
 
-    def __init__(self, core: Core, settings: Settings, *, panel: bool = False) -> None:
+    def __init__(self, core: Core, settings: Settings, *, panel: bool = False, first: Choices = NONE) -> None:
+        """`first`: what new conversations begin with."""
         super().__init__()
-        self.conversation = OpenConversation(core)
+        self.conversation = OpenConversation(core, first)
         self._core = core
         self._settings = settings
         self._panel_first = panel
@@ -222,6 +229,31 @@ class ChatScreen(Screen[None]):
             await self._view.open(chosen)
         else:
             await self._view.look_again()
+
+    # ---- what is chosen for the conversation -------------------------------------------------------------------------
+
+    @work(group="choices", exclusive=True)
+    async def action_system(self, given: str = "") -> None:
+        """Choose the system prompt. `given`: a name of the library, a text, or `none`; empty: ask."""
+        if await choose_system(self, self.conversation, given):
+            self._view.show_choices()
+
+    def action_toggle_system(self) -> None:
+        self._view.system.toggle()
+
+    @work(group="choices", exclusive=True)
+    async def action_sampling(self) -> None:
+        """Choose how the answers of this conversation are sampled."""
+        if await choose_sampling(self, self.conversation, self._settings):
+            self._view.show_choices()
+
+    @on(ConversationView.Chosen)
+    def show_sampling(self) -> None:
+        if self._alive:
+            self._panel.show_sampling(sampling_text(self.conversation))
+            self.measure()
+
+    # ---- screens over the chat ---------------------------------------------------------------------------------------
 
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
