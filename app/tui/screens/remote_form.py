@@ -49,7 +49,10 @@ KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "Ope
 
 
 class RemoteForm(ModalScreen[str | None]):
-    """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one."""
+    """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one.
+
+    `proposed`: a name for a new one, whose `remote` is filled in. Then only its token is missing.
+    """
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
@@ -62,9 +65,11 @@ class RemoteForm(ModalScreen[str | None]):
         Binding("up", "app.focus_previous", "Previous field", id="remote.up"),
     ]
 
-    def __init__(self, switcher: RemoteSwitcher, name: str | None, remote: Remote | None) -> None:
+    def __init__(
+        self, switcher: RemoteSwitcher, name: str | None, remote: Remote | None, *, proposed: str = ""
+    ) -> None:
         super().__init__()
-        self._switcher, self._was, self._before = switcher, name, remote
+        self._switcher, self._was, self._before, self._proposed = switcher, name, remote, proposed
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -95,7 +100,7 @@ class RemoteForm(ModalScreen[str | None]):
     def _value(self, field: str) -> str:
         """The first value of a field. A token is never shown again."""
         if field == "name":
-            return self._was or ""
+            return self._was or self._proposed
         if self._before is None or field == "token":
             return ""
         value = getattr(self._before, field)
@@ -113,7 +118,7 @@ class RemoteForm(ModalScreen[str | None]):
         return "as it is" if same else "give it again: it is for another server"
 
     def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
+        self.query_one("#token" if self._proposed else "#name", Input).focus()
 
     @on(Input.Changed, "#url")
     def hint_at_token(self, event: Input.Changed) -> None:
