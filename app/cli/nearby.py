@@ -48,7 +48,7 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
         complain(f"no model server answers on this device; looked at {places(ports or PORTS)}")
         return UNREACHABLE
     if not as_json:
-        complain("`outrider remote add` adds one, step by step; so does F4 in the chat")
+        complain("`outrider remote add` adds one, step by step; so does F12 in the chat")
     return OK
 
 

@@ -141,6 +141,8 @@ def _add_step_by_step(
         code = run(_test(RemoteSource(name, remotes), settings))
         if code != INTERRUPTED and yes(f"Use {name} for everything you ask from now on?", default=code == OK):
             use(name)
+            complain("`outrider` opens the chat with it; `outrider remote use --none` goes back to the bundled model")
+            return code
     except (EOFError, KeyboardInterrupt):
         print(file=sys.stderr)
         if dict(_remotes()) == before:

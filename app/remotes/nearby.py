@@ -143,7 +143,9 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
         try:
             models = await endpoint.models(max(SHORTEST, seconds - (time.monotonic() - begun)))
         except Stranger:
-            return Unusable(port, "it is no model server that Outrider knows")
+            return Unusable(port, "what answers there is no model server that Outrider knows")
+        except LinkDown:
+            return Unusable(port, "what listens there does not answer like a model server")
         except Refused as error:
             if error.code != "unauthorised":
                 return Unusable(port, str(error))

@@ -82,7 +82,7 @@ def test_a_server_that_was_found_is_added_tested_and_used(tmp_path: Path) -> Non
         terminal.answer("from now on? [Y/n]", "y")
         assert ended(terminal) == 0
         assert f"1  Ollama at 127.0.0.1:{port}: llama3.2:latest, qwen3:8b" in terminal.text
-        assert "✓ model" in terminal.text and 'outrider ask --remote ollama "…"' in terminal.text
+        assert "✓ model" in terminal.text and "outrider remote use --none" in terminal.text
     remote = {"url": f"http://127.0.0.1:{port}/v1", "kind": "openai", "model": "qwen3:8b"}
     assert kept(home) == {"use": "ollama", "remotes": {"ollama": remote}}
 
@@ -109,6 +109,7 @@ def test_an_address_is_typed_with_a_hidden_token_and_a_model_by_name(tmp_path: P
         terminal.answer("from now on? [Y/n]", "n")
         assert ended(terminal) == 0
         said = terminal.text
+    assert 'outrider ask --remote mine "…"' in said
     assert f"port {nobody} cannot be used" in said and "http:// or https://" in said and "a name is of" in said
     assert TOKEN not in said and TOKEN in (home / "config" / "tokens.json").read_text()
     remote = {"url": f"http://localhost:{port}/v1", "kind": "openai", "model": "llama3.2:latest", "token": "file"}

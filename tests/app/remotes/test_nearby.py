@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.remote.toy_verifier import ToyVerifier, http, listening, raw_peer, se
 from tests.support import model_servers as dialects
 from tests.support.model_servers import ModelServer
 from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
 
 JSON = "application/json"
 
@@ -65,6 +67,13 @@ async def test_an_outrider_server_is_recognised_by_its_card() -> None:
     assert isinstance(found, NearbyServer) and found.checks_drafts and found.program == nearby.OUTRIDER
     assert [model.id for model in found.models] == ["toy"]
     assert found.remote("toy") == Remote(url=f"http://127.0.0.1:{port}", kind="verifier")
+
+
+async def test_a_real_outrider_server_is_found(verifier: VerifierProcess) -> None:
+    found = await one(urlsplit(verifier.url).port or 0)
+    assert (
+        isinstance(found, NearbyServer) and found.checks_drafts and [model.id for model in found.models] == ["target"]
+    )
 
 
 async def test_a_server_that_wants_a_token_is_found() -> None:
