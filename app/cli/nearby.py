@@ -60,7 +60,9 @@ def offers(server: NearbyServer) -> str:
     more = f" and {len(server.models) - NAMED_MODELS} more" if len(server.models) > NAMED_MODELS else ""
     if server.checks_drafts:
         return f"{names}, checks drafts"
-    return f"{names}{more}" or "lists no model; load one there, and look again"
+    if not names:
+        return "lists no model; ask it for one by name" if server.loads_any else "lists no model; load one there"
+    return f"{names}{more}"
 
 
 def say_unusable(found: Surroundings) -> None:

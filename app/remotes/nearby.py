@@ -73,6 +73,11 @@ class NearbyServer:
     def host(self) -> str:
         return f"{HOST}:{self.port}"
 
+    @property
+    def loads_any(self) -> bool:
+        """It loads whatever model it is asked for. It lists only what it has downloaded."""
+        return self.program == TRANSFORMERS
+
     def remote(self, model: str | None) -> Remote:
         """What to keep of it in the registry. `model`: what to ask it for; None: the first that it lists."""
         if self.checks_drafts:
@@ -147,9 +152,11 @@ async def _look_at(port: int, seconds: float) -> NearbyServer | Unusable | None:
         except LinkDown:
             return Unusable(port, "what listens there does not answer like a model server")
         except Refused as error:
-            if error.code != "unauthorised":
-                return Unusable(port, str(error))
-            return NearbyServer(await _program(url) or UNKNOWN, port, locked=True)
+            program = await _program(url)
+            if error.code == "unauthorised":
+                return NearbyServer(program or UNKNOWN, port, locked=True)
+            # `transformers serve` cannot list its models before it has downloaded one.
+            return NearbyServer(program, port) if program == TRANSFORMERS else Unusable(port, str(error))
         except Incompatible as error:
             program = await _program(url)
             return NearbyServer(program, port) if program is not None else Unusable(port, str(error))
@@ -172,6 +179,8 @@ async def _program(url: str) -> Program | None:
             return LM_STUDIO
         if text(_field(await _page(wire, "/version"), "version")):
             return VLLM
+        if isinstance(paths := _field(await _page(wire, "/openapi.json"), "paths"), dict) and "/load_model" in paths:
+            return TRANSFORMERS
         listing = read_model_list(await _page(wire, "/v1/models"))
         return TRANSFORMERS if listing is not None and listing.loads_others else None
     finally:

@@ -33,6 +33,8 @@ LLAMA_CPP = {"/v1/models": listed("tiny.gguf", owner="llamacpp"), "/props": {"de
 ROUTED_LLAMA_CPP = {**LLAMA_CPP, "/v1/models": listed("tiny.gguf", owner="ggml-org")}
 VLLM = {"/v1/models": listed("Qwen/Qwen3-8B", owner="vllm"), "/version": {"version": "0.11.0"}}
 TRANSFORMERS = {"/v1/models": listed("Qwen/Qwen3-0.6B", owner="Qwen", created=1_700_000_000.5)}
+BARE_TRANSFORMERS = {"/openapi.json": {"openapi": "3.1.0", "paths": {"/load_model": {}, "/v1/models": {}}}}
+"""Nothing was downloaded yet: its list of models is an error."""
 OTHER = {"/v1/models": listed("talker", owner="somebody")}
 
 
@@ -77,6 +79,8 @@ class ModelServer:
         if self.token and path.startswith("/v1/") and f"authorization: bearer {self.token}" not in head.lower():
             body = {"error": {"message": "Give an API key.", "code": 401}}
             writer.write(http(json.dumps(body).encode(), status="401 Unauthorized", content_type=JSON))
+        elif path == "/v1/models" and self.pages is BARE_TRANSFORMERS:
+            writer.write(http(b"Internal Server Error", status="500 Error", content_type="text/plain; charset=utf-8"))
         elif path in self.pages:
             writer.write(http(json.dumps(self.pages[path]).encode(), content_type=JSON))
         else:

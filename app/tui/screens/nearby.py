@@ -100,8 +100,8 @@ class NearbyScreen(ModalScreen[str | None]):
             self._choose_server(self._servers[int(option.id)])
 
     def _choose_server(self, server: NearbyServer) -> None:
-        if server.locked:
-            self._ask_token(server)
+        if server.locked or (server.loads_any and not server.models):
+            self._open_form(server)
         elif not server.models:
             again = key_of(self, "nearby.again")
             self.notify(f"{server.program.title} lists no model. Load one there; {again} looks again.", markup=False)
@@ -134,13 +134,14 @@ class NearbyScreen(ModalScreen[str | None]):
         self.dismiss(name)
 
     @work(group="adopt", exclusive=True)
-    async def _ask_token(self, server: NearbyServer) -> None:
-        """Open the form of remotes, which takes the token."""
+    async def _open_form(self, server: NearbyServer) -> None:
+        """Open the form of remotes for what the server does not tell: its token, or the name of a model."""
         from app.remotes.nearby import free_name
 
         try:
             name = free_name(server.program, [name for name, _ in self.switcher.remotes()])
-            form = RemoteForm(self.switcher, None, server.remote(None), proposed=name)
+            missing = "token" if server.locked else "model"
+            form = RemoteForm(self.switcher, None, server.remote(None), proposed=name, missing=missing)
             saved = await self.app.push_screen_wait(form)
             if saved is not None:
                 self._told(f"{saved} answers now.", self.switcher.use(saved))
@@ -205,7 +206,7 @@ def _offers(server: NearbyServer) -> str:
     if server.locked:
         return "wants a token"
     if not server.models:
-        return "lists no model"
+        return "lists no model; enter asks for its name" if server.loads_any else "lists no model"
     if server.checks_drafts:
         return f"{server.models[0].id}, checks drafts"
     names = ", ".join(model.id for model in server.models[:NAMED_MODELS])

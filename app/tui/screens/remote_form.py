@@ -51,7 +51,7 @@ KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "Ope
 class RemoteForm(ModalScreen[str | None]):
     """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one.
 
-    `proposed`: a name for a new one, whose `remote` is filled in. Then only its token is missing.
+    `proposed`: a name for a new one, whose `remote` is filled in. `missing`: the field to begin with.
     """
 
     CSS_PATH = "remotes.tcss"
@@ -66,10 +66,17 @@ class RemoteForm(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, switcher: RemoteSwitcher, name: str | None, remote: Remote | None, *, proposed: str = ""
+        self,
+        switcher: RemoteSwitcher,
+        name: str | None,
+        remote: Remote | None,
+        *,
+        proposed: str = "",
+        missing: str = "name",
     ) -> None:
         super().__init__()
-        self._switcher, self._was, self._before, self._proposed = switcher, name, remote, proposed
+        self._switcher, self._was, self._before = switcher, name, remote
+        self._proposed, self._missing = proposed, missing
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -118,7 +125,7 @@ class RemoteForm(ModalScreen[str | None]):
         return "as it is" if same else "give it again: it is for another server"
 
     def on_mount(self) -> None:
-        self.query_one("#token" if self._proposed else "#name", Input).focus()
+        self.query_one(f"#{self._missing}", Input).focus()
 
     @on(Input.Changed, "#url")
     def hint_at_token(self, event: Input.Changed) -> None:

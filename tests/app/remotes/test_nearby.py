@@ -47,6 +47,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
         (dialects.ROUTED_LLAMA_CPP, nearby.LLAMA_CPP, ["tiny.gguf"]),
         (dialects.VLLM, nearby.VLLM, ["Qwen/Qwen3-8B"]),
         (dialects.TRANSFORMERS, nearby.TRANSFORMERS, ["Qwen/Qwen3-0.6B"]),
+        (dialects.BARE_TRANSFORMERS, nearby.TRANSFORMERS, []),
         (dialects.OTHER, nearby.UNKNOWN, ["talker"]),
     ],
 )

@@ -277,6 +277,25 @@ async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Fo
     assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
 
 
+async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_model_by_name(
+    store: Store, folders: Folders
+) -> None:
+    async with ModelServer(dialects.BARE_TRANSFORMERS).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
+            app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
+            await pilot.press("ctrl+s")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+    model = Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="Qwen/Qwen3-0.6B")
+    assert dict(Remotes(folders)) == {"transformers": model}
+
+
 async def test_it_looks_again(store: Store, folders: Folders) -> None:
     pages: dict[str, Any] = dict(dialects.EMPTY_OLLAMA)
     async with ModelServer(pages).listening() as port, raw_peer(lambda number: b"\x1b[2Jgarbage") as other:
