@@ -74,7 +74,7 @@ class First(Window):
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_keyring(monkeypatch, NoKeyring())  # type: ignore[no-untyped-call]
+    use_keyring(monkeypatch, NoKeyring())
     monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(nearby.look, "__defaults__", (nearby.PORTS, PATIENCE_SECONDS))
 
