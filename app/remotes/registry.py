@@ -140,7 +140,12 @@ class Remotes:
             renamed = {name if other == was else other: value for other, value in remotes.items()}
             return {**renamed, name: remote}, name if use == was else use
 
-        self._change(change)
+        try:
+            self._change(change)
+        except BaseException:  # Ctrl+C too: a token without its remote would stay for ever.
+            if before is None and remote.token != "environment":
+                self.tokens.drop(name, remote.url, remote.token)
+            raise
         if before is not None and before.token != "environment":
             kept = same_server(before.url, remote.url) and (name, remote.token) == (was, before.token)
             if not kept:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from app.remotes.check import Finding
     from app.remotes.choice import Server
     from app.remotes.models import OfferedModel, ServerModels
+    from app.remotes.nearby import NearbyServer, Surroundings
     from app.remotes.source import Source
 
 
@@ -34,14 +35,22 @@ class Asker(Protocol):
 class RemoteSwitcher:
     """Switches the asker from one remote to another, and keeps, tests and removes remotes.
 
-    `settings`: those of the program's start.
+    `settings`: those of the program's start. `ports`: where `look` looks; None: the usual ones.
     """
 
-    def __init__(self, settings: Settings, folders: Folders, asker: Asker, fresh: Choices = NONE) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        folders: Folders,
+        asker: Asker,
+        fresh: Choices = NONE,
+        *,
+        ports: Sequence[int] | None = None,
+    ) -> None:
         """`fresh`: what the command line has chosen for new conversations."""
         self.fresh = fresh
         """What new conversations begin with, until another remote is used."""
-        self._settings, self._folders, self._asker = settings, folders, asker
+        self._settings, self._folders, self._asker, self._ports = settings, folders, asker, ports
         self.trouble = ""
         """Start-up error, if any."""
         self.now = self._at_start()
@@ -51,6 +60,15 @@ class RemoteSwitcher:
     def status(self) -> ModeChanged:
         """State of the connection to that remote."""
         return self._asker.status()
+
+    @property
+    def unconfigured(self) -> bool:
+        """Whether no server was ever named: neither by the settings nor in the registry."""
+        chosen = self._settings.remote is not None or self._settings.mode == "offline"
+        try:
+            return not chosen and not self.trouble and not len(self.remotes())
+        except ConfigError:
+            return False
 
     def remotes(self) -> Remotes:
         """The remotes as they are on the disk now, because another window may change them. Raises `ConfigError`."""
@@ -163,6 +181,26 @@ class RemoteSwitcher:
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
         async for finding in check(source, self._settings, os.environ):
             yield finding
+
+    async def look(self) -> Surroundings:
+        """Look for model servers on this device. Only for a person who asked for it."""
+        from app.remotes.nearby import PORTS, look
+
+        return await look(self._ports or PORTS)
+
+    async def adopt(self, server: NearbyServer, model: str | None) -> tuple[str, str]:
+        """Use a server that `look` found, and keep it under a free name if it is new.
+
+        Returns its name, and the notice of `use`. Raises `ConfigError`.
+        """
+        from app.remotes.nearby import free_name, known_as
+
+        remotes = self.remotes()
+        name = known_as(server, model, remotes)
+        if name is None:
+            name = free_name(server.program, [name for name, _ in remotes])
+            await self.save(name, server.remote(model), None, None)
+        return name, self.use(name)
 
     def _at_start(self) -> str | None:
         if self._settings.remote is not None and is_address(self._settings.remote):

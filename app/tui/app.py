@@ -24,6 +24,7 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
 from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.first_look import FirstLook
 from storage import Choices
 from storage.choices import NONE
 
@@ -92,7 +93,10 @@ class OutriderApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._save(theme=theme.name))
-        self.push_screen(ChatScreen(self.core, self.settings, panel=self._saved.panel, first=self.first))
+        offer = self.switcher is not None and not self._saved.look_answered and self.switcher.unconfigured
+        self.push_screen(
+            ChatScreen(self.core, self.settings, panel=self._saved.panel, offer_look=offer, first=self.first)
+        )
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 
@@ -101,6 +105,18 @@ class OutriderApp(App[None]):
     @on(ChatScreen.PanelShown)
     def save_panel(self, event: ChatScreen.PanelShown) -> None:
         self._save(panel=event.shown)
+
+    @on(FirstLook.Answered)
+    def end_offer(self) -> None:
+        """Keep that the question of the first start was answered, and take it off the screen."""
+        self._save(look_answered=True)
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.end_offer()
+
+    def _end_offer_if_configured(self, _: object = None) -> None:
+        if self.switcher is not None and not self.switcher.unconfigured:
+            self.end_offer()
 
     def _save(self, **changes: str | bool) -> None:
         """Keep how the screen looks for the next start."""
@@ -180,7 +196,7 @@ class OutriderApp(App[None]):
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action not in ("show_remotes", "models") or self.switcher is not None
+        return action not in ("show_remotes", "look_nearby", "models") or self.switcher is not None
 
     def action_models(self, words: str = "") -> None:
         """Pick the model of the open conversation. `words`: what is looked for, or the exact name of a model."""
@@ -194,4 +210,12 @@ class OutriderApp(App[None]):
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
             chats = [screen for screen in self.screen_stack if isinstance(screen, ChatScreen)]
             own = next((chat.conversation.choices.remote for chat in chats), None)
-            self.push_screen(RemotesScreen(self.switcher, own))
+            self.push_screen(RemotesScreen(self.switcher, own), self._end_offer_if_configured)
+
+    @on(FirstLook.Accepted)
+    def action_look_nearby(self) -> None:
+        """Look for model servers on this device, and show them."""
+        from app.tui.screens.nearby import NearbyScreen
+
+        if self.switcher is not None and not any(isinstance(screen, NearbyScreen) for screen in self.screen_stack):
+            self.push_screen(NearbyScreen(self.switcher))

@@ -23,6 +23,7 @@ EVERYWHERE = (
     Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
     Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
     Binding("f5", "models", "Models: choose who answers", id="app.models", priority=True),
+    Binding("f12", "look_nearby", "Look for model servers on this device", id="app.look", priority=True),
     Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
     Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
     Binding("ctrl+l", "redraw", "Draw the screen again", id="app.redraw", priority=True),
@@ -45,6 +46,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.help import HelpScreen
     from app.tui.screens.log import LogScreen
     from app.tui.screens.models import ModelsScreen
+    from app.tui.screens.nearby import NearbyScreen
     from app.tui.screens.queue import QueueScreen, Rewording
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
@@ -73,6 +75,7 @@ def rooms() -> tuple[Room, ...]:
         Room("System prompts", SystemScreen, False, over=True),
         Room("Text of a system prompt", SystemForm, False, over=True),
         Room("Sampling", SamplingForm, False, over=True),
+        Room("Servers on this device", NearbyScreen, False, over=True),
         Room("Question", Confirm, False, over=True),
         Room("Log", LogScreen, False, over=True),
         Room("Export", ExportScreen, False, over=True),

@@ -20,6 +20,7 @@ from app.sanitise import sanitise
 from app.tui.keymap import hint, key_of
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
 from app.tui.textual_private import bindings_of
 
@@ -45,6 +46,7 @@ class RemotesScreen(ModalScreen[None]):
         Binding("a", "add", "Add", id="remotes.add"),
         Binding("e", "edit", "Edit", id="remotes.edit"),
         Binding("t", "test", "Test", id="remotes.test"),
+        Binding("l", "look", "Look on this device", id="remotes.look"),
         Binding("d,delete", "remove", "Remove", id="remotes.remove"),
         Binding("escape,q", "dismiss", "Close", id="remotes.close"),
     ]
@@ -139,6 +141,12 @@ class RemotesScreen(ModalScreen[None]):
         finally:
             if waiting.is_attached:
                 await waiting.remove()
+
+    @work(group="form", exclusive=True)
+    async def action_look(self) -> None:
+        """Look for model servers on this device, and list what was added."""
+        await self.app.push_screen_wait(NearbyScreen(self.switcher))
+        self._list(self.switcher.now)
 
     def action_remove(self) -> None:
         if (name := self._named()) is not None:

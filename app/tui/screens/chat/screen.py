@@ -24,6 +24,7 @@ from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.first_look import FirstLook
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
@@ -31,6 +32,7 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
+from app.tui.widgets.welcome import Welcome
 from storage import Choices, Conversation, StorageError
 from storage.choices import NONE
 
@@ -53,6 +55,7 @@ class ChatScreen(Screen[None]):
 
     CSS_PATH = [
         "screen.tcss",
+        "../../widgets/first_look.tcss",
         "../../widgets/message.tcss",
         "../../widgets/panel.tcss",
         "../../widgets/prompt.tcss",
@@ -89,13 +92,22 @@ class ChatScreen(Screen[None]):
 
         shown: bool
 
-    def __init__(self, core: Core, settings: Settings, *, panel: bool = False, first: Choices = NONE) -> None:
-        """`first`: what new conversations begin with."""
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings,
+        *,
+        panel: bool = False,
+        offer_look: bool = False,
+        first: Choices = NONE,
+    ) -> None:
+        """`first`: what new conversations begin with. `offer_look`: ask once to look for servers on this device."""
         super().__init__()
         self.conversation = OpenConversation(core, first)
         self._core = core
         self._settings = settings
         self._panel_first = panel
+        self._offer_look = offer_look
         metrics = SessionMetrics()
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
@@ -118,6 +130,7 @@ class ChatScreen(Screen[None]):
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
+        self.query_one(Welcome).offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
@@ -143,14 +156,21 @@ class ChatScreen(Screen[None]):
         Then this method is called (`chat.stop`):
         5. the edit of a question is given up,
         6. the messages are left for the prompt,
-        7. the running reply is stopped; its text stays.
+        7. the question of the first start is answered with "not now", if nothing is typed,
+        8. the running reply is stopped; its text stays.
         """
         if self._view.text.edit is not None:
             self._view.text.end_edit()
         elif self._view.messages.transcript.has_focus:
             self.set_focus(self._view.prompt)
+        elif self.query_one(Welcome).offers_look and not self._view.prompt.text:
+            self.post_message(FirstLook.Answered())
         else:
             self._view.stop()
+
+    def end_offer(self) -> None:
+        """Take the question of the first start off the screen: it was answered."""
+        self.query_one(Welcome).offer_look(False)
 
     @on(Prompt.Cancelled)
     def cancel(self) -> None:
