@@ -22,6 +22,7 @@ GROUND_FILES = {"config", "events", "prompts", "sanitise", "invisible_text", "ve
 LAYERS = (
     {GROUND},
     {"log"},
+    {"attachments"},
     {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.attachments.rendering import as_read, question_content
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
+from remote.openai.schema import Content
 from storage import Message, Store
 
 UNFINISHED = ("pending", "streaming")
@@ -56,7 +58,7 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Promp
         if prompt is not None and message.role == "user":
             questions.append(message.text)
             spoken.append(("system", prompt.system(questions)))
-        spoken.append((message.role, message.text))
+        spoken.append((message.role, as_read(message).text))
         if message.role == "assistant":
             answer = message
         elif message.role == "user":
@@ -67,9 +69,9 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Promp
     return tokens
 
 
-def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, str]]:
-    """The conversation as (role, text) up to the last question, for a server that reads text and not tokens."""
-    return [(message.role, message.text) for message in _answered(thread)]
+def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, Content]]:
+    """The conversation as (role, content) up to the last question, for a server that reads text and not tokens."""
+    return [(message.role, question_content(message)) for message in _answered(thread)]
 
 
 def questions_of(thread: Sequence[Message]) -> list[str]:
@@ -171,7 +173,7 @@ def conversation_length(text: ChatText, thread: Sequence[Message], prompt: Promp
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
     letter = len(text.encode("a"))
     around = (two - one - 2 * letter) / 2
-    said = sum(len(spelt(text, message).tokens) for message in thread)
+    said = sum(len(spelt(text, as_read(message)).tokens) for message in thread)
     length = round(one - letter + said + around * (len(thread) - 1))
     return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -35,7 +35,7 @@ from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
-from storage import Message, StorageBusy, StorageError, Store
+from storage import Attachment, Message, StorageBusy, StorageError, Store
 
 
 class Assistant:
@@ -242,16 +242,18 @@ class Assistant:
         if self._reply is not None:
             self._reply.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
+    def reply(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+    ) -> AsyncGenerator[Event, None]:
         """Store a question, answer it, store the answer. The last event is `Done` or `Failed`.
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt)))
+        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncGenerator[Event, None]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
         """Store another wording of a question beside it, and answer that; the new branch is shown."""
-        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text)))
+        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.

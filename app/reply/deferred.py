@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -23,7 +23,7 @@ from app.log import note
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.sanitise import sanitise
-from storage import FinalStatus, Message, Queued, StorageError, Store
+from storage import Attachment, FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -159,13 +159,13 @@ class DeferredCore:
         if assistant := self.present:
             assistant.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+    def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store a question and answer it."""
-        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt)))
+        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store another wording of a question beside it, and answer that."""
-        return _noted(self._ask(lambda: question.edit(self.store, message_id, text)))
+        return _noted(self._ask(lambda: question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
         """See `Assistant.regenerate`."""
@@ -255,9 +255,9 @@ class DeferredOutbox:
     def __init__(self, core: DeferredCore) -> None:
         self._core = core
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        return self._stir(self._core.store.queue.add(conversation_id, prompt))
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        return self._stir(self._core.store.queue.add(conversation_id, prompt, attachments))
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""

@@ -28,7 +28,8 @@ from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RoundReply
 from remote.clock import CLOCK, Clock
-from remote.openai.schema import Usage
+from remote.openai.schema import Content, Usage
+from remote.openai.stream import KEPT_REASONING
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
@@ -71,8 +72,10 @@ class GenerationInput:
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
-    messages: Sequence[tuple[str, str]]
-    """That conversation as (role, text), for a server that reads no tokens of ours."""
+    messages: Sequence[tuple[str, Content]]
+    """That conversation as (role, content), for a server that reads no tokens of ours."""
+    images: Sequence[str] = field(default=(), kw_only=True)
+    """Names of the images in that conversation."""
     text: ChatText
     settings: Settings
     sampling: Sampling
@@ -120,6 +123,9 @@ class Generation:
         """The conversation is as long as the server can read."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.rounds = 0
+        self.reasoning = ""
+        """What the model of an OpenAI-compatible server thought before its answer, as far as it is kept."""
+        self.reasoning_seconds = 0.0
         self.model = ""
         """The model that an OpenAI-compatible server was asked for."""
         self._unsent = 0
@@ -290,6 +296,12 @@ class Generation:
         shown = self.answer.add_text(piece)
         self._note_first_token()
         return shown
+
+    def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
+        """Note what the model thinks before its answer, `seconds` after it began to."""
+        self.reasoning_seconds = seconds
+        self.reasoning += piece[: KEPT_REASONING - len(self.reasoning)]
+        return Reasoned(piece, seconds)
 
     def count_unsent(self) -> int:
         """Count that the question did not leave; returns how often that has happened."""

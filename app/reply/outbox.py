@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, Protocol
 
 from app.concurrency import first_of
@@ -16,7 +16,7 @@ from app.events import Event, Failed
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint, Peer
 from remote.clock import CLOCK, Clock
-from storage import Message, Queued, StorageError, Store
+from storage import Attachment, Message, Queued, StorageError, Store
 
 LOOK_SECONDS = 30.0
 """Pause between two looks for what another program has queued."""
@@ -64,9 +64,9 @@ class Outbox:
         self._not_before = clock.now()
         """When what failed may be sent again."""
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        queued = self._store.queue.add(conversation_id, prompt)
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        queued = self._store.queue.add(conversation_id, prompt, attachments)
         self.stir()
         return queued
 

@@ -16,7 +16,7 @@ from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
 from remote.openai.model_list import ModelList, find_model, read_model_list
-from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Model, StreamOptions
+from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Content, Model, StreamOptions
 from remote.openai.server_errors import refusal
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
@@ -124,7 +124,7 @@ class CompletionsClient:
 
     async def chat(
         self,
-        messages: Sequence[tuple[str, str]],
+        messages: Sequence[tuple[str, Content]],
         sampling: Sampling,
         *,
         model: str,
@@ -134,7 +134,7 @@ class CompletionsClient:
         patience: float,
         continued: bool = False,
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, text) in order. The request is sent once, whatever happens.
+        """Ask for an answer to `messages`, (role, content) in order. The request is sent once, whatever happens.
 
         `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
         assistant's, and the answer continues it; only for a model that `continues`. `deadline`: seconds until the first
@@ -142,7 +142,7 @@ class CompletionsClient:
         line is kept open. Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
         request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=text) for role, text in messages),
+            messages=tuple(ChatMessage(role=role, content=content) for role, content in messages),
             model=model,
             max_tokens=most,
             temperature=sampling.temperature,
