@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -27,6 +27,9 @@ from app.cli.shell import shell
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
+
+if TYPE_CHECKING:
+    from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
@@ -93,7 +96,10 @@ def chat(
 def ask(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="What you ask. Piped input is appended; -: only the input."),
+        typer.Argument(
+            metavar="QUESTION",
+            help="What you ask. @path sends a file along. Piped input is appended; -: only the input.",
+        ),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
@@ -126,6 +132,12 @@ def ask(
         Path | None,
         typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
     ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", metavar="PATH", help="A text file, a folder or an image to send along. May be repeated."
+        ),
+    ] = None,
     queue: Annotated[
         bool,
         typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
@@ -151,8 +163,8 @@ def ask(
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
     question = " ".join(words or [])
     if prompts is not None:
-        if question:
-            fail("Give a question or --prompts, not both.", USAGE)
+        if question or file:
+            fail("Give a question, with files or without, or --prompts; not both.", USAGE)
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
@@ -161,13 +173,29 @@ def ask(
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
         fail("There is no question. For example: outrider ask how do I unpack a tar archive", USAGE)
+    attachments: list[Attachment] = []
+    if file or "@" in typed:
+        from app.cli.files import files_of
+        from app.remotes.choice import usable_source
+        from app.remotes.source import stays_here
+
+        attachments = files_of(typed, file or (), stays_here=stays_here(usable_source(settings, folders)))
     if queue:
         from app.cli.queue import enqueue
 
-        raise typer.Exit(enqueue(question, folders, conversation, last=last))
+        raise typer.Exit(enqueue(question, folders, conversation, last=last, attachments=attachments))
     from app.cli.ask import ask as answer
 
-    work = answer(question, settings, folders, as_json=json, draft=not no_draft, conversation=conversation, last=last)
+    work = answer(
+        question,
+        settings,
+        folders,
+        as_json=json,
+        draft=not no_draft,
+        conversation=conversation,
+        last=last,
+        attachments=attachments,
+    )
     raise typer.Exit(run(work))
 
 

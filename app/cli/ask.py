@@ -13,6 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from app.cli.files import warn_of_size
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -34,7 +35,7 @@ from app.log import note
 from app.prompts import PromptEntry
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
-from storage import Store
+from storage import Attachment, Store
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -144,10 +145,12 @@ async def ask(
     draft: bool,
     conversation: str | None = None,
     last: bool = False,
+    attachments: Sequence[Attachment] = (),
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one.
+    `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one. `attachments`: the
+    files that go with the question.
     """
     async with open_assistant(settings, folders, draft=draft) as assistant:
         store = assistant.store
@@ -156,7 +159,11 @@ async def ask(
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
-        result = await listen(assistant.reply(chosen, question), writer)
+        if attachments:
+            await assistant.settled()  # Only then is it known how much the model reads.
+            context = assistant.context(chosen)
+            warn_of_size(attachments, None if context is None else context.limit - context.used)
+        result = await listen(assistant.reply(chosen, question, attachments), writer)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
         _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})

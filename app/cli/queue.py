@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
-    from storage import Message
+    from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
@@ -90,17 +90,25 @@ def verify(
     raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
 
 
-def enqueue(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+def enqueue(
+    question: str,
+    folders: Folders,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    attachments: Sequence[Attachment] = (),
+) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
-    `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
+    `conversation` and `last` choose the conversation as they do for `ask`. `attachments`: the files that go with the
+    question. Raises `StorageError`.
     """
     from app.cli.ask import new_conversation
     from storage import Store
 
     with Store.open(folders.database) as store:
         chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
-        queued = store.queue.add(chosen, question)
+        queued = store.queue.add(chosen, question, attachments)
     print(queued.id)
     complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
     return OK

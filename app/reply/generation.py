@@ -22,6 +22,7 @@ from app.remotes.peer import Verifier
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
+from app.sanitise import Sanitiser
 from drafter.guide.search import Hit
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
@@ -126,6 +127,7 @@ class Generation:
         self.reasoning = ""
         """What the model of an OpenAI-compatible server thought before its answer, as far as it is kept."""
         self.reasoning_seconds = 0.0
+        self._clean = Sanitiser()
         self.model = ""
         """The model that an OpenAI-compatible server was asked for."""
         self._unsent = 0
@@ -300,8 +302,9 @@ class Generation:
     def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
         """Note what the model thinks before its answer, `seconds` after it began to."""
         self.reasoning_seconds = seconds
-        self.reasoning += piece[: KEPT_REASONING - len(self.reasoning)]
-        return Reasoned(piece, seconds)
+        shown = self._clean.feed(piece)
+        self.reasoning += shown[: KEPT_REASONING - len(self.reasoning)]
+        return Reasoned(shown, seconds)
 
     def count_unsent(self) -> int:
         """Count that the question did not leave; returns how often that has happened."""

@@ -89,7 +89,7 @@ async def save(
     if reply is not None:
         answer, totals = reply.answer, reply.stats
         stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
-        reasoning = sanitise(reply.generation.reasoning)
+        reasoning = reply.generation.reasoning
         if reasoning:
             stats["reasoning_seconds"] = reply.generation.reasoning_seconds
     if outcome.judged is not None:
