@@ -11,7 +11,6 @@ from pathlib import PurePath
 from app.attachments.images import dimensions, is_image
 from app.attachments.limits import size
 from app.attachments.reading import one_line
-from remote.openai.schema import Content, ContentPart, ImageUrl
 from storage import Attachment, Message
 
 LONGEST_NAME = 200
@@ -33,17 +32,6 @@ def question_text(question: Message) -> str:
 def as_read(message: Message) -> Message:
     """The message with the text that a model reads."""
     return replace(message, text=question_text(message)) if message.attachments else message
-
-
-def question_content(question: Message) -> Content:
-    """The question for a server that takes images: text, or parts if there is an image."""
-    images = [one for one in question.attachments if is_image(one)]
-    if not images:
-        return question_text(question)
-    return (
-        ContentPart("text", question_text(question)),
-        *(ContentPart("image_url", image_url=ImageUrl(data_url(one))) for one in images),
-    )
 
 
 def data_url(attachment: Attachment) -> str:

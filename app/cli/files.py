@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.attachments.limits import estimated_tokens, size
+from app.attachments.limits import size
 from app.attachments.mentions import mentions
+from app.attachments.preview import too_large
 from app.attachments.reading import Gathered, gather, gather_paths, joined
 from app.attachments.rendering import described
 from app.cli.options import fail
@@ -54,9 +55,8 @@ def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Atta
 
 def warn_of_size(attachments: Sequence[Attachment], room: int | None) -> None:
     """Tell the person if the files are probably more than the model can read. `room`: its free tokens, if known."""
-    tokens = estimated_tokens(*attachments)
-    if room is not None and tokens > room:
-        complain(f"the files are about {tokens:,} tokens, and the model has room for {max(0, room):,}")
+    if said := too_large(attachments, room):
+        complain(said)
 
 
 def _without(gathered: Gathered, other: Gathered) -> Gathered:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.attachments.rendering import as_read, question_content
+from app.attachments.content import question_content
+from app.attachments.rendering import as_read
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.prompt import Prompt

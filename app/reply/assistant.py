@@ -22,7 +22,7 @@ from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Conn
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.peer import Endpoint, Verifier
-from app.remotes.source import Source
+from app.remotes.source import Source, stays_here
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
@@ -67,6 +67,7 @@ class Assistant:
         self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
+        self._source = source
         self._connection = self._connect(source)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are closed as soon as the answer that comes over them is complete."""
@@ -111,7 +112,7 @@ class Assistant:
         An answer in progress is finished over its own connection. Sessions, what was measured of the line, and the
         memory of open conversations begin anew, because all of it is another verifier's.
         """
-        left, drafting = self._connection, self._pool.clear()
+        left, drafting, self._source = self._connection, self._pool.clear(), source
         self._connection = self._connect(source)
         self.start()
         leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
@@ -203,6 +204,10 @@ class Assistant:
         guided = self._connection is None or self._connection.fits
         prompt = self._drafter.prompt if guided else None
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
+
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device."""
+        return self._connection is None or stays_here(self._source)
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""

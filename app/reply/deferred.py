@@ -137,6 +137,10 @@ class DeferredCore:
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
 
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device; False while that is not known."""
+        return self.present is not None and self.present.stays_here()
+
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified. Without an assistant: all of them or none."""
         if assistant := self.present:

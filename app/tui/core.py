@@ -73,6 +73,9 @@ class Core(Protocol):
     def use(self, source: Source | None) -> None:
         """Use another remote from now on; None: no remote. A running reply ends with the remote it began with."""
 
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device; False while that is not known."""
+
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Ranges of characters of an answer that nobody verified; none if that is unknown."""
 

@@ -8,9 +8,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.attachments.content import question_content
 from app.attachments.images import dimensions, image_kind, is_image
 from app.attachments.limits import estimated_tokens, size
-from app.attachments.rendering import described, fenced, image_names, question_content, question_text
+from app.attachments.rendering import described, fenced, image_names, question_text
 from remote.openai.schema import ContentPart, ImageUrl
 from storage import Attachment, Message
 from tests.app.attachments.conftest import PNG
@@ -92,7 +93,7 @@ def test_kinds_and_dimensions_come_from_the_first_bytes() -> None:
         assert dimensions(data) == wanted, data
         for end in range(len(data)):
             dimensions(data[:end])  # A cut file is no error.
-    assert image_kind(b"%PDF-1.7") is image_kind(b"") is dimensions(b"BM") is None
+    assert image_kind(b"%PDF-1.7") is None and image_kind(b"") is None and dimensions(b"BM") is None
 
 
 @given(st.binary(max_size=80))
