@@ -251,7 +251,7 @@ class OpenConversation:
         for turn in self.turns:
             turn.await_verification(turn.message in answers)
         return [
-            "\n".join((one.text, *(f"＋ {described(file)}" for file in one.attachments)))
+            "\n".join((one.text, *(f"+ {described(file)}" for file in one.attachments)))
             for one in queued
             if one.kind == "ask"
         ]

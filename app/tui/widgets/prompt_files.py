@@ -42,7 +42,7 @@ class PromptFiles(Static):
             return Content.assemble(("! ", "$text-warning"), (line.text, "$text-warning"))
         if line.raw is None:
             return Content.assemble(("  ", ""), (line.text, "$text-muted"))
-        return Content.assemble(("＋ ", "$text-primary"), line.text, ("  ✕", Style.from_meta({"file": at})))
+        return Content.assemble(("+ ", "$text-primary"), line.text, ("  ✕", Style.from_meta({"file": at})))
 
     def on_click(self, event: events.Click) -> None:
         at = event.style.meta.get("file")

@@ -124,7 +124,7 @@ async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, f
         app.prompt.post_message(events.Paste(f"'{folder}/a b.png' "))
         await wait_until(pilot, lambda: app.prompt.text == 'what is @"a b.png" ')
         await wait_until(pilot, lambda: lines(app) == ["a b.png · 39 bytes · 3 × 2"])
-        await pilot.click(PromptFiles, offset=(len("＋ a b.png · 39 bytes · 3 × 2") + 4, 0))
+        await pilot.click(PromptFiles, offset=(len("+ a b.png · 39 bytes · 3 × 2") + 2, 0))
         await wait_until(pilot, lambda: app.prompt.text == "what is " and lines(app) == [])
         app.prompt.write("")
         for paste in ("notes.txt", "/no/such/file", "see /etc", f"{folder}/notes.txt\n{folder}/notes.txt"):
@@ -189,7 +189,7 @@ async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store,
     async with app.run_test(size=SIZE) as pilot:
         await write(app, pilot, "read @notes.txt", ["notes.txt · 13 bytes"])
         await pilot.press("ctrl+s")
-        await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n＋ notes.txt · 13 bytes"])
+        await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
         (folder / "notes.txt").unlink()
         await pilot.press("ctrl+s")  # Take it back.
         await wait_until(pilot, lambda: app.prompt.text == "read @notes.txt")

@@ -96,9 +96,8 @@ class QuestionFiles:
             warnings.append(large)
         if warnings and typed != self._warned:
             self._warned = typed
-            said = "; ".join(warnings)
             self._prompt.notify(
-                f"{said[:1].upper()}{said[1:]}. Send it once more, and it goes as it is.",
+                f"{'; '.join(warnings)}. Send it once more, and it goes as it is.",
                 title="Not sent yet",
                 severity="warning",
                 timeout=15,
