@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from app.events import ModeChanged, Reasoned
+from app.tui.screens.chat import question_files
+from app.tui.screens.queue import QueueScreen
 from app.tui.widgets.message import AnswerView, QuestionView
 from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.thoughts import Thoughts
@@ -74,7 +76,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         await write(
             app,
             pilot,
-            "read @notes.txt and @src/ for anna@host, @gone.py",
+            "read @notes.txt and @src/ for anna@host, @gone.py too",
             [
                 "notes.txt · 13 bytes",
                 "src/ · 1 file · 12 bytes",
@@ -89,7 +91,7 @@ async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
         await pilot.press("enter")  # Once more: it goes as it is.
         await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")
         (question,) = sent(store)
-        assert question[0].endswith("@gone.py")
+        assert question[0].endswith("@gone.py too")
         assert question[1] == (NOTES, Attachment("src/start.py", "text/plain", b"print('hi')\n"))
         await wait_until(pilot, lambda: lines(app) == [])
 
@@ -251,3 +253,35 @@ async def test_stored_thoughts_are_shown_again(store: Store) -> None:
         await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
         await pilot.press("alt+up", "t")
         await wait_until(pilot, lambda: app.text(".thoughts > .text") == "a greeting")
+
+
+async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
+    conversation = store.conversations.create("later").id
+    store.queue.add(conversation, "with files", [NOTES, NOTES])
+    store.queue.add(conversation, "without")
+    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no line")))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
+        assert options == ["with 2 files, in later", "in later"]
+
+
+async def test_a_path_that_is_still_being_typed_is_no_problem_yet(store: Store) -> None:
+    app = Window(core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        there, missing = "notes.txt · 13 bytes", "src/sta is not there, so nothing is sent for it"
+        await write(app, pilot, "@notes.txt @src/sta", [there])
+        await write(app, pilot, "@notes.txt @src/sta ", [there, missing])
+
+
+async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_files, "LOOK_SECONDS", 1000.0)
+    app = Window(core := core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.write("see @src/ now")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: "may hold a secret: .env" in notices(app))

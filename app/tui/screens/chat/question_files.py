@@ -64,6 +64,8 @@ class QuestionFiles:
             self._view.show(())
             return
         found = await asyncio.to_thread(mentions, text, cwd)
+        if found and found[-1].kind == "missing" and found[-1].end == len(text):
+            found.pop()  # It is still being typed.
         raws = [one.raw for one in found]
         if raws == self._shown:
             return
@@ -104,6 +106,9 @@ class QuestionFiles:
                 markup=False,
             )
             return None
+        if gathered.told and self._shown != [one.raw for one in mentions(typed, Path.cwd())]:
+            # It was sent before there was time to show it.
+            self._prompt.notify(f"{'; '.join(gathered.told)}.", title="Files", timeout=15, markup=False)
         self._warned = ""
         return gathered.attachments
 
