@@ -63,9 +63,11 @@ class Retracted:
 
 @dataclass(frozen=True)
 class Reasoned:
-    """A model reasons before it answers. This text is not part of the answer and is not stored."""
+    """A model thinks before it answers. This text is stored with the answer, and is no part of it."""
 
     text: str
+    seconds: float = 0.0
+    """How long it has been thinking."""
 
 
 @dataclass(frozen=True)

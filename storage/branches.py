@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from storage.database import Database
 from storage.records import SELECT_MESSAGES, WITH_PARTIALS, Conversation, Message, message_from
-from storage.rows import find_conversation, find_message, insert_conversation, insert_messages, new_id, now
+from storage.rows import (
+    find_conversation,
+    find_message,
+    insert_conversation,
+    insert_messages,
+    new_id,
+    now,
+    with_attachments,
+)
 from storage.sqlite import Sqlite
 
 HAS_CHILDREN = """
@@ -104,7 +112,7 @@ class Branches:
             insert_conversation(sql, copy)
             insert_messages(
                 sql,
-                (
+                [
                     replace(
                         message,
                         id=ids[message.id],
@@ -112,7 +120,7 @@ class Branches:
                         parent_id=None if message.parent_id is None else ids[message.parent_id],
                     )
                     for message in path
-                ),
+                ],
             )
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (ids[up_to], copy.id))
             return replace(copy, tip_id=ids[up_to])
@@ -172,4 +180,4 @@ def _path(sql: Sqlite, tip_id: str | None) -> list[Message]:
         """,
         (tip_id,),
     )
-    return [message_from(row) for row in rows]
+    return with_attachments(sql, [message_from(row) for row in rows])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from storage.attachments import Attachment, attachments_of, insert_attachments
 from storage.choices import pack_choices
 from storage.errors import NotFound
 from storage.records import (
@@ -42,7 +44,7 @@ def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
     )
 
 
-def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | None = None) -> None:
+def insert_messages(sql: Sqlite, messages: Sequence[Message], *, owner: str | None = None) -> None:
     """Adds messages as they are, parents before their children. `owner` is who writes those that are unfinished.
 
     Without an owner, an unfinished message is stored as 'stopped'.
@@ -51,8 +53,8 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
         """
         INSERT INTO messages
             (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created,
-            verifies, resumes)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            verifies, resumes, reasoning)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             (
@@ -70,10 +72,14 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
                 message.created,
                 message.verifies,
                 message.resumes,
+                message.reasoning,
             )
             for message in messages
         ),
     )
+    for message in messages:
+        if message.attachments:
+            insert_attachments(sql, "message_id", message.id, message.attachments)
 
 
 def add_message(
@@ -111,9 +117,18 @@ def add_message(
     return message
 
 
-def add_question(sql: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
-    """Adds a question and its pending answer, which is returned."""
+def add_question(
+    sql: Sqlite,
+    conversation_id: str,
+    text: str,
+    *,
+    parent_id: str | None,
+    owner: str,
+    attachments: Sequence[Attachment] = (),
+) -> Message:
+    """Adds a question, with what goes with it, and its pending answer, which is returned."""
     question = add_message(sql, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
+    insert_attachments(sql, "message_id", question.id, attachments)
     return add_message(sql, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner)
 
 
@@ -146,7 +161,7 @@ def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = Non
     """The message of that id, if given in that conversation. Raises `NotFound`, also if it was deleted."""
     for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
-            return message_from(row)
+            return with_attachments(sql, [message_from(row)])[0]
     where = "" if conversation_id is None else f" in conversation {conversation_id}"
     raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
 
@@ -157,7 +172,13 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
         f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key",
         (conversation_id,),
     )
-    return [message_from(row) for row in rows]
+    return with_attachments(sql, [message_from(row) for row in rows])
+
+
+def with_attachments(sql: Sqlite, messages: Sequence[Message]) -> list[Message]:
+    """The messages, each with what goes with it."""
+    found = attachments_of(sql, "message_id", (message.id for message in messages if message.role == "user"))
+    return [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
 
 
 def new_id() -> str:

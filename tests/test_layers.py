@@ -23,6 +23,7 @@ GROUND_FILES |= {"editor", "system_prompts"}
 LAYERS = (
     {GROUND},
     {"log"},
+    {"attachments"},
     {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},

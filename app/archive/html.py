@@ -11,10 +11,13 @@ from html import escape
 
 from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, drafted_spans, render
+from app.attachments.images import is_image
+from app.attachments.reading import one_line
+from app.attachments.rendering import data_url, described
 from app.sanitise import sanitise
-from storage import Conversation, Message, WholeConversation
+from storage import Attachment, Conversation, Message, WholeConversation
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --quiet: #63676d; --page: #fdfdfb; --box: #f1f1ec; --line: #d9d9d2;
   --drafted: #fbeccb; --edge: #c98a00; }
@@ -42,6 +45,8 @@ blockquote { border-left: 3px solid var(--line); margin-left: 0; padding-left: 1
 .drafted { background: var(--drafted); border-bottom: 1px dotted var(--edge); }
 .remark { color: var(--quiet); font-size: .85rem; margin: .4rem 0 0; }
 details { border-left: 3px solid var(--line); padding-left: 1rem; margin: 1.5rem 0; }
+details.file { margin: .4rem 0; } details.file pre { white-space: pre-wrap; max-height: 40rem; overflow-y: auto; }
+details.file img { max-width: 100%; height: auto; }
 summary { color: var(--quiet); cursor: pointer; }
 section + section { border-top: 1px solid var(--line); }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; color: #000; background: #fff; }
@@ -84,7 +89,8 @@ def page(
             yield from _branch(branch, decoder)
         for queued in whole.queue:
             if queued.kind == "ask":
-                yield _article("user", "You · not sent yet", escape(sanitise(queued.text)))
+                text = escape(sanitise(queued.text))
+                yield _article("user", "You · not sent yet", text, above=_files(queued.attachments))
         yield "</section>\n"
     yield "</body>\n</html>\n"
 
@@ -107,12 +113,40 @@ def _message(numbered: NumberedMessage, decoder: Callable[[], Decode | None]) ->
     number, message = numbered
     heading = f'{names(message)} <span class="number">{number}</span> <span class="when">{when(message.created)}</span>'
     text = _answer(message, decoder) if message.role == "assistant" else escape(sanitise(message.text))
-    return _article(message.role, heading, text, remark(message))
+    return _article(
+        message.role, heading, text, remark(message), above=_files(message.attachments) + _thoughts(message)
+    )
 
 
-def _article(role: str, heading: str, text: str, said: str = "") -> str:
+def _article(role: str, heading: str, text: str, said: str = "", *, above: str = "") -> str:
+    """`above`: what is folded above the text."""
     below = f'<p class="remark">{escape(said)}</p>\n' if said else ""
-    return f'<article class="{role}">\n<h2>{heading}</h2>\n<div class="text">{text}</div>\n{below}</article>\n'
+    text = f'<div class="text">{text}</div>'
+    return f'<article class="{role}">\n<h2>{heading}</h2>\n{above}{text}\n{below}</article>\n'
+
+
+def _files(attachments: Sequence[Attachment]) -> str:
+    """The files of a question, each folded; images are part of the page."""
+    parts = []
+    for one in attachments:
+        if one.is_text:
+            shown = f"<pre><code>{escape(sanitise(one.text))}</code></pre>"
+        elif is_image(one):
+            shown = f'<img src="{data_url(one)}" alt="{escape(one_line(one.name))}">'
+        else:
+            shown = '<p class="remark">This file cannot be shown.</p>'
+        parts.append(_folded(described(one), shown))
+    return "".join(parts)
+
+
+def _thoughts(message: Message) -> str:
+    """What the model thought before its answer, folded; empty if it said nothing of that."""
+    thoughts = sanitise(message.reasoning).strip()
+    return _folded("Thoughts before the answer", f"<pre>{escape(thoughts)}</pre>") if thoughts else ""
+
+
+def _folded(summary: str, shown: str) -> str:
+    return f'<details class="file">\n<summary>{escape(summary)}</summary>\n{shown}\n</details>\n'
 
 
 def _answer(message: Message, decoder: Callable[[], Decode | None]) -> str:

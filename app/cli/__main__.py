@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -29,6 +29,9 @@ from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
+
+if TYPE_CHECKING:
+    from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
@@ -103,7 +106,10 @@ def chat(
 def ask(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="What you ask. Piped input is appended; -: only the input."),
+        typer.Argument(
+            metavar="QUESTION",
+            help="What you ask. @path sends a file along. Piped input is appended; -: only the input.",
+        ),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
@@ -138,6 +144,12 @@ def ask(
         Path | None,
         typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
     ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", metavar="PATH", help="A text file, a folder or an image to send along. May be repeated."
+        ),
+    ] = None,
     queue: Annotated[
         bool,
         typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
@@ -169,8 +181,8 @@ def ask(
     prompt = meant(system)
     question = " ".join(words or [])
     if prompts is not None:
-        if question:
-            fail("Give a question or --prompts, not both.", USAGE)
+        if question or file:
+            fail("Give a question, with files or without, or --prompts; not both.", USAGE)
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
@@ -179,10 +191,21 @@ def ask(
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
         fail("There is no question. For example: outrider ask how do I unpack a tar archive", USAGE)
+    attachments: list[Attachment] = []
+    if file or "@" in typed:
+        from app.cli.files import files_of
+        from app.remotes.choice import usable_source
+        from app.remotes.source import stays_here
+
+        # A conversation that goes on may have a server of its own.
+        here = conversation is None and not last and stays_here(usable_source(settings, folders, model))
+        attachments = files_of(typed, file or (), stays_here=here)
     if queue:
         from app.cli.queue import enqueue
 
-        raise typer.Exit(enqueue(question, settings, folders, asks, conversation, last=last, system=prompt))
+        raise typer.Exit(
+            enqueue(question, settings, folders, asks, conversation, last=last, system=prompt, attachments=attachments)
+        )
     from app.cli.ask import ask as answer
 
     sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
@@ -196,6 +219,7 @@ def ask(
         conversation=conversation,
         last=last,
         system=prompt,
+        attachments=attachments,
         fixed=[name for name, value in sampling.items() if value is not None],
     )
     raise typer.Exit(run(work))

@@ -13,6 +13,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from app.cli.files import warn_of_size
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -37,7 +38,7 @@ from app.remotes.choice import DEFAULT, Asks, server_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from app.system_prompts import SystemPrompt, keep_system_prompt
-from storage import Choices, Store
+from storage import Attachment, Choices, Store
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -148,12 +149,14 @@ async def ask(
     conversation: str | None = None,
     last: bool = False,
     system: SystemPrompt | None = None,
+    attachments: Sequence[Attachment] = (),
     fixed: Collection[str] = (),
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
     A new conversation keeps the server and the model that the command line names. `conversation`, `last`, `system`: see
-    `chosen_conversation`. `fixed`: settings of the command line, which go before what was chosen for the conversation.
+    `chosen_conversation`. `attachments`: the files that go with the question. `fixed`: settings of the command line,
+    which go before what was chosen for the conversation.
     """
     kept = choices_named(settings, folders, asks)
     opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last, fixed=fixed)
@@ -164,7 +167,11 @@ async def ask(
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
-        result = await listen(assistant.reply(chosen, question), writer)
+        if attachments:
+            await assistant.settled()  # Only then is it known how much the model reads.
+            context = assistant.context(chosen)
+            warn_of_size(attachments, None if context is None else context.limit - context.used)
+        result = await listen(assistant.reply(chosen, question, attachments), writer)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
         _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})

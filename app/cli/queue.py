@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.config import Folders, Settings
     from app.remotes.choice import Asks
     from app.system_prompts import SystemPrompt
-    from storage import Message
+    from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
@@ -102,10 +102,11 @@ def enqueue(
     *,
     last: bool = False,
     system: SystemPrompt | None = None,
+    attachments: Sequence[Attachment] = (),
 ) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
-    `conversation`, `last` and `system` are as for `ask`. Raises `StorageError`.
+    `conversation`, `last`, `system` and `attachments` are as for `ask`. Raises `StorageError`.
     """
     from app.cli.ask import choices_named, chosen_conversation
     from storage import Store
@@ -113,7 +114,7 @@ def enqueue(
     with Store.open(folders.database) as store:
         kept = choices_named(settings, folders, asks)
         chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
-        queued = store.queue.add(chosen, question)
+        queued = store.queue.add(chosen, question, attachments)
     print(queued.id)
     complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")
     return OK

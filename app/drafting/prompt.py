@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.attachments.content import question_content
+from app.attachments.rendering import as_read
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
+from remote.openai.schema import Content
 from storage import Message, Store
 
 UNFINISHED = ("pending", "streaming")
@@ -65,10 +68,11 @@ def conversation_tokens(
         if prompt is not None and message.role == "user":
             questions.append(message.text)
             spoken.append(("system", prompt.system(questions)))
+        said = as_read(message).text
         if message.role == "user" and spoken and spoken[-1][0] == "user":
-            spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{message.text}")
+            spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{said}")
         else:
-            spoken.append((message.role, message.text))
+            spoken.append((message.role, said))
         if message.role == "assistant":
             answer = message
         elif message.role == "user":
@@ -79,14 +83,14 @@ def conversation_tokens(
     return tokens
 
 
-def conversation_messages(thread: Sequence[Message], system: str | None = None) -> list[tuple[str, str]]:
-    """The conversation as (role, text) up to the last question, for a server that reads text and not tokens.
+def conversation_messages(thread: Sequence[Message], system: str | None = None) -> list[tuple[str, Content]]:
+    """The conversation as (role, content) up to the last question, for a server that reads text and not tokens.
 
     `system`: as for `system_apart`.
     """
     said, messages = system_apart(_answered(thread), system)
-    begun = [("system", said)] if said else []
-    return begun + [(message.role, message.text) for message in messages]
+    begun: list[tuple[str, Content]] = [("system", said)] if said else []
+    return begun + [(message.role, question_content(message)) for message in messages]
 
 
 def system_apart(thread: Sequence[Message], system: str | None) -> tuple[str, list[Message]]:
@@ -216,7 +220,7 @@ def conversation_length(
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
     letter = len(text.encode("a"))
     around = (two - one - 2 * letter) / 2
-    said = sum(len(spelt(text, message).tokens) for message in thread)
+    said = sum(len(spelt(text, as_read(message)).tokens) for message in thread)
     length = round(one - letter + said + around * (len(thread) - 1))
     if instructions and prompt is None:
         begun = _begun(text, "a")

@@ -20,7 +20,7 @@ from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
-from app.remotes.source import Source, SourceFailed
+from app.remotes.source import Source, SourceFailed, stays_here
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
@@ -120,6 +120,11 @@ class Connection:
     def system(self) -> str | None:
         """Name of the system prompt that its conversations begin with; None: the server has no default."""
         return self._source.system
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether what is asked over it stays on this device."""
+        return stays_here(self._source)
 
     @property
     def why_mode(self) -> str:

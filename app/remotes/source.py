@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from app.concurrency import beside
 from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
 from remote.clock import CLOCK, Clock
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SourceFailed(Exception):
@@ -59,6 +62,13 @@ class Source(Protocol):
         """Return when nothing can listen there any more."""
 
     async def close(self) -> None: ...
+
+
+def stays_here(source: Source | None) -> bool:
+    """Whether what is asked stays on this device: nobody is asked, or a server on its own loopback."""
+    if source is None or source.address is None:
+        return True
+    return urlsplit(source.address).hostname in LOOPBACK
 
 
 class AddressSource:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -39,7 +39,7 @@ from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
-from storage import Choices, Message, StorageBusy, StorageError, Store
+from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
 
 
 class Assistant:
@@ -250,6 +250,10 @@ class Assistant:
         prompt = self._drafter.prompt if guided else None
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
 
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device."""
+        return self._connection is None or self._connection.stays_here
+
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
         from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
@@ -292,16 +296,18 @@ class Assistant:
         if self._reply is not None:
             self._reply.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
+    def reply(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+    ) -> AsyncGenerator[Event, None]:
         """Store a question, answer it, store the answer. The last event is `Done` or `Failed`.
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt)))
+        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncGenerator[Event, None]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
         """Store another wording of a question beside it, and answer that; the new branch is shown."""
-        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text)))
+        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -23,7 +23,7 @@ from app.log import note
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.sanitise import sanitise
-from storage import Choices, FinalStatus, Message, Queued, StorageError, Store
+from storage import Attachment, Choices, FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -144,6 +144,10 @@ class DeferredCore:
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
 
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device; False while that is not known."""
+        return self.present is not None and self.present.stays_here()
+
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified. Without an assistant: all of them or none."""
         if assistant := self.present:
@@ -172,13 +176,13 @@ class DeferredCore:
         if assistant := self.present:
             assistant.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+    def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store a question and answer it."""
-        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt)))
+        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store another wording of a question beside it, and answer that."""
-        return _noted(self._ask(lambda: question.edit(self.store, message_id, text)))
+        return _noted(self._ask(lambda: question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
         """See `Assistant.regenerate`."""
@@ -268,9 +272,9 @@ class DeferredOutbox:
     def __init__(self, core: DeferredCore) -> None:
         self._core = core
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        return self._stir(self._core.store.queue.add(conversation_id, prompt))
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        return self._stir(self._core.store.queue.add(conversation_id, prompt, attachments))
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from os.path import commonprefix
 
-from app.events import Cut, Reasoned, RoundEnded
+from app.events import Cut, RoundEnded
 from app.exits import GO_ON
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
@@ -18,7 +18,7 @@ from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
 from remote.openai.dialect import SAMPLING
-from remote.openai.stream import CUT
+from remote.openai.stream import CUT, TOOL_CALLS
 
 BETWEEN_SECONDS = 60.0
 """Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
@@ -31,6 +31,10 @@ UNSENT_TRIES = 3
 """Times that a server may be found and be gone again before the question leaves."""
 SHARE = 256
 """The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
+IMAGES = (
+    "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
+    "without it. The question and its files are kept."
+)
 FILTERED = "content_filter"
 """Reason that a server gives if its content filter ended the answer."""
 LENGTH: Cut = "length"
@@ -52,6 +56,7 @@ class EndpointText:
         self._join = Continuation(self._known, continues=endpoint.model.continues)
         self._thinks = False
         """The model is reasoning."""
+        self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
@@ -144,7 +149,9 @@ class EndpointText:
             self._thinks = True
             steps.append(self._connection.mode("hosted", f"{self._connection.why}; {name} is reasoning"))
         if thought := stream.new_thoughts():
-            steps.append(Reasoned(thought))
+            now = generation.clock.now()
+            self._thinking_since = now if self._thinking_since is None else self._thinking_since
+            steps.append(generation.add_reasoning(thought, now - self._thinking_since))
         steps += generation.add_text(self._join.take(piece))
         return steps
 
@@ -156,6 +163,8 @@ class EndpointText:
             cut_by, kind = "the server's content filter ended it", FILTER
         elif reason in BROKEN_OFF:
             cut_by = f"{self._host} broke it off"
+        elif reason in TOOL_CALLS:
+            cut_by = "the model asked for a tool, and Outrider has none to offer"
         elif stream.overlong:
             cut_by, kind = "longer than any answer that is kept", LENGTH
         elif reason in CUT:
@@ -192,6 +201,8 @@ class EndpointText:
         if isinstance(error, Refused | Incompatible):
             about_system = self._generation.given.system and "system" in said.lower()
             advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
+            if images := self._generation.given.images:
+                advice += f" {IMAGES.format(model=self._endpoint.model.id, names=', '.join(images))}"
             return NoAnswer(f"{said}.{advice}", "refused")
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout

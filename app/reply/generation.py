@@ -22,13 +22,15 @@ from app.remotes.peer import Verifier
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
+from app.sanitise import Sanitiser
 from drafter.guide.search import Hit
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RoundReply
 from remote.clock import CLOCK, Clock
-from remote.openai.schema import Usage
+from remote.openai.schema import Content, Usage
+from remote.openai.stream import KEPT_REASONING
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
@@ -75,8 +77,10 @@ class GenerationInput:
     """The system prompt; empty: none. The recipe does not read it."""
     system_digest: str | None = field(default=None, kw_only=True)
     """See `app.reply.request.system_digest`."""
-    messages: Sequence[tuple[str, str]]
-    """That conversation as (role, text), for a server that reads no tokens of ours."""
+    messages: Sequence[tuple[str, Content]]
+    """That conversation as (role, content), for a server that reads no tokens of ours."""
+    images: Sequence[str] = field(default=(), kw_only=True)
+    """Names of the images in that conversation."""
     text: ChatText
     settings: Settings
     sampling: Sampling
@@ -128,6 +132,10 @@ class Generation:
         """The same as one word; None if that is its limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.rounds = 0
+        self.reasoning = ""
+        """What the model of an OpenAI-compatible server thought before its answer, as far as it is kept."""
+        self.reasoning_seconds = 0.0
+        self._clean = Sanitiser()
         self.model = ""
         """The model that wrote, or checked, last; empty while only the drafter has."""
         self._unsent = 0
@@ -308,6 +316,13 @@ class Generation:
         shown = self.answer.add_text(piece)
         self._note_first_token()
         return shown
+
+    def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
+        """Note what the model thinks before its answer, `seconds` after it began to."""
+        self.reasoning_seconds = seconds
+        shown = self._clean.feed(piece)
+        self.reasoning += shown[: KEPT_REASONING - len(self.reasoning)]
+        return Reasoned(shown, seconds)
 
     def count_unsent(self) -> int:
         """Count that the question did not leave; returns how often that has happened."""

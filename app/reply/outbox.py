@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from app.events import Event, Failed
 from app.remotes.connection import Connection
 from app.remotes.peer import Peer
 from remote.clock import CLOCK, Clock
-from storage import Message, Queued, StorageError, Store
+from storage import Attachment, Message, Queued, StorageError, Store
 
 LOOK_SECONDS = 30.0
 """Pause between two looks for what another program has queued."""
@@ -85,9 +85,9 @@ class Outbox:
         self.awaited: frozenset[Connection] = frozenset()
         """The connections to the servers that something waits for."""
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        queued = self._store.queue.add(conversation_id, prompt)
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        queued = self._store.queue.add(conversation_id, prompt, attachments)
         self.stir()
         return queued
 

@@ -94,7 +94,7 @@ async def save(
     Another program may hold the database for longer than a call waits: a new version that brings its tables up to
     date, an import of a very long conversation. That is no reason to lose an answer, so it is tried again.
     """
-    message_id, answer = request.message.id, request.begin(text)
+    message_id, answer, reasoning = request.message.id, request.begin(text), ""
     stats: dict[str, Any] = {**request.about}
     if reply is not None:
         answer, totals = reply.answer, reply.stats
@@ -104,6 +104,9 @@ async def save(
             stats["tau"] = None
         if (system := reply.generation.given.system_digest) is not None:
             stats["system"] = system
+        reasoning = reply.generation.reasoning
+        if reasoning:
+            stats["reasoning_seconds"] = reply.generation.reasoning_seconds
     if outcome.judged is not None:
         stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
@@ -116,7 +119,9 @@ async def save(
                     return None
                 store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
             written = answer.tokens, answer.provenance, answer.text
-            store.messages.finish(message_id, *written, outcome.status, stats, settles=outcome.settles)
+            store.messages.finish(
+                message_id, *written, outcome.status, stats, settles=outcome.settles, reasoning=reasoning
+            )
             return None
         except StorageError as error:
             tries -= 1

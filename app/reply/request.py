@@ -14,6 +14,9 @@ from typing import Literal
 
 import msgspec
 
+from app.attachments.images import is_image
+from app.attachments.reading import one_line
+from app.attachments.rendering import image_names
 from app.config import Settings
 from app.drafting.prompt import (
     conversation_messages,
@@ -92,6 +95,12 @@ class Request:
         if length > CONTEXT_TOKENS:
             said = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             unreadable = NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")
+        if images := image_names(thread):
+            unreadable = NoAnswer(
+                f"The model here reads text and no images: {', '.join(images)}. Choose a server whose model reads "
+                "images, or ask without it. The question and its files are kept.",
+                "refused",
+            )
         return GenerationInput(
             prompt=tokens,
             guided=guided,
@@ -99,6 +108,7 @@ class Request:
             system=system_apart(thread, chosen)[0],
             system_digest=system_digest(chosen),
             messages=conversation_messages(thread, chosen),
+            images=[one_line(file.name) for message in thread for file in message.attachments if is_image(file)],
             text=text,
             settings=settings,
             sampling=self.sampling,

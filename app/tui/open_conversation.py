@@ -7,11 +7,12 @@ to act on, and `ReplyRunning` when the running reply has to end first; `notices.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from app.attachments.rendering import described
 from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt
@@ -19,7 +20,7 @@ from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn, place_questions
-from storage import Choices, NotFound, Queued, StorageError
+from storage import Attachment, Choices, NotFound, Queued, StorageError
 from storage.choices import NONE
 
 if TYPE_CHECKING:
@@ -184,15 +185,17 @@ class OpenConversation:
         if self.live is not None:
             raise ReplyRunning
 
-    def ask(self, question: str) -> RunningReply:
+    def ask(self, question: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to a question, as every method here that returns one: `start` and `listen` make it run."""
         conversation = self.begin(question)
-        return RunningReply(conversation, Turn(question), self.core.reply(conversation, question))
+        turn = Turn(question, attachments=tuple(attachments))
+        return RunningReply(conversation, turn, self.core.reply(conversation, question, attachments))
 
-    def edit(self, at: int, question_id: str, text: str) -> RunningReply:
+    def edit(self, at: int, question_id: str, text: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to another wording of the question of `turns[at]`."""
         assert self.id is not None
-        return RunningReply(self.id, Turn(text), self.core.edit(question_id, text), instead=question_id, at=at)
+        turn, events = Turn(text, attachments=tuple(attachments)), self.core.edit(question_id, text, attachments)
+        return RunningReply(self.id, turn, events, instead=question_id, at=at)
 
     def regenerate(self, target: ActionTarget) -> RunningReply:
         """Another answer to the same question."""
@@ -208,12 +211,14 @@ class OpenConversation:
     def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
         """The reply to the same question, in a new turn."""
         assert self.id is not None
-        turn = Turn(target.turn.question, target.turn.asked, wordings=target.turn.wordings)
+        asked = target.turn
+        turn = Turn(asked.question, asked.asked, wordings=asked.wordings, attachments=asked.attachments)
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""
-        turn, events = Turn(sanitise(queued.text)), self.core.outbox.send(queued)
+        turn = Turn(sanitise(queued.text), attachments=queued.attachments)
+        events = self.core.outbox.send(queued)
         return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
 
     def verify(self, cursor: Cursor) -> RunningReply | None:
@@ -234,7 +239,8 @@ class OpenConversation:
             outbox.enqueue_verification(turn.message)
         else:
             self.check_idle()
-            return RunningReply(self.id, Turn(turn.question), self.core.verify(turn.message), turn.message)
+            again = Turn(turn.question, attachments=turn.attachments)
+            return RunningReply(self.id, again, self.core.verify(turn.message), turn.message)
         return None
 
     def start(self, reply: RunningReply) -> Turn | None:
@@ -294,18 +300,23 @@ class OpenConversation:
         answers = {one.message_id for one in queued}
         for turn in self.turns:
             turn.await_verification(turn.message in answers)
-        return [one.text for one in queued if one.kind == "ask"]
+        return [
+            "\n".join((one.text, *(f"+ {described(file)}" for file in one.attachments)))
+            for one in queued
+            if one.kind == "ask"
+        ]
 
-    def enqueue(self, prompt: str) -> None:
+    def enqueue(self, prompt: str, attachments: Sequence[Attachment] = ()) -> None:
         """Queue a prompt for the verifier."""
-        self.core.outbox.enqueue(self.begin(prompt), prompt)
+        self.core.outbox.enqueue(self.begin(prompt), prompt, attachments)
 
-    def take_back(self) -> str:
-        """Take the last queued prompt out of the queue; its text."""
+    def take_back(self) -> tuple[str, tuple[Attachment, ...]]:
+        """Take the last queued prompt out of the queue; its text, and the files that go with it."""
         prompts = [queued for queued in self.queued() if queued.kind == "ask"]
         if not prompts:
             raise NotPossible("Nothing is queued here.")
-        return sanitise(self.core.outbox.unqueue(prompts[-1].id).text)
+        taken = self.core.outbox.unqueue(prompts[-1].id)
+        return sanitise(taken.text), taken.attachments
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from app.events import Done, Event, Failed, Judged, PageSource, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
 from app.tui.sources import sources_of
-from storage import Message
+from storage import Attachment, Message
 
 CUT = "cut at the length limit"
 Outcome = Literal["running", "done", "stopped", "failed"]
@@ -56,6 +56,14 @@ class Turn:
     """The question before it in the conversation."""
     unfolded: bool = False
     """The withdrawn text is shown, and not only that there is some."""
+    attachments: tuple[Attachment, ...] = ()
+    """The files that go with the question."""
+    files_unfolded: bool = False
+    """Their text is shown, and not only their names."""
+    thoughts: str = ""
+    """What the model thought before its answer."""
+    thought_seconds: float = 0.0
+    thoughts_unfolded: bool = False
     revision: int = 0
 
     @property
@@ -135,6 +143,9 @@ class Turn:
         self.reply.apply(event)
         if isinstance(event, Started):
             self.message = event.message
+        elif isinstance(event, Reasoned):
+            self.thoughts += event.text
+            self.thought_seconds = event.seconds
         elif isinstance(event, Judged):
             self.judged = event
         elif isinstance(event, Done):
@@ -189,7 +200,9 @@ class Turn:
         turns: list[Turn] = []
         for message in thread:
             if message.role == "user":
-                turns.append(cls(sanitise(message.text), message.id, outcome="stopped"))
+                turns.append(
+                    cls(sanitise(message.text), message.id, outcome="stopped", attachments=message.attachments)
+                )
             elif message.role == "assistant":
                 if not turns or turns[-1].message:
                     turns.append(cls(""))
@@ -200,6 +213,8 @@ class Turn:
                 turn.model = model_of(message.stats)
                 turn.reply.solid = sanitise(message.text)
                 turn.sources = sources_of(message.stats)
+                turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
+                turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
 

@@ -17,7 +17,7 @@ from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
 from remote.openai.dialect import refused_field, takes_prediction, without_field
 from remote.openai.model_list import ModelList, find_model, read_model_list
-from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Model, Prediction, StreamOptions
+from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Content, Model, Prediction, StreamOptions
 from remote.openai.server_errors import BadRequest, refusal
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
@@ -134,7 +134,7 @@ class CompletionsClient:
 
     async def chat(
         self,
-        messages: Sequence[tuple[str, str]],
+        messages: Sequence[tuple[str, Content]],
         sampling: Sampling,
         *,
         model: str,
@@ -145,7 +145,7 @@ class CompletionsClient:
         continued: bool = False,
         prediction: str = "",
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, text) in order. The server answers once, whatever happens.
+        """Ask for an answer to `messages`, (role, content) in order. The server answers once, whatever happens.
 
         A server that refuses to know an optional field is asked again without it, at once and for later questions to
         the model too; `left_out` of the stream names such fields.
@@ -157,7 +157,7 @@ class CompletionsClient:
         `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
         request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=text) for role, text in messages),
+            messages=tuple(ChatMessage(role=role, content=content) for role, content in messages),
             model=model,
             max_tokens=most,
             temperature=sampling.temperature,

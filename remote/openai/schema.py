@@ -26,16 +26,27 @@ CONTINUING = frozenset({OWNER, "vllm", "sglang"})
 FinishReason = Literal["stop", "length"]
 
 
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message. Only parts of type text can be read here."""
+class ImageUrl(msgspec.Struct, frozen=True):
+    """Where an image is: an address, or all of it as a `data:` URL."""
+
+    url: str
+
+
+class ContentPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a message. Parts of type `image_url` are sent to other servers; only text can be read here."""
 
     type: str
     text: str = ""
+    image_url: ImageUrl | str | None = None
+
+
+Content = str | tuple[ContentPart, ...]
+"""What a message says: text, or parts if there is an image."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str = "assistant"
-    content: str | tuple[ContentPart, ...] | None = None
+    content: Content | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True):

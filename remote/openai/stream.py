@@ -31,6 +31,9 @@ AFTER_END_SECONDS = 2.0
 """How long to wait for the count of tokens after the answer has ended."""
 FAILED = ("error",)
 """Reasons of an end that mean a failure."""
+TOOL_CALLS = ("tool_calls", "function_call")
+"""Reasons of an end that mean that the model wants to use a tool instead of going on."""
+NO_TOOLS = "asked for a tool and said nothing else; Outrider has no tools to offer"
 CUT = ("length", "max_tokens", "model_length")
 """Reasons of an end that mean that the answer was cut at a limit. Mistral uses the last one."""
 
@@ -216,6 +219,8 @@ class ChatStream(Metered):
             raise Broken(f"the answer of {host} ended early; check the network")
         if not self.spoken and self.reason not in CUT:
             what = "reasoned, but said nothing" if self.reasoning else "ended its answer without a word"
+            if self.reason in TOOL_CALLS:
+                raise Incompatible(f"{host} {NO_TOOLS}")
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:
@@ -242,6 +247,8 @@ class ChatStream(Metered):
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()
+        if not text and self.reason in TOOL_CALLS:
+            raise Incompatible(f"{self._wire.host} {NO_TOOLS}")
         if not text and self.reason not in CUT:
             raise Incompatible(f"{self._wire.host} sent an answer without text; check which model it serves")
         if text:

@@ -12,20 +12,29 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.strip import Strip
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.attachments.rendering import described
 from app.events import PageSource
+from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
 from app.tui.textual_private import GrowingHeight
 from app.tui.turn import Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
+from app.tui.widgets.thoughts import Thoughts
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
+FILES = "files"
+"""Marks the lines of a question that a click unfolds."""
+FILE_STYLE = Style.parse("not bold") + Style.from_meta({FILES: True})
+MOST_SHOWN = 20_000
+"""Characters of a file that are drawn."""
 REST = 4
 """The pause after a draw, in times that the draw took: one long paragraph takes longer with each word."""
 
@@ -66,7 +75,20 @@ class QuestionView(Static, MessageView):
     def render(self) -> Content:
         place, count = self.turn.wordings
         text = Content(self.turn.question)
-        return text if count == 1 else Content.assemble(text, (f"  {place}/{count}", "$text-muted not bold"))
+        if count > 1:
+            text = Content.assemble(text, (f"  {place}/{count}", "$text-muted not bold"))
+        return Content("\n").join([text, *file_lines(self.turn)])
+
+    @on(events.Click)
+    def unfold_clicked(self, event: events.Click) -> None:
+        if FILES in event.style.meta and not self.screen.selections:
+            self.toggle_files()
+
+    def toggle_files(self) -> bool:
+        """Shows or hides the text of the files that go with the question; False if there are none."""
+        self.turn.files_unfolded = not self.turn.files_unfolded
+        self.refresh(layout=True)
+        return bool(self.turn.attachments)
 
     def flush(self) -> None:
         """Draws what has changed."""
@@ -100,13 +122,19 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self._notes: dict[str, Static] = {}
         """The lines below the answer, by their CSS class."""
         self._withdrawn: WithdrawnText | None = None
+        self._thoughts = Thoughts(turn) if turn.thoughts else None
         if not turn.running:
             self._revision = turn.revision
             self._draw_notes()
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running
-        return [self.prose, *([self._withdrawn] if self._withdrawn else []), *self._notes.values()]
+        return [
+            *([self._thoughts] if self._thoughts else []),
+            self.prose,
+            *([self._withdrawn] if self._withdrawn else []),
+            *self._notes.values(),
+        ]
 
     async def on_mount(self) -> None:
         if self.turn.running or self.turn.revision != self._revision:
@@ -117,11 +145,16 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """Draw a row that no child covers. Textual itself gives a new row another style than an old one."""
         return Strip.blank(self.size.width, self.visual_style.rich_style)
 
+    @property
+    def _top(self) -> int:
+        """The first row of the answer itself: what the model thought stands above it."""
+        return 0 if self._thoughts is None else self.prose.virtual_region.y
+
     def place_at(self, row: int) -> TextPlace | None:
-        return self.prose.place_at(row)
+        return None if row < self._top else self.prose.place_at(row - self._top)
 
     def row_of(self, place: TextPlace, width: int) -> int:
-        return self.prose.row_of(place, width - self.gutter.width)
+        return self._top + self.prose.row_of(place, width - self.gutter.width)
 
     @on(MarkdownView.SourcesClicked)
     def ask_for_sources(self, event: MarkdownView.SourcesClicked) -> None:
@@ -145,6 +178,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             self._withdrawn.toggle()
         return self._withdrawn is not None
 
+    def toggle_thoughts(self) -> bool:
+        """Shows or hides what the model thought; False if it told nothing of that."""
+        if self._thoughts is not None:
+            self._thoughts.toggle()
+        return self._thoughts is not None
+
     async def _flush_in_time(self) -> None:
         if not self.turn.running or time.monotonic() >= self._rests_until:
             began = time.monotonic()
@@ -160,6 +199,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                 return
             self._revision = turn.revision
             text, solid = turn.text, len(turn.reply.solid)
+            await self._draw_thoughts()
             if turn.running:
                 await self.prose.grow(text or WAITING, solid)
                 await self._note_blocks()
@@ -182,6 +222,14 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         if blocks != self._noted:
             self._noted = blocks
             self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
+
+    async def _draw_thoughts(self) -> None:
+        """Draws what the model thinks, or has thought, before its answer."""
+        if self._thoughts is not None:
+            self._thoughts.draw()
+        elif self.turn.thoughts:
+            self._thoughts = Thoughts(self.turn)
+            await self.mount(self._thoughts, before=self.prose)
 
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
@@ -208,6 +256,19 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             line = self._notes[name] = Static(Content(text), classes=name, markup=False)
             if self.is_attached:
                 self.mount(line)
+
+
+def file_lines(turn: Turn) -> list[Content]:
+    """The files of a question, one line each, with their text below if it is unfolded."""
+    lines: list[Content] = []
+    for file in turn.attachments:
+        mark = "▾" if turn.files_unfolded and file.is_text else "▸" if file.is_text else "▪"
+        lines.append(Content.styled(f"{mark} {described(file)}", FILE_STYLE))
+        if turn.files_unfolded and file.is_text:
+            text = sanitise(file.text[: MOST_SHOWN + 1])
+            more = f"\n… only the first {MOST_SHOWN:,} characters; an export has all" if len(text) > MOST_SHOWN else ""
+            lines.append(Content.styled(text[:MOST_SHOWN].rstrip("\n") + more, "$text-muted not bold"))
+    return lines
 
 
 def _notes(turn: Turn) -> AnswerNotes:

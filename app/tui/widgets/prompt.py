@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.cells import cell_len
 from textual import events
@@ -11,6 +12,7 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import var
 
+from app.attachments.mentions import dropped, written
 from app.sanitise import sanitise
 from app.tui.keymap import hint
 from app.tui.widgets.folding_text_area import FoldingTextArea
@@ -49,12 +51,16 @@ class Prompt(FoldingTextArea):
         """The person sent a prompt."""
 
         text: str
+        typed: str = ""
+        """The text without what was pasted and folded: only there a path behind an `@` names a file."""
 
     @dataclass
     class Kept(Message):
         """The person wants a prompt queued for the verifier."""
 
         text: str
+        typed: str = ""
+        """As in `Submitted`."""
 
     class Recalled(Message):
         """The person wants the last queued prompt back."""
@@ -161,6 +167,32 @@ class Prompt(FoldingTextArea):
                 self._sent.clear()
                 break
 
+    def cut_out(self, start: int, end: int) -> None:
+        """Remove the characters from `start` to `end` of the text, and one space that would be left over."""
+        text = self.text
+        if text[end : end + 1] == " " and (start == 0 or text[start - 1].isspace()):
+            end += 1
+        (first, left), (last, right) = (
+            (text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1) for at in (start, end)
+        )
+        self.delete((first, left), (last, right))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A file that was dropped on the terminal comes as a paste of its path: it becomes `@path`."""
+        path = dropped(event.text)
+        if path is None:
+            return
+        mention = written(path, Path.cwd())
+        if mention is None:
+            self.notify(
+                "The name of that file has characters that cannot be typed, so it was not attached. Rename it first.",
+                severity="warning",
+            )
+            return
+        row, column = self.selection.start
+        before = self.document.get_line(row)[:column][-1:]
+        event.text = f"{' ' if before and not before.isspace() else ''}{mention} "
+
     def _about_to_leave(self) -> None:
         self._sent = [front for front in self._sent if self.text.startswith(front) and front != self.text]
         self._sent.append(self.text)
@@ -197,13 +229,13 @@ class Prompt(FoldingTextArea):
                 self.take_off(text)
                 self.post_message(self.SourceWanted())
             else:
-                self.post_message(self.Submitted(text))
+                self.post_message(self.Submitted(text, self.text))
 
     def _keep(self) -> None:
         self._recalled = None
         self._about_to_leave()
         text = self.full_text.strip()
-        self.post_message(self.Kept(text) if text else self.Recalled())
+        self.post_message(self.Kept(text, self.text) if text else self.Recalled())
 
     def action_edit(self) -> None:
         self.post_message(self.EditorWanted())

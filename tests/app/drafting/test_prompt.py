@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from app.attachments.rendering import question_text
 from app.drafting.prompt import (
     conversation_length,
     conversation_messages,
     conversation_tokens,
     is_spelt,
+    questions_of,
     shared_prefix,
     spelt,
 )
 from drafter.text import ChatText
-from storage import Message
+from storage import Attachment, Message
 from storage.records import Role
 from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
 
@@ -192,3 +196,17 @@ def test_its_tokens_count(text: ChatText) -> None:
     for system in (None, "", "answer in verse, and be brief"):
         exact = len(conversation_tokens(text, thread, system=system))
         assert conversation_length(text, thread, system=system) == pytest.approx(exact, abs=3)
+
+
+# ---- files that go with a question -----------------------------------------------------------------------------------
+
+
+def test_files_are_read_before_the_question_and_count_as_its_tokens(text: ChatText) -> None:
+    notes = Attachment("notes.txt", "text/plain", b"list all files\n" * 20)
+    asked = replace(message("user", "what is this"), attachments=(notes,))
+    said = question_text(asked)
+    assert conversation_tokens(text, [asked]) == text.render([("user", said)])
+    assert questions_of([asked]) == ["what is this"], "pages are searched for what was typed"
+    counted = conversation_length(text, [asked])
+    assert abs(counted - len(text.render([("user", said)]))) <= 4
+    assert conversation_messages([asked]) == [("user", said)]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from textual import events
@@ -17,7 +17,7 @@ from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, Welcome
 from drafter.cost import Cost
-from storage import Store
+from storage import Attachment, Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
@@ -110,7 +110,9 @@ async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -
 
 async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
     class Broken(ScriptedCore):
-        async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+        async def reply(
+            self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+        ) -> AsyncIterator[Event]:
             yield Verified("half", 1, 0)
             raise ValueError("no \x1b[31msuch luck")
 

@@ -281,7 +281,7 @@ async def test_a_prompt_waits_and_is_taken_back(store: Store) -> None:
     conversation.enqueue("of another conversation")
     await opened(conversation, next(one.id for one in store.conversations.all() if one.title == "first"))
     assert conversation.queued_prompts() == ["first", "second"]
-    assert conversation.take_back() == "second"
+    assert conversation.take_back() == ("second", ())
     assert conversation.queued_prompts() == ["first"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual import events, on, work
 from textual.containers import Vertical
@@ -19,13 +19,15 @@ from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
+from app.tui.screens.chat.question_files import QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.system_line import SystemLine
 from app.tui.widgets.welcome import Welcome
-from storage import NotFound, StorageError
+from storage import Attachment, NotFound, StorageError
 
 
 class ConversationView(Vertical):
@@ -47,7 +49,9 @@ class ConversationView(Vertical):
         self.prompt = Prompt()
         self.rounds = Rounds()
         self.system = SystemLine()
-        self.text = PromptText(self.prompt, conversation)
+        self._file_lines = PromptFiles()
+        self.files = QuestionFiles(self.prompt, self._file_lines, conversation)
+        self.text = PromptText(self.prompt, conversation, self.files.keep)
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
@@ -56,6 +60,7 @@ class ConversationView(Vertical):
         yield self.system
         yield self.messages
         yield self.rounds
+        yield self._file_lines
         yield self.prompt
 
     def on_mount(self) -> None:
@@ -87,6 +92,7 @@ class ConversationView(Vertical):
         if stored.id != self._conversation.id:
             self.text.keep()
             self._conversation.open(stored)
+            self.files.keep((), "")
             self.text.take()
         else:
             self._conversation.open(stored)
@@ -148,7 +154,8 @@ class ConversationView(Vertical):
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        await self._ask(event.text)
+        if (files := await self.files.read(event.typed)) is not None:
+            await self._ask(event.text, files)
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
@@ -161,8 +168,8 @@ class ConversationView(Vertical):
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
-    async def _ask(self, question: str) -> None:
-        """Send a prompt, or the edit of a question. It stays in the prompt if that is impossible now."""
+    async def _ask(self, question: str, files: Sequence[Attachment] = ()) -> None:
+        """Send a prompt with its files, or the edit of a question. It stays in the prompt if that is impossible now."""
         conversation, edit = self._conversation, self.text.edit
         if conversation.live is None and edit is None:
             await self.catch_up()  # The question follows what is stored.
@@ -171,11 +178,12 @@ class ConversationView(Vertical):
         elif edit is not None:
             self.text.end_edit()
             self.prompt.keep_in_reach(question)
-            await self._run(conversation.edit(edit.at, edit.question, question))
+            await self._run(conversation.edit(edit.at, edit.question, question, files))
         elif self._begin(question):
             self.prompt.take_off(question)
             self.prompt.keep_in_reach(question)
-            await self._run(conversation.ask(question))
+            self.files.keep((), "")
+            await self._run(conversation.ask(question, files))
 
     def _begin(self, prompt: str) -> bool:
         """Make sure that a conversation is open. False, with the prompt kept, if none can be stored."""
@@ -290,9 +298,11 @@ class ConversationView(Vertical):
         if self.text.edit is not None:
             self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
             return
-        if self._begin(event.text):
+        files = await self.files.read(event.typed)
+        if files is not None and self._begin(event.text):
             with reporting(self):
-                self._conversation.enqueue(event.text)
+                self._conversation.enqueue(event.text, files)
+                self.files.keep((), "")
                 self.prompt.take_off(event.text)
                 self.prompt.keep_in_reach(event.text)
                 self.text.keep()
@@ -305,9 +315,10 @@ class ConversationView(Vertical):
         """Bring the last queued prompt back into the prompt."""
         if self.text.edit is None:
             with reporting(self):
-                prompt = self._conversation.take_back()
+                prompt, files = self._conversation.take_back()
                 await self.look_again()
                 self.prompt.put(prompt)
+                self.files.keep(files, prompt)
                 self.text.keep()
             await self._show_queued()
 
@@ -325,7 +336,7 @@ class ConversationView(Vertical):
     @on(MessageActions.EditAsked)
     def edit_question(self, event: MessageActions.EditAsked) -> None:
         target = event.target
-        self.text.begin_edit(event.question_id, target.at, target.turn.question)
+        self.text.begin_edit(event.question_id, target.at, target.turn.question, target.turn.attachments)
         self.screen.set_focus(self.prompt)
 
     @on(MessageActions.ForkAsked)
@@ -364,6 +375,12 @@ class ConversationView(Vertical):
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
         self.text.keep_soon()
+        self.files.look_soon()
+
+    @on(PromptFiles.Removed)
+    def take_out_file(self, event: PromptFiles.Removed) -> None:
+        self.files.take_out(event.raw)
+        self.screen.set_focus(self.prompt)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)
