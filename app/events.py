@@ -251,7 +251,7 @@ class Done:
     cut: str = ""
     """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
     cut_by: Cut | None = None
-    """The same as one word."""
+    """One word for `cut`; None if that is empty."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from, best first; empty also if the model is asked without pages."""
     model: str = ""

@@ -264,7 +264,7 @@ def _go_on(done: Done) -> str:
 
 
 def _provenance(done: Done) -> dict[str, int]:
-    """Where the answer's tokens come from, by number. A server that checks no drafts has only `streamed`."""
+    """How many of the answer's tokens come from whom. A server that checks no drafts has only `streamed`."""
     streamed = {"streamed": done.stats.streamed or 0}
     if done.stats.streamed is not None and not done.provenance:
         return streamed

@@ -33,7 +33,7 @@ class OfferedModel:
     server: str
     """Name of the remote, or its address if it has none, or `bundled`."""
     name: str
-    """As the server names it, and as it is asked for."""
+    """The server's name for it, by which it is asked for."""
     checks: bool
     """The server checks drafts; False: it streams its answers only."""
     context: int | None = None

@@ -129,7 +129,7 @@ class Generation:
         self.cut_by = ""
         """What ended the answer before the model did; empty if that is its limit of tokens, or nothing."""
         self.cut_kind: Cut | None = None
-        """The same as one word; None if that is its limit of tokens, or nothing."""
+        """One word for `cut_by`; None if that is the limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.rounds = 0
         self.reasoning = ""

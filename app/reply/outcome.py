@@ -148,7 +148,7 @@ def _cut(generation: Generation) -> str:
 
 
 def _cut_kind(generation: Generation) -> Cut | None:
-    """The same as one word."""
+    """What ended the answer before the model did, as one word; None if it is whole, or was stopped."""
     if generation.cut_kind is not None or generation.reason != "length":
         return generation.cut_kind
     given, written = generation.given, len(generation.answer.tokens)

@@ -92,10 +92,17 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
         except ConfigError as error:
             complain(self, error, "Models", timeout=15)
             return
+        if self._emptied:
+            return
         name = self._words.strip()
         same = self._switcher.named(list(self._listed.values()), name) if name else []
         if len(same) == 1 and self.query_one(Input).value == self._words:
             self.dismiss(PickedModel(same[0], default=False))
+
+    @property
+    def _emptied(self) -> bool:
+        """The screen goes, and its parts before it, while a list may still come in."""
+        return not (self.is_attached and len(self.query(OptionList)) and len(self.query(Input)))
 
     # ---- what is shown -----------------------------------------------------------------------------------------------
 
@@ -105,7 +112,7 @@ class ModelsScreen(ModalScreen[PickedModel | None]):
 
     def _fill(self) -> None:
         """List what matches the words, server by server; the highlight stays on its model."""
-        if not self.is_attached:
+        if self._emptied:
             return
         models = self.query_one(OptionList)
         before = models.highlighted_option
