@@ -20,6 +20,7 @@ from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
+from app.tui.widgets.completions import Completions
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.welcome import Welcome
@@ -49,6 +50,7 @@ class ConversationView(Vertical):
         yield Welcome()
         yield self.messages
         yield self.rounds
+        yield self.prompt.completions
         yield self.prompt
 
     def on_mount(self) -> None:
@@ -346,6 +348,10 @@ class ConversationView(Vertical):
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
         self.text.keep_soon()
+
+    @on(Completions.Chosen)
+    def complete(self, event: Completions.Chosen) -> None:
+        self.prompt.take(event.at)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

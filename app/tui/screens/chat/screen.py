@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -18,9 +19,12 @@ from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import OpenConversation
+from app.tui.paths import completion_of_paths
+from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
+from app.tui.slash import completion_of_commands
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
@@ -86,8 +90,9 @@ class ChatScreen(Screen[None]):
         self._settings = settings
         self._panel_first = panel
         metrics = SessionMetrics()
-        self._sidebar = Sidebar(self.conversation)
-        self._view = ConversationView(self.conversation, metrics)
+        self.sidebar = Sidebar(self.conversation)
+        self.view = ConversationView(self.conversation, metrics)
+        self.commands = PromptCommands(self, self.view, self.sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
         self.leaving = False
@@ -95,26 +100,30 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
-            yield self._sidebar
-            yield self._view
+            yield self.sidebar
+            yield self.view
             yield self._panel
         yield self._status
 
     def on_mount(self) -> None:
+        prompt, commands = self.view.prompt, self.commands
+        prompt.commands = commands.offered
+        prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
+        prompt.providers.append(completion_of_paths(Path.cwd()))
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
-        self.set_focus(self._view.prompt)
+        self.set_focus(self.view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
     def on_unmount(self) -> None:
-        self._view.text.close()
+        self.view.text.close()
         self._core.stop()
 
     @property
     def _alive(self) -> bool:
         """The window is not closing."""
-        return self.is_attached and self._view.alive and self._status.is_attached and self._sidebar.is_attached
+        return self.is_attached and self.view.alive and self._status.is_attached and self.sidebar.is_attached
 
     # ---- escape ------------------------------------------------------------------------------------------------------
 
@@ -125,18 +134,19 @@ class ChatScreen(Screen[None]):
         1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
         2. the name that is edited in the list stays the old one (`rename.drop`),
         3. the search is cleared, and the list has the focus (`search.clear`),
-        4. the list is left for the prompt (`list.leave`).
+        4. the list is left for the prompt (`list.leave`),
+        5. the completions above the prompt close (`prompt.close`).
         Then this method is called (`chat.stop`):
-        5. the edit of a question is given up,
-        6. the messages are left for the prompt,
-        7. the running reply is stopped; its text stays.
+        6. the edit of a question is given up,
+        7. the messages are left for the prompt,
+        8. the running reply is stopped; its text stays.
         """
-        if self._view.text.edit is not None:
-            self._view.text.end_edit()
-        elif self._view.messages.transcript.has_focus:
-            self.set_focus(self._view.prompt)
+        if self.view.text.edit is not None:
+            self.view.text.end_edit()
+        elif self.view.messages.transcript.has_focus:
+            self.set_focus(self.view.prompt)
         else:
-            self._view.stop()
+            self.view.stop()
 
     @on(Prompt.Cancelled)
     def cancel(self) -> None:
@@ -153,7 +163,7 @@ class ChatScreen(Screen[None]):
             return
         self.leaving = True
         self.set_timer(LEAVING_SECONDS, self._stay)
-        key = key_of(self._view.prompt, "prompt.cancel").capitalize()
+        key = key_of(self.view.prompt, "prompt.cancel").capitalize()
         self.notify(f"{key} again quits.", timeout=LEAVING_SECONDS)
 
     def _stay(self) -> None:
@@ -164,7 +174,7 @@ class ChatScreen(Screen[None]):
         if self.get_selected_text():
             super().action_copy_text()
         elif self.conversation.live:
-            self._view.stop()
+            self.view.stop()
         else:
             self.cancel()
 
@@ -172,23 +182,23 @@ class ChatScreen(Screen[None]):
 
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
-        await self._view.open(conversation_id, message_id)
+        await self.view.open(conversation_id, message_id)
 
     async def action_new(self) -> None:
         await self.open_conversation(None)
-        self.set_focus(self._view.prompt)
+        self.set_focus(self.view.prompt)
 
     async def action_move_cursor(self, step: int) -> None:
-        await self._view.messages.move_cursor(step)
+        await self.view.messages.move_cursor(step)
 
     async def action_verify(self) -> None:
-        await self._view.verify()
+        await self.view.verify()
 
     def action_copy_code(self) -> None:
-        self._view.messages.copy_last_code()
+        self.view.messages.copy_last_code()
 
     def action_toggle_rounds(self) -> None:
-        self._view.rounds.toggle()
+        self.view.rounds.toggle()
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is not None and self.query_one(QueuedPrompts) in event.widget.ancestors_with_self:
@@ -202,11 +212,11 @@ class ChatScreen(Screen[None]):
         screen = QueueScreen(self._core)
         chosen = await self.app.push_screen_wait(screen)
         for text in screen.removed:
-            self._view.prompt.keep_in_reach(text)
+            self.view.prompt.keep_in_reach(text)
         if chosen not in (None, self.conversation.id):
-            await self._view.open(chosen)
+            await self.view.open(chosen)
         else:
-            await self._view.look_again()
+            await self.view.look_again()
 
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
@@ -218,7 +228,7 @@ class ChatScreen(Screen[None]):
         """Put a prompt that was sent before into the prompt again."""
         from app.tui.screens.asked import AskedScreen
 
-        prompt = self._view.prompt
+        prompt = self.view.prompt
         chosen = await self.app.push_screen_wait(AskedScreen(prompt.earlier))
         if chosen is not None:
             prompt.put(chosen)
@@ -227,8 +237,8 @@ class ChatScreen(Screen[None]):
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
         if focused and self._alive:
-            self._sidebar.refresh_list()
-            self.run_worker(self._view.catch_up(), group="look-up", exclusive=True)
+            self.sidebar.refresh_list()
+            self.run_worker(self.view.catch_up(), group="look-up", exclusive=True)
 
     @on(MessageActions.ShellAsked)
     def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
@@ -240,9 +250,9 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("Your shell gets no command from here.")
 
-    @on(Prompt.SourceWanted)
-    def ask_for_sources(self) -> None:
-        self._view.messages.action_show_sources()
+    @on(Prompt.Commanded)
+    async def obey(self, event: Prompt.Commanded) -> None:
+        await self.commands.run(event.typed, event.text)
 
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
@@ -254,19 +264,19 @@ class ChatScreen(Screen[None]):
     # ---- the list ----------------------------------------------------------------------------------------------------
 
     def action_toggle_list(self) -> None:
-        self._sidebar.toggle()
+        self.sidebar.toggle()
         # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
-        self.set_focus(self._sidebar.conversations if self._sidebar.display else self._view.prompt)
+        self.set_focus(self.sidebar.conversations if self.sidebar.display else self.view.prompt)
 
     def action_search(self) -> None:
-        self._sidebar.search()
+        self.sidebar.search()
 
     @on(Sidebar.Left)
     def leave_list(self) -> None:
         """Go back to the prompt; a list that stood in its place goes."""
         if not self.has_class("-wide"):
             self.remove_class("-toggled")
-        self.set_focus(self._view.prompt)
+        self.set_focus(self.view.prompt)
 
     @on(ConversationList.Opened)
     async def open(self, event: ConversationList.Opened) -> None:
@@ -276,12 +286,12 @@ class ChatScreen(Screen[None]):
 
     @on(Sidebar.TitleChanged)
     def rename(self, event: Sidebar.TitleChanged) -> None:
-        self._view.rename(event.title)
+        self.view.rename(event.title)
 
     @on(ConversationView.ListChanged)
     def refresh_list(self) -> None:
         if self._alive:
-            self._sidebar.refresh_list()
+            self.sidebar.refresh_list()
 
     def action_export(self) -> None:
         with reporting(self):
@@ -314,7 +324,7 @@ class ChatScreen(Screen[None]):
     def _show_mode(self, mode: ModeChanged) -> None:
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
-        self._view.prompt.offline = mode.mode == "offline" and mode.alone
+        self.view.prompt.offline = mode.mode == "offline" and mode.alone
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
@@ -362,8 +372,8 @@ class ChatScreen(Screen[None]):
 
     def _focus_what_is_shown(self) -> None:
         """Give the prompt the focus if what had it is hidden now."""
-        if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
-            self.set_focus(self._view.prompt)
+        if self.focused is None or (self.sidebar in self.focused.ancestors and not self.sidebar.display):
+            self.set_focus(self.view.prompt)
 
     def action_toggle_panel(self) -> None:
         shown = not self._panel.display
