@@ -22,7 +22,7 @@ from app.cli.log import log
 from app.cli.options import Remote, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
-from app.cli.settings import settings_with
+from app.cli.settings import settings_with, unsaved
 from app.cli.shell import shell
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
@@ -126,6 +126,9 @@ def ask(
         Path | None,
         typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
     ] = None,
+    no_save: Annotated[
+        bool, typer.Option("--no-save", help="Keep nothing: question and answer are in memory only.")
+    ] = False,
     queue: Annotated[
         bool,
         typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
@@ -149,6 +152,12 @@ def ask(
         fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
+    if no_save:
+        if last or conversation is not None:
+            fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
+        if queue:
+            fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
+        settings, folders = unsaved(settings, folders)
     question = " ".join(words or [])
     if prompts is not None:
         if question:

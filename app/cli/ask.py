@@ -35,6 +35,7 @@ from app.prompts import PromptEntry
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from storage import Store
+from storage.choices import ASKED
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -155,11 +156,13 @@ async def ask(
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        if conversation is None and not last:
+            store.conversations.set_origin(chosen, ASKED)
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
         result = await listen(assistant.reply(chosen, question), writer)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
-        _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})
+        _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
     elif result.done is not None:
         _complain_of_risks(asked, result)
     if result.done is not None and (drafted := result.done.provenance.count(False)):
@@ -178,6 +181,7 @@ async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: F
     async with open_assistant(settings, folders, draft=draft) as assistant:
         for prompt in prompts:
             conversation = new_conversation(assistant.store, prompt.turns[0])
+            assistant.store.conversations.set_origin(conversation, ASKED)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told

@@ -7,6 +7,7 @@ to act on, and `ReplyRunning` when the running reply has to end first; `notices.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -137,11 +138,19 @@ class OpenConversation:
     def ask(self, question: str) -> RunningReply:
         """The reply to a question, as every method here that returns one: `start` and `listen` make it run."""
         conversation = self.begin(question)
+        self._take_up()
         return RunningReply(conversation, Turn(question), self.core.reply(conversation, question))
+
+    def _take_up(self) -> None:
+        """The conversation goes on in the chat, wherever it was begun: it is listed with the others from now on."""
+        with contextlib.suppress(StorageError):  # The reply reports it.
+            if self.id is not None:
+                self.core.store.conversations.set_origin(self.id, None)
 
     def edit(self, at: int, question_id: str, text: str) -> RunningReply:
         """The reply to another wording of the question of `turns[at]`."""
         assert self.id is not None
+        self._take_up()
         return RunningReply(self.id, Turn(text), self.core.edit(question_id, text), instead=question_id, at=at)
 
     def regenerate(self, target: ActionTarget) -> RunningReply:
@@ -158,6 +167,7 @@ class OpenConversation:
     def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
         """The reply to the same question, in a new turn."""
         assert self.id is not None
+        self._take_up()
         turn = Turn(target.turn.question, target.turn.asked, wordings=target.turn.wordings)
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
 
@@ -248,7 +258,9 @@ class OpenConversation:
 
     def enqueue(self, prompt: str) -> None:
         """Queue a prompt for the verifier."""
-        self.core.outbox.enqueue(self.begin(prompt), prompt)
+        conversation = self.begin(prompt)
+        self._take_up()
+        self.core.outbox.enqueue(conversation, prompt)
 
     def take_back(self) -> str:
         """Take the last queued prompt out of the queue; its text."""
