@@ -21,6 +21,7 @@ from storage import StorageError
 
 MOVES = (
     "app.commands",
+    "list.open",
     "message.next_block",
     "message.previous_block",
     "prompt.close",

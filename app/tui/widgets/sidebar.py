@@ -10,12 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from app.tui.keymap import key_of
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.conversation_list import ConversationList, one_line
+from app.tui.widgets.part_keys import PartKeys
 from storage import Conversation, StorageError
 
 SEARCH_SECONDS = 0.1
@@ -116,6 +118,23 @@ class TitleBox(Input):
         self.action_keep()  # What was typed is meant, wherever the person looks next.
 
 
+KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
+    ConversationList: (
+        ("list.open", "open"),
+        ("list.rename", "rename"),
+        ("list.pin", "pin"),
+        ("list.delete", "delete"),
+        ("list.undo", "undo"),
+        ("list.export", "export"),
+        ("list.search", "search"),
+        ("list.leave", "back"),
+    ),
+    SearchBox: (("search.open", "open"), ("search.down", "next"), ("search.up", "before"), ("search.clear", "all")),
+    TitleBox: (("rename.keep", "keep"), ("rename.drop", "keep the old one")),
+}
+"""Keys that are told below the list while that part has the focus."""
+
+
 class Sidebar(Vertical):
     """The search above the list, and all commands on conversations of the list.
 
@@ -146,11 +165,23 @@ class Sidebar(Vertical):
         self.conversations = ConversationList()
         self._search = SearchBox()
         self._rename = TitleBox()
+        self._keys = PartKeys(KEYS)
 
     def compose(self) -> ComposeResult:
         yield self._search
         yield self.conversations
         yield self._rename
+        yield self._keys
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def tell_keys(self) -> None:
+        """Tell the keys of what has the focus, below the list."""
+        focused = self.screen.focused  # The two events come in any order.
+        if focused is not None and type(focused) in KEYS:
+            self._keys.tell(focused)
+        else:
+            self._keys.display = False
 
     # ---- showing -----------------------------------------------------------------------------------------------------
 

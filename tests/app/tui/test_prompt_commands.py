@@ -19,6 +19,7 @@ from app.tui.screens.help import HelpScreen
 from app.tui.screens.log import LogScreen
 from app.tui.screens.queue import QueueScreen
 from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.panel import Panel
 from app.tui.widgets.rounds import Rounds
 from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -92,7 +93,7 @@ async def test_the_list_comes_and_goes(store: Store) -> None:
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(80, 24)) as pilot:
         await send(app, pilot, "/list")
-        await wait_until(pilot, lambda: app.chat.sidebar.conversations.has_focus)
+        await wait_until(pilot, lambda: app.screen.query_one(ConversationList).has_focus)
 
 
 async def test_the_help_lists_the_commands(store: Store) -> None:

@@ -81,6 +81,8 @@ class PromptCommands:
         if place is None:  # What it acts on has gone since it was offered.
             raise Misused(f"/{command.word} cannot be done now.")
         method: Callable[..., Any] = getattr(place, f"action_{command.action}")
+        if argument and not inspect.signature(method).parameters:
+            raise Misused(f"/{command.word} takes nothing after it here; alone, it asks.")
         done = method(argument) if argument else method()
         if inspect.isawaitable(done):
             await done

@@ -90,9 +90,9 @@ class ChatScreen(Screen[None]):
         self._settings = settings
         self._panel_first = panel
         metrics = SessionMetrics()
-        self.sidebar = Sidebar(self.conversation)
-        self.view = ConversationView(self.conversation, metrics)
-        self.commands = PromptCommands(self, self.view, self.sidebar, self.conversation, settings)
+        self._sidebar = Sidebar(self.conversation)
+        self._view = ConversationView(self.conversation, metrics)
+        self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
         self.leaving = False
@@ -100,30 +100,30 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
-            yield self.sidebar
-            yield self.view
+            yield self._sidebar
+            yield self._view
             yield self._panel
         yield self._status
 
     def on_mount(self) -> None:
-        prompt, commands = self.view.prompt, self.commands
+        prompt, commands = self._view.prompt, self.commands
         prompt.commands = commands.offered
         prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
         prompt.providers.append(completion_of_paths(Path.cwd()))
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
-        self.set_focus(self.view.prompt)
+        self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
     def on_unmount(self) -> None:
-        self.view.text.close()
+        self._view.text.close()
         self._core.stop()
 
     @property
     def _alive(self) -> bool:
         """The window is not closing."""
-        return self.is_attached and self.view.alive and self._status.is_attached and self.sidebar.is_attached
+        return self.is_attached and self._view.alive and self._status.is_attached and self._sidebar.is_attached
 
     # ---- escape ------------------------------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ class ChatScreen(Screen[None]):
         7. the messages are left for the prompt,
         8. the running reply is stopped; its text stays.
         """
-        if self.view.text.edit is not None:
-            self.view.text.end_edit()
-        elif self.view.messages.transcript.has_focus:
-            self.set_focus(self.view.prompt)
+        if self._view.text.edit is not None:
+            self._view.text.end_edit()
+        elif self._view.messages.transcript.has_focus:
+            self.set_focus(self._view.prompt)
         else:
-            self.view.stop()
+            self._view.stop()
 
     @on(Prompt.Cancelled)
     def cancel(self) -> None:
@@ -163,7 +163,7 @@ class ChatScreen(Screen[None]):
             return
         self.leaving = True
         self.set_timer(LEAVING_SECONDS, self._stay)
-        key = key_of(self.view.prompt, "prompt.cancel").capitalize()
+        key = key_of(self._view.prompt, "prompt.cancel").capitalize()
         self.notify(f"{key} again quits.", timeout=LEAVING_SECONDS)
 
     def _stay(self) -> None:
@@ -174,7 +174,7 @@ class ChatScreen(Screen[None]):
         if self.get_selected_text():
             super().action_copy_text()
         elif self.conversation.live:
-            self.view.stop()
+            self._view.stop()
         else:
             self.cancel()
 
@@ -182,23 +182,23 @@ class ChatScreen(Screen[None]):
 
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
-        await self.view.open(conversation_id, message_id)
+        await self._view.open(conversation_id, message_id)
 
     async def action_new(self) -> None:
         await self.open_conversation(None)
-        self.set_focus(self.view.prompt)
+        self.set_focus(self._view.prompt)
 
     async def action_move_cursor(self, step: int) -> None:
-        await self.view.messages.move_cursor(step)
+        await self._view.messages.move_cursor(step)
 
     async def action_verify(self) -> None:
-        await self.view.verify()
+        await self._view.verify()
 
     def action_copy_code(self) -> None:
-        self.view.messages.copy_last_code()
+        self._view.messages.copy_last_code()
 
     def action_toggle_rounds(self) -> None:
-        self.view.rounds.toggle()
+        self._view.rounds.toggle()
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is not None and self.query_one(QueuedPrompts) in event.widget.ancestors_with_self:
@@ -212,11 +212,11 @@ class ChatScreen(Screen[None]):
         screen = QueueScreen(self._core)
         chosen = await self.app.push_screen_wait(screen)
         for text in screen.removed:
-            self.view.prompt.keep_in_reach(text)
+            self._view.prompt.keep_in_reach(text)
         if chosen not in (None, self.conversation.id):
-            await self.view.open(chosen)
+            await self._view.open(chosen)
         else:
-            await self.view.look_again()
+            await self._view.look_again()
 
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
@@ -228,7 +228,7 @@ class ChatScreen(Screen[None]):
         """Put a prompt that was sent before into the prompt again."""
         from app.tui.screens.asked import AskedScreen
 
-        prompt = self.view.prompt
+        prompt = self._view.prompt
         chosen = await self.app.push_screen_wait(AskedScreen(prompt.earlier))
         if chosen is not None:
             prompt.put(chosen)
@@ -237,8 +237,8 @@ class ChatScreen(Screen[None]):
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
         if focused and self._alive:
-            self.sidebar.refresh_list()
-            self.run_worker(self.view.catch_up(), group="look-up", exclusive=True)
+            self._sidebar.refresh_list()
+            self.run_worker(self._view.catch_up(), group="look-up", exclusive=True)
 
     @on(MessageActions.ShellAsked)
     def show_for_shell(self, event: MessageActions.ShellAsked) -> None:
@@ -264,19 +264,19 @@ class ChatScreen(Screen[None]):
     # ---- the list ----------------------------------------------------------------------------------------------------
 
     def action_toggle_list(self) -> None:
-        self.sidebar.toggle()
+        self._sidebar.toggle()
         # At once, as everywhere here: the next letters are meant for it, and may come in the same burst.
-        self.set_focus(self.sidebar.conversations if self.sidebar.display else self.view.prompt)
+        self.set_focus(self._sidebar.conversations if self._sidebar.display else self._view.prompt)
 
     def action_search(self) -> None:
-        self.sidebar.search()
+        self._sidebar.search()
 
     @on(Sidebar.Left)
     def leave_list(self) -> None:
         """Go back to the prompt; a list that stood in its place goes."""
         if not self.has_class("-wide"):
             self.remove_class("-toggled")
-        self.set_focus(self.view.prompt)
+        self.set_focus(self._view.prompt)
 
     @on(ConversationList.Opened)
     async def open(self, event: ConversationList.Opened) -> None:
@@ -286,12 +286,12 @@ class ChatScreen(Screen[None]):
 
     @on(Sidebar.TitleChanged)
     def rename(self, event: Sidebar.TitleChanged) -> None:
-        self.view.rename(event.title)
+        self._view.rename(event.title)
 
     @on(ConversationView.ListChanged)
     def refresh_list(self) -> None:
         if self._alive:
-            self.sidebar.refresh_list()
+            self._sidebar.refresh_list()
 
     def action_export(self) -> None:
         with reporting(self):
@@ -324,7 +324,7 @@ class ChatScreen(Screen[None]):
     def _show_mode(self, mode: ModeChanged) -> None:
         self._status.show_mode(mode)
         self._panel.show_mode(mode)
-        self.view.prompt.offline = mode.mode == "offline" and mode.alone
+        self._view.prompt.offline = mode.mode == "offline" and mode.alone
 
     @on(Replies.StatsChanged)
     def show_stats(self, event: Replies.StatsChanged) -> None:
@@ -372,8 +372,8 @@ class ChatScreen(Screen[None]):
 
     def _focus_what_is_shown(self) -> None:
         """Give the prompt the focus if what had it is hidden now."""
-        if self.focused is None or (self.sidebar in self.focused.ancestors and not self.sidebar.display):
-            self.set_focus(self.view.prompt)
+        if self.focused is None or (self._sidebar in self.focused.ancestors and not self._sidebar.display):
+            self.set_focus(self._view.prompt)
 
     def action_toggle_panel(self) -> None:
         shown = not self._panel.display
