@@ -14,7 +14,7 @@ READ = 2000
 """Names of a folder that are looked at, at most: 2 ms on a local disk."""
 MOST = 50
 """Paths that are offered at most."""
-TYPED = re.compile(r"(?:^|(?<=[\s(]))@([^\s@]*)\Z")
+TYPED = re.compile(r"(?:^|(?<=[\s(]))@((?:\\ |[^\s@])*)\Z")
 """An `@` at the start of a word, and what was typed after it."""
 
 Candidates = Callable[[str, Path, int], Sequence[str]]
@@ -24,8 +24,10 @@ Candidates = Callable[[str, Path, int], Sequence[str]]
 def paths(typed: str, folder: Path, most: int = MOST) -> list[str]:
     """Paths that begin so, seen from `folder`; folders end with a slash. Hidden ones only where a dot was typed.
 
-    Names with white space or control characters are left out: they cannot be written after an `@`.
+    A space has a backslash before it in `typed`, and none in what is returned. Names with control characters or other
+    white space are left out: they cannot be written after an `@`.
     """
+    typed = typed.replace("\\ ", " ")
     parent, _, name = typed.rpartition("/")
     lead = typed[: len(typed) - len(name)]
     try:
@@ -42,7 +44,7 @@ def paths(typed: str, folder: Path, most: int = MOST) -> list[str]:
 
 
 def _writable(name: str) -> bool:
-    return name.isprintable() and not any(character.isspace() or character == "@" for character in name)
+    return name.isprintable() and "@" not in name and not any(one.isspace() and one != " " for one in name)
 
 
 def completion_of_paths(folder: Path, candidates: Candidates = paths) -> Provider:
@@ -53,6 +55,7 @@ def completion_of_paths(folder: Path, candidates: Candidates = paths) -> Provide
         if typed is None:
             return None
         found = candidates(typed[1], folder, MOST)
-        return Completion(typed.start(1), cursor, tuple(Candidate(one, one) for one in found))
+        offered = (Candidate(one.replace(" ", "\\ "), one) for one in found)
+        return Completion(typed.start(1), cursor, tuple(offered))
 
     return complete

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_folders_come_first_and_end_with_a_slash(folder: Path) -> None:
-    assert paths("", folder) == ["src/", "name.txt", "notes.md"]
+    assert paths("", folder) == ["src/", "name.txt", "notes.md", "with space.md"]
     assert paths("n", folder) == ["name.txt", "notes.md"]
     assert paths("src/", folder) == ["src/deep/", "src/main.py"]
     assert paths(".h", folder) == [".hidden"]
@@ -48,6 +48,13 @@ def test_an_at_sign_begins_a_path_at_the_start_of_a_word(folder: Path, text: str
     completion = completion_of_paths(folder)(text, len(text))
     assert completion is not None and (completion.start, completion.end) == (start, len(text))
     assert [one.text for one in completion.candidates] == ["notes.md"] and not completion.eager
+
+
+def test_a_space_has_a_backslash_before_it(folder: Path) -> None:
+    for text in ("@wi", "@with\\ sp"):
+        completion = completion_of_paths(folder)(text, len(text))
+        assert completion is not None and completion.start == 1
+        assert [(one.text, one.label) for one in completion.candidates] == [("with\\ space.md", "with space.md")]
 
 
 @pytest.mark.parametrize("text", ["", "no", "me@no", "@no ", "@a@no", "@no\n"])
