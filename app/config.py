@@ -167,6 +167,8 @@ class Folders:
     config: Path
     data: Path
     logs: Path
+    saved: bool = True
+    """Conversations are kept in a file. False: in memory, until the program ends."""
 
     @property
     def settings(self) -> Path:
@@ -174,7 +176,7 @@ class Folders:
 
     @property
     def database(self) -> Path:
-        return self.data / "outrider.db"
+        return self.data / "outrider.db" if self.saved else Path(":memory:")
 
     @property
     def servers(self) -> Path:

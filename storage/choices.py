@@ -1,4 +1,4 @@
-"""What a person has chosen for one conversation: who answers, under which instructions, and how it is sampled."""
+"""What is kept with one conversation: who answers, under which instructions, how it is sampled, where it was begun."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     seed: int | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    origin: str | None = None
+    """The place where it was begun, until it goes on elsewhere: `ask`, in the shell. None: in the chat."""
 
     @property
     def sampling(self) -> dict[str, float | int]:
@@ -32,6 +34,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 NONE = Choices()
+ASKED = "ask"
+"""The origin of what `outrider ask` has begun."""
 
 
 def pack_choices(choices: Choices) -> str:

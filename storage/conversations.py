@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from storage.choices import NONE, Choices, pack_choices
 from storage.database import Database
 from storage.errors import NotFound
@@ -79,8 +81,17 @@ class Conversations:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
 
-    def choose(self, conversation_id: str, choices: Choices) -> None:
-        """Replaces what was chosen for the conversation. Raises `NotFound`."""
+    def set_origin(self, conversation_id: str, origin: str | None) -> None:
+        """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`."""
         with self._database.write() as sql:
-            find_conversation(sql, conversation_id)
-            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (pack_choices(choices), conversation_id))
+            choices = find_conversation(sql, conversation_id).choices
+            if choices.origin != origin:
+                packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+                sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+
+    def choose(self, conversation_id: str, choices: Choices) -> None:
+        """Replaces what was chosen for the conversation. Where it was begun stays. Raises `NotFound`."""
+        with self._database.write() as sql:
+            origin = find_conversation(sql, conversation_id).choices.origin
+            packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))

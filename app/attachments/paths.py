@@ -17,7 +17,7 @@ def candidates(text_after_at: str, cwd: Path, most: int) -> list[str]:
     """Paths that begin as typed, at most `most`: folders, which end in `/`, before files.
 
     Only the folder that is named so far is read. Hidden names come only when a dot was typed. What cannot be typed is
-    left out: names with control characters.
+    left out: names with control characters, or white space other than spaces.
     """
     typed = text_after_at.lstrip("\"'").replace("\\ ", " ")
     above, slash, begun = typed.rpartition("/")
@@ -29,7 +29,7 @@ def candidates(text_after_at: str, cwd: Path, most: int) -> list[str]:
                 if count == MOST_READ:
                     break
                 name = entry.name
-                if not name.lower().startswith(begun.lower()) or sanitise(name) != name or "\n" in name:
+                if not name.lower().startswith(begun.lower()) or sanitise(name) != name or not name.isprintable():
                     continue
                 if (name.startswith(".") and not begun.startswith(".")) or (name in SKIPPED and name != begun):
                     continue

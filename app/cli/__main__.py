@@ -23,7 +23,7 @@ from app.cli.models import models
 from app.cli.options import Model, Remote, System, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
-from app.cli.settings import settings_with
+from app.cli.settings import settings_with, unsaved
 from app.cli.shell import shell
 from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
@@ -150,6 +150,9 @@ def ask(
             "--file", "-f", metavar="PATH", help="A text file, a folder or an image to send along. May be repeated."
         ),
     ] = None,
+    no_save: Annotated[
+        bool, typer.Option("--no-save", help="Keep nothing: question and answer are in memory only.")
+    ] = False,
     queue: Annotated[
         bool,
         typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
@@ -179,6 +182,12 @@ def ask(
 
     asks = Asks(model, explicit=remote is not None or model is not None)
     prompt = meant(system)
+    if no_save:
+        if last or conversation is not None:
+            fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
+        if queue:
+            fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
+        settings, folders = unsaved(settings, folders)
     question = " ".join(words or [])
     if prompts is not None:
         if question or file:

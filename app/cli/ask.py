@@ -39,6 +39,7 @@ from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from app.system_prompts import SystemPrompt, keep_system_prompt
 from storage import Attachment, Choices, Store
+from storage.choices import ASKED
 
 TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
@@ -166,6 +167,8 @@ async def ask(
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
+        if conversation is None and not last:
+            store.conversations.set_origin(chosen, ASKED)
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
         if attachments:
             await assistant.settled()  # Only then is it known how much the model reads.
@@ -174,7 +177,7 @@ async def ask(
         result = await listen(assistant.reply(chosen, question, attachments), writer)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
-        _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})
+        _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
     elif result.done is not None:
         _complain_of_risks(asked, result)
     if result.done is not None and (drafted := result.done.provenance.count(False)):
@@ -202,6 +205,7 @@ async def ask_all(
     async with open_assistant(settings, folders, asks, draft=draft) as assistant:
         for prompt in prompts:
             conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, system=system)
+            assistant.store.conversations.set_origin(conversation, ASKED)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told

@@ -9,7 +9,7 @@ import json as json_text
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,6 +30,10 @@ history_commands = typer.Typer(
     rich_markup_mode=None,
 )
 Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="The newest N only.")]
+From = Annotated[
+    Literal["chat", "shell"] | None,
+    typer.Option("--from", help="shell: those that `outrider ask` began. chat: all others. Default: both."),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Binned = Annotated[bool, typer.Option("--bin", help="What was removed in the last 30 days.")]
 Id = Annotated[
@@ -43,23 +47,27 @@ Ids = Annotated[
 
 
 @history_commands.callback(invoke_without_command=True)
-def history(context: typer.Context, most: Most = None, json: Json = False) -> None:
+def history(context: typer.Context, most: Most = None, json: Json = False, origin: From = None) -> None:
     if context.invoked_subcommand is None:
-        show_list(most=most, json=json, binned=False)
+        show_list(most=most, json=json, origin=origin)
 
 
 @history_commands.command("list")
-def show_list(most: Most = None, json: Json = False, binned: Binned = False) -> None:
+def show_list(most: Most = None, json: Json = False, binned: Binned = False, origin: From = None) -> None:
     """List conversations, newest message first: id, date, title."""
     from app.sanitise import sanitise
+    from storage.choices import ASKED
+
+    def begun(one: Conversation) -> str:
+        return "shell" if one.choices.origin == ASKED else "chat"
 
     with _opened() as store:
         everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
-    shown = everything[:most]
+    shown = [one for one in everything if origin in (None, begun(one))][:most]
     if json:
         for one in shown:
             about = {"title": one.title, "created": one.created, "updated": one.updated, "pinned": one.pinned}
-            print(json_text.dumps({"id": one.id, **about}))
+            print(json_text.dumps({"id": one.id, **about, "from": begun(one)}))
         return
     short = short_ids([one.id for one in everything])
     for one in shown:

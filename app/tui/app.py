@@ -178,7 +178,8 @@ class OutriderApp(App[None]):
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen)))
+            commands = self.screen.commands.offered() if isinstance(self.screen, ChatScreen) else []
+            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen), commands))
 
     def action_suspend_process(self) -> None:
         """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""

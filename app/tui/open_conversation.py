@@ -7,6 +7,7 @@ to act on, and `ReplyRunning` when the running reply has to end first; `notices.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -188,12 +189,20 @@ class OpenConversation:
     def ask(self, question: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to a question, as every method here that returns one: `start` and `listen` make it run."""
         conversation = self.begin(question)
+        self._take_up()
         turn = Turn(question, attachments=tuple(attachments))
         return RunningReply(conversation, turn, self.core.reply(conversation, question, attachments))
+
+    def _take_up(self) -> None:
+        """The conversation goes on in the chat, wherever it was begun: it is listed with the others from now on."""
+        with contextlib.suppress(StorageError):  # The reply reports it.
+            if self.id is not None:
+                self.core.store.conversations.set_origin(self.id, None)
 
     def edit(self, at: int, question_id: str, text: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to another wording of the question of `turns[at]`."""
         assert self.id is not None
+        self._take_up()
         turn, events = Turn(text, attachments=tuple(attachments)), self.core.edit(question_id, text, attachments)
         return RunningReply(self.id, turn, events, instead=question_id, at=at)
 
@@ -211,6 +220,7 @@ class OpenConversation:
     def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
         """The reply to the same question, in a new turn."""
         assert self.id is not None
+        self._take_up()
         asked = target.turn
         turn = Turn(asked.question, asked.asked, wordings=asked.wordings, attachments=asked.attachments)
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
@@ -308,7 +318,9 @@ class OpenConversation:
 
     def enqueue(self, prompt: str, attachments: Sequence[Attachment] = ()) -> None:
         """Queue a prompt for the verifier."""
-        self.core.outbox.enqueue(self.begin(prompt), prompt, attachments)
+        conversation = self.begin(prompt)
+        self._take_up()
+        self.core.outbox.enqueue(conversation, prompt, attachments)
 
     def take_back(self) -> tuple[str, tuple[Attachment, ...]]:
         """Take the last queued prompt out of the queue; its text, and the files that go with it."""

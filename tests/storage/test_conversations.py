@@ -51,3 +51,13 @@ def test_choices_that_another_program_has_garbled_are_none(store: Store) -> None
         with store.database.write() as sql:
             sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (garbled, conversation.id))
         assert store.conversations.get(conversation.id).choices == Choices()
+
+
+def test_where_it_was_begun_is_kept_beside_what_was_chosen(store: Store) -> None:
+    conversation = store.conversations.create("a", Choices(model="qwen3")).id
+    store.conversations.set_origin(conversation, "ask")
+    assert store.conversations.get(conversation).choices == Choices(model="qwen3", origin="ask")
+    store.conversations.set_origin(conversation, None)
+    assert store.conversations.get(conversation).choices == Choices(model="qwen3")
+    with pytest.raises(NotFound):
+        store.conversations.set_origin("gone", "ask")

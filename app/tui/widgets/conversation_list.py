@@ -1,4 +1,7 @@
-"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found."""
+"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found.
+
+What was asked in the shell, one question each, is folded into one line.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,13 @@ from textual.widgets.option_list import Option, OptionDoesNotExist
 from app.sanitise import sanitise
 from app.tui.textual_private import line_of_option
 from storage import Conversation, FoundConversation
+from storage.choices import ASKED
 
 PINNED = "Pinned"
 NEW = "new"
+SHELL = "asked-in-the-shell"
+"""Id of the line that stands for what was asked in the shell."""
+SHELL_TITLE = "Asked in the shell"
 PAGE = 200
 """Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
 QUIET = "$foreground 60%"
@@ -46,13 +53,21 @@ def age(written: str, now: datetime) -> str:
 
 def group(conversation: Conversation, now: datetime) -> str:
     """The part of the list that a conversation belongs to."""
+    if in_shell(conversation):
+        return SHELL_TITLE
     return PINNED if conversation.pinned else age(conversation.updated, now)
+
+
+def in_shell(conversation: Conversation) -> bool:
+    """It was asked in the shell, and neither continued in the chat nor pinned there."""
+    return conversation.choices.origin == ASKED and not conversation.pinned
 
 
 class ConversationList(OptionList):
     """The first line starts a new conversation; Enter or a click opens one. Other keys are commands to the sidebar."""
 
     BINDINGS = [
+        Binding("enter", "select", "Open the conversation", id="list.open"),
         Binding("slash", "command('search')", "Search titles and texts", id="list.search"),
         Binding("r", "command('rename')", "Rename the conversation", id="list.rename"),
         Binding("p", "command('pin')", "Pin the conversation, or unpin it", id="list.pin"),
@@ -83,6 +98,11 @@ class ConversationList(OptionList):
     def __init__(self) -> None:
         super().__init__(compact=True)
         self._rows: list[Conversation] = []
+        """In the order of the list: first those that are folded, if they are shown."""
+        self._stored: Sequence[Conversation] = ()
+        self._shell: list[Conversation] = []
+        """What was asked in the shell."""
+        self._unfolded = False
         self._found: list[FoundConversation] | None = None
         self._current: str | None = None
         self._listed = 0
@@ -92,9 +112,21 @@ class ConversationList(OptionList):
     def show(self, conversations: Sequence[Conversation], current: str | None) -> None:
         """List the conversations, and mark the open one. The highlighted one stays so, unless another was opened."""
         moved = current != self._current
-        self._rows, self._current = list(conversations), current
+        self._stored, self._current = conversations, current
+        self._shell = [one for one in conversations if in_shell(one)]
+        self._order()
         if self._found is None:
             self._draw(keep=None if moved else self._highlighted_id)
+
+    def _order(self) -> None:
+        others = [one for one in self._stored if not in_shell(one)]
+        self._rows = [*self._shell, *others] if self._unfolded else others
+
+    def fold(self, folded: bool) -> None:
+        """Fold what was asked in the shell into its line, or show it below that."""
+        self._unfolded = not folded
+        self._order()
+        self._draw(keep=SHELL)
 
     def show_found(self, found: Sequence[FoundConversation] | None) -> None:
         """What a search has found, the first one highlighted. None: everything again."""
@@ -107,6 +139,8 @@ class ConversationList(OptionList):
         """Highlight a conversation, whatever was searched for and however far down it is."""
         self.show_found(None)
         name = f"at-{conversation_id}"
+        if any(one.id == conversation_id for one in self._shell):
+            self.fold(False)
         while not self._has(name) and self._listed < len(self._rows):
             self._more()
         if self._has(name):
@@ -146,7 +180,7 @@ class ConversationList(OptionList):
 
     def _draw(self, keep: str | None) -> None:
         now = datetime.now().astimezone()
-        wanted = (self._rows, self._current, self._found, now.date())
+        wanted = (self._rows, self._shell, self._unfolded, self._current, self._found, now.date())
         if wanted == self._drawn:
             return
         self._drawn = wanted
@@ -154,7 +188,9 @@ class ConversationList(OptionList):
         self._listed, self._group = 0, ""
         first: list[Option | None] = []
         if self._found is None:
-            first = [Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW), None]
+            first = [Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW)]
+            first += [self._shell_option()] if self._shell else []
+            first.append(None)
         elif not self._found:
             first = [Option(Content.styled("Nothing found", QUIET), disabled=True)]
         self.set_options([*first, *self._next(PAGE, now)])
@@ -177,9 +213,16 @@ class ConversationList(OptionList):
         for conversation in self._rows[self._listed : self._listed + count]:
             if (name := group(conversation, now)) != self._group:
                 self._group = name
-                yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
+                if name != SHELL_TITLE:  # Its line stands above.
+                    yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
             self._listed += 1
             yield self._option(conversation)
+
+    def _shell_option(self) -> Option:
+        here = any(one.id == self._current for one in self._shell) and not self._unfolded
+        mark = Content.styled("▍ " if here else "▾ " if self._unfolded else "▸ ", "$text-primary" if here else "bold")
+        title = Content.styled(f"{SHELL_TITLE}: {len(self._shell):,}", "bold" if here else "")
+        return Option(mark + title, id=SHELL)
 
     def _option(self, conversation: Conversation) -> Option:
         here = conversation.id == self._current
@@ -224,6 +267,9 @@ class ConversationList(OptionList):
         chosen = event.option.id or NEW
         if chosen == NEW:
             self.post_message(self.Opened(None))
+            return
+        if chosen == SHELL:
+            self.fold(self._unfolded)
             return
         conversation_id = chosen.removeprefix("at-")
         found = [one.message_id for one in self._found or () if one.conversation.id == conversation_id]

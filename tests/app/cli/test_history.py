@@ -132,3 +132,15 @@ def test_short_ids_tell_each_from_all_others(ids: set[str]) -> None:
     assert set(short) == ids
     for one, beginning in short.items():
         assert len(beginning) >= SHORTEST_ID and [other for other in ids if other.startswith(beginning)] == [one]
+
+
+def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict[str, str], tmp_path: Path) -> None:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        store.conversations.set_origin(ids["third"], "ask")
+    assert listed(outrider, "--from", "shell") == listed(outrider, "list", "--from", "shell") == ["third"]
+    assert listed(outrider, "list", "--from", "chat") == ["first", "fourth", "second"]
+    assert listed(outrider, "--from", "chat", "-n", "1") == ["first"]
+    assert len(listed(outrider)) == 4
+    rows = [json.loads(line) for line in outrider("history", "--json").out.splitlines()]
+    assert {row["title"]: row["from"] for row in rows}["third"] == "shell"
+    assert [row["from"] for row in rows].count("chat") == 3

@@ -104,7 +104,8 @@ async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        assert rows(app)[rows(app).index("New conversation") - 1] == "f11"
+        before = [rows(app)[at - 1] for at, row in enumerate(rows(app)) if row == "New conversation"]
+        assert before == ["/new", "f11"]
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat)
         assert app.prompt.text == ""
@@ -142,15 +143,15 @@ async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> 
 async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     keys = {
-        "app.help": "f9", "prompt.send": "f10", "prompt.keep": "alt+escape,f12", "chat.stop": "f11",
+        "app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14", "chat.stop": "f11",
         "message.edit": "j", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
     }  # fmt: skip
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
     async with app.run_test(size=(100, 40)) as pilot:
         hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
-        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f9 keys")
+        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f11 keys")
         await pilot.resize_terminal(60, 40)
-        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f9 keys")
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f11 keys")
         await pilot.resize_terminal(36, 40)
         await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier")
         await pilot.resize_terminal(100, 40)
@@ -161,7 +162,7 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
         await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 gives up"))
         await pilot.press("f11")
         await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
-        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f9", "VerticalScroll")):
+        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f13", "VerticalScroll")):
             await pilot.press(key)
             await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
             await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
@@ -177,7 +178,7 @@ async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> No
             room = next(room for room in rooms() if room.title == action.room)
             if not room.over and action.id not in MOVES:
                 assert action.description in offered, action.id
-        assert offered["New conversation"] == "f11"
+        assert offered["New conversation"] == "f11 · /new"
         first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
         assert list(offered)[:3] == first and list(offered).index("Quit") == 16, "those of the whole screen come first"
 

@@ -22,6 +22,7 @@ from app.tui.screens.chat.prompt_text import PromptText
 from app.tui.screens.chat.question_files import QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
+from app.tui.widgets.completions import Completions
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.rounds import Rounds
@@ -61,6 +62,7 @@ class ConversationView(Vertical):
         yield self.messages
         yield self.rounds
         yield self._file_lines
+        yield self.prompt.completions
         yield self.prompt
 
     def on_mount(self) -> None:
@@ -381,6 +383,10 @@ class ConversationView(Vertical):
     def take_out_file(self, event: PromptFiles.Removed) -> None:
         self.files.take_out(event.raw)
         self.screen.set_focus(self.prompt)
+
+    @on(Completions.Chosen)
+    def complete(self, event: Completions.Chosen) -> None:
+        self.prompt.take(event.at)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

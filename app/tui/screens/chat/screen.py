@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events, on, work
@@ -19,10 +20,13 @@ from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import OpenConversation
+from app.tui.paths import completion_of_paths
 from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
+from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
+from app.tui.slash import completion_of_commands
 from app.tui.widgets.conversation_list import ConversationList
 from app.tui.widgets.first_look import FirstLook
 from app.tui.widgets.message import AnswerView
@@ -111,6 +115,7 @@ class ChatScreen(Screen[None]):
         metrics = SessionMetrics()
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
+        self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
         self.leaving = False
@@ -127,6 +132,10 @@ class ChatScreen(Screen[None]):
         if (switcher := self._switcher) is not None:
             self.conversation.fresh = lambda: switcher.fresh
             self.conversation.renew()
+        prompt, commands = self._view.prompt, self.commands
+        prompt.commands = commands.offered
+        prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
+        prompt.providers.append(completion_of_paths(Path.cwd()))
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
@@ -152,12 +161,13 @@ class ChatScreen(Screen[None]):
         1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
         2. the name that is edited in the list stays the old one (`rename.drop`),
         3. the search is cleared, and the list has the focus (`search.clear`),
-        4. the list is left for the prompt (`list.leave`).
+        4. the list is left for the prompt (`list.leave`),
+        5. the completions above the prompt close (`prompt.close`).
         Then this method is called (`chat.stop`):
-        5. the edit of a question is given up,
-        6. the messages are left for the prompt,
-        7. the question of the first start is answered with "not now", if nothing is typed,
-        8. the running reply is stopped; its text stays.
+        6. the edit of a question is given up,
+        7. the messages are left for the prompt,
+        8. the question of the first start is answered with "not now", if nothing is typed,
+        9. the running reply is stopped; its text stays.
         """
         if self._view.text.edit is not None:
             self._view.text.end_edit()
@@ -319,9 +329,9 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("Your shell gets no command from here.")
 
-    @on(Prompt.SourceWanted)
-    def ask_for_sources(self) -> None:
-        self._view.messages.action_show_sources()
+    @on(Prompt.Commanded)
+    async def obey(self, event: Prompt.Commanded) -> None:
+        await self.commands.run(event.typed, event.text)
 
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
