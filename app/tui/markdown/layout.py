@@ -40,7 +40,9 @@ class Row:
     kind: str = ""
     """The component class of the whole row."""
     copy: int = 0
-    """The number of the code block that a click at the end of this row copies; 0 for none."""
+    """The number of the code block whose head this row is: a click at its end copies the block. 0 for other rows."""
+    language: str = ""
+    """The language that the head of a code block names; "" if the answer names none."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def wrap(
         old = known[at] if at < len(known) and known[at].y == y else None
         if old is None or old.leaf is not leaf or _state(old) != (ghost, marked, noted, footer):
             rows, lines = _rows(leaf, ghost, marked, noted.marks, width, y, old)
-            gap = [Row(Content(""))] if footer and not (noted.lines or leaf.kind == "code") else []
+            gap = [Row(Content(""))] if footer and not noted.lines else []
             rows += [Row(left) for line in noted.lines for left in wrap_note(line, leaf.rest, width)]
             rows += gap + [Row(left) for line in footer for left in wrap_note(line, Content(""), width)]
             old = WrappedLeaf(leaf, ghost, marked, noted, footer, tuple(rows), y, lines)
@@ -170,7 +172,7 @@ def _code_rows(
     old: WrappedLeaf | None,
 ) -> tuple[list[Row], int]:
     """The rows of a code block; of a block that has grown, only the new lines are wrapped."""
-    rows.append(Row(first, kind="code", copy=leaf.number))
+    rows.append(Row(first, kind="code_head", copy=leaf.number, language=leaf.language))
     known = 0
     if old is not None and (same := _unchanged_characters(old, leaf, ghost)):
         known = content.plain.count("\n", 0, same)
@@ -180,7 +182,7 @@ def _code_rows(
     for number, line in enumerate(lines, known):
         for x, piece in _wrap_line(line, max(1, room - 2 * CODE_PADDING)):
             rows.append(Row(leaf.rest, ((CODE_PADDING, piece, x),), y + number, "code"))
-    return [*rows, Row(leaf.rest, kind="code")], known + len(lines)
+    return rows, known + len(lines)
 
 
 def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate, takewhile, zip_longest
 from typing import NamedTuple
 
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.content import Content
 from textual.geometry import Offset, Region, Size
@@ -21,7 +22,7 @@ from textual.strip import Strip
 from textual.style import Style
 
 from app.tui.markdown.blocks import closed_length
-from app.tui.markdown.layout import Row, WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
+from app.tui.markdown.layout import CODE_PADDING, Row, WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import NO_NOTES, AnswerNotes
 from app.tui.markdown.parser import close_marks, highlight_leaf, leaves, parse
@@ -34,6 +35,7 @@ HELD = 4
 ones, and the lines above do not jump back and forth."""
 WAITING = "…"
 COPY = "copy"
+CODE_ROWS = ("code_head", "code")
 CURSOR = "▌"
 """Stands left of each row of the code block that has the cursor."""
 
@@ -56,6 +58,7 @@ class MarkdownView(GrowingHeight):
         "bullet",
         "chosen",
         "code",
+        "code_head",
         "code_inline",
         "copy",
         "cursor",
@@ -268,7 +271,7 @@ class MarkdownView(GrowingHeight):
         cells = self._add(segments, row.left, style)
         inner = self.get_visual_style(row.kind) if row.kind else style
         indent = cells
-        if chosen and row.kind == "code":
+        if chosen and row.kind in CODE_ROWS:
             inner = self.get_visual_style(row.kind, "chosen")
             segments.append(Segment(CURSOR, self.get_visual_style(row.kind, "chosen", "cursor").rich_style))
             cells += 1
@@ -284,13 +287,22 @@ class MarkdownView(GrowingHeight):
             cells = indent + start + self._add(segments, piece, inner, (x, row.y))
         if row.kind == "rule":
             segments.append(Segment("─" * (width - cells), inner.rich_style))
-        elif row.copy and self._labels and width - cells > len(COPY) + 2:
-            click = self.get_visual_style(row.kind, *["chosen"] * chosen, "copy")
-            click += Style.from_meta({"@click": f"copy_block({row.copy})"})
-            label = f"{COPY} {row.copy}" if row.copy < 10 else COPY
-            segments.append(Segment(" " * (width - cells - len(label) - 1), inner.rich_style))
-            segments += [Segment(label, click.rich_style), Segment(" ", inner.rich_style)]
+        elif row.copy:
+            segments += self._head(row, width - cells, chosen, indent + CODE_PADDING - cells)
         return Strip(segments).adjust_cell_length(width, inner.rich_style)
+
+    def _head(self, row: Row, room: int, chosen: bool, indent: int) -> list[Segment]:
+        """The head of a code block, `room` cells wide: its language at the left, what copies it at the right."""
+        classes = [row.kind, *["chosen"] * chosen]
+        style, click = self.get_visual_style(*classes), self.get_visual_style(*classes, "copy")
+        click += Style.from_meta({"@click": f"copy_block({row.copy})"})
+        label = f"{COPY} {row.copy}" if row.copy < 10 else COPY
+        if not self._labels or room <= len(label) + 2:
+            label = ""
+        language = set_cell_size(row.language, max(0, min(cell_len(row.language), room - indent - len(label) - 2)))
+        gap = room - indent - cell_len(language) - len(label) - 1
+        words = Segment(f"{' ' * indent}{language}{' ' * gap}", style.rich_style)
+        return [words, Segment(label, click.rich_style), Segment(" ", style.rich_style)]
 
     def _add(
         self, segments: list[Segment], content: Content, style: Style, offset: tuple[int, int] | None = None

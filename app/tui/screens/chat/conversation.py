@@ -343,6 +343,14 @@ class ConversationView(Vertical):
         if self._conversation.id is None:
             self.query_one(Welcome).enter()
 
+    # The column does not fill a wide window: the wheel turns beside it, too.
+
+    def on_mouse_scroll_up(self) -> None:
+        self.messages.transcript.scroll_up(animate=False)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.messages.transcript.scroll_down(animate=False)
+
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
         self.text.keep_soon()
