@@ -18,7 +18,17 @@ from tests.support.serving import REPOSITORY
 PACKAGES = {"app": {"drafter", "remote", "storage"}, "remote": {"drafter"}, "drafter": set(), "storage": set()}
 """The packages, and the others that each may import."""
 GROUND = "ground"
-GROUND_FILES = {"config", "events", "prompts", "sanitise", "invisible_text", "version", "files", "concurrency"}
+GROUND_FILES = {
+    "config",
+    "events",
+    "prompts",
+    "sanitise",
+    "titles",
+    "invisible_text",
+    "version",
+    "files",
+    "concurrency",
+}
 LAYERS = (
     {GROUND},
     {"log"},

@@ -34,9 +34,9 @@ from app.log import note
 from app.prompts import PromptEntry
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
+from app.titles import title_from
 from storage import Store
 
-TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
 """Codes of failures that are the server's: out of reach, of another kind, or a refusal."""
 
@@ -278,9 +278,8 @@ def _rounded(value: Any) -> Any:
 
 
 def new_conversation(store: Store, question: str) -> str:
-    """Create a conversation with the question as its title; returns its id."""
-    title = " ".join(question.split())
-    return store.conversations.create(title[:TITLE_LENGTH]).id
+    """Create a conversation that is named after its first question; returns its id."""
+    return store.conversations.create(title_from(question)).id
 
 
 def _exit_code(result: AskResult) -> int:

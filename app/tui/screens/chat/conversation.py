@@ -128,7 +128,7 @@ class ConversationView(Vertical):
         self.post_message(self.Grown())
 
     def _show_title(self) -> None:
-        # The title is the first question, which stands right below it as long as it is the only one.
+        # The title says the same as the first question, which stands right below it as long as it is the only one.
         self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
 
     # ---- replies -----------------------------------------------------------------------------------------------------
