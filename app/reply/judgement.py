@@ -10,9 +10,6 @@ from app.events import Judged
 from app.sanitise import sanitise
 from storage import Message
 
-SENTENCE_ENDS = (".", "!", "?", ":", "\n", "。", "！", "？")
-"""What a sentence, or a line of code, ends with."""
-
 
 def unverified(answer: Message) -> bool:
     """Whether the target can still verify or complete an answer."""
@@ -39,7 +36,7 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
     if start == len(answer.tokens):
         return None
     kept = sum(takewhile(bool, (a == b for a, b in zip(answer.tokens[start:], tokens[start:]))))
-    return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text), midway(answer.text, text))
+    return _judged(answer, kept, len(answer.tokens) - start, text)
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
@@ -47,19 +44,17 @@ def stored_judgement(verified: Message, answer: Message) -> Judged | None:
     kept, of = verified.stats.get("kept"), verified.stats.get("of")
     if not isinstance(kept, int) or not isinstance(of, int):
         return None
-    return Judged(answer.id, kept, of, dropped(answer.text, verified.text), midway(answer.text, verified.text))
+    return _judged(answer, kept, of, verified.text)
+
+
+def _judged(answer: Message, kept: int, of: int, text: str) -> Judged:
+    at = len(sanitise(text[: _parting(answer.text, text)]))
+    return Judged(answer.id, kept, of, dropped(answer.text, text), at)
 
 
 def dropped(drafted: str, verified: str) -> str:
     """The end of a drafted text, from the first word where it differs from the verified one."""
     return sanitise(drafted[_parting(drafted, verified) :])
-
-
-def midway(drafted: str, verified: str) -> bool:
-    """Whether `dropped` begins within a sentence, or within a line of code."""
-    parting = _parting(drafted, verified)
-    before = drafted[:parting].rstrip(" \t")
-    return bool(before) and parting < len(drafted) and not before.endswith(SENTENCE_ENDS)
 
 
 def _parting(drafted: str, verified: str) -> int:
