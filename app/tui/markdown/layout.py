@@ -18,7 +18,7 @@ from app.tui.markdown.notes import NO_BLOCK_NOTES, NO_NOTES, AnswerNotes, BlockN
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import wrap_offsets
 
-GHOST = "dim"
+GHOST = ".ghost"
 CODE_PADDING = 2
 TAB = 8
 NO_PLACE = -1

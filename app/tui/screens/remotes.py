@@ -32,7 +32,7 @@ ADDRESS = ".address"
 """Id of the remote in use, if it is an address without a name."""
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the state of the remote in use."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 

@@ -66,6 +66,7 @@ class MarkdownView(GrowingHeight):
         "dropped",
         "dropped_marks",
         "em",
+        "ghost",
         "head",
         "heading",
         "notice",
