@@ -82,9 +82,9 @@ class FoundConversation:
     message_id: str | None
     """The message that matches best; None if only the title matches."""
     marks: Marks = ()
-    """Where the words are in `snippet`."""
+    """The ranges of `snippet` in which the words stand."""
     title_marks: Marks = ()
-    """Where the words are in the title; empty if it does not contain all of them."""
+    """The ranges of the title in which the words stand; empty if it does not contain all of them."""
     messages: int = 0
     """How many of the messages that were scored contain the words."""
 

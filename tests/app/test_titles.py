@@ -20,7 +20,7 @@ from app.titles import TITLE_LENGTH, title_from
         ("please delete old logs", "Delete old logs"),
         ("I want to e2fsck a disk", "e2fsck a disk"),
         ("What is eating my disk?", "What is eating my disk"),
-        ("Wie packe ich das aus?", "Wie packe ich das aus"),
+        ("Was ist das?", "Was ist das"),
         ("解凍するには？", "解凍するには"),
         ("ls -l, please", "ls -l"),
         ("and list what is in it", "and list what is in it"),

@@ -79,7 +79,7 @@ class AskedScreen(ModalScreen[str | None]):
 
 
 def _places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where the words are in a text, each place once."""
+    """The ranges of the text in which the words stand."""
     if not words:
         return []
     longest_first = sorted(words, key=len, reverse=True)

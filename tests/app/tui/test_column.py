@@ -1,4 +1,4 @@
-"""Where the parts of the chat stand: one column with one left and one right edge, and notices away from the prompt."""
+"""The chat stands in one column with one left and one right edge, and notices stand away from the prompt."""
 
 from __future__ import annotations
 
