@@ -203,8 +203,8 @@ class Judged:
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the first word that the target replaced; empty if the target only added text."""
-    midway: bool = False
-    """`dropped` begins within a sentence."""
+    at: int = 0
+    """How many characters of the newer text stand before the place of `dropped`."""
     again: AnsweredAgain | None = None
 
     def __str__(self) -> str:

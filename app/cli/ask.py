@@ -38,10 +38,10 @@ from app.remotes.choice import DEFAULT, Asks, server_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from app.system_prompts import SystemPrompt, keep_system_prompt
+from app.titles import title_from
 from storage import Attachment, Choices, Store
 from storage.choices import ASKED
 
-TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
 """Codes of failures that are the server's: out of reach, of another kind, or a refusal."""
 
@@ -337,7 +337,7 @@ def chosen_conversation(
     """
     chosen = store.conversations.to_continue(conversation, last=last)
     if chosen is None:
-        chosen = store.conversations.create(" ".join(question.split())[:TITLE_LENGTH], kept).id
+        chosen = store.conversations.create(title_from(question), kept).id
     if system is not None:
         keep_system_prompt(store, chosen, system)
     return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -64,6 +65,7 @@ class OutriderApp(App[None]):
     """
 
     TITLE = "Outrider"
+    CSS_PATH = Path(__file__).with_name("app.tcss")  # Absolute, for a class that is derived from this one.
     BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 

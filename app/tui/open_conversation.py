@@ -17,6 +17,7 @@ from app.attachments.rendering import described
 from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt
+from app.titles import title_from
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
@@ -27,8 +28,6 @@ from storage.choices import NONE
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
-TITLE_LENGTH = 60
-"""Characters of the first prompt that make the title of a conversation."""
 NEARLY_FULL = 0.9
 """Share of the context from which the person is told that it is nearly full."""
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
@@ -142,9 +141,8 @@ class OpenConversation:
     def begin(self, prompt: str) -> str:
         """The id of the open conversation; a new one is created if none is open, named after this prompt."""
         if self.id is None:
-            title = " ".join(prompt.split())
-            title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.id, self.title = self.core.store.conversations.create(title, self.choices).id, title
+            self.title = title_from(prompt)
+            self.id = self.core.store.conversations.create(self.title, self.choices).id
         return self.id
 
     # ---- what is chosen for it ---------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from app.tui.bindings import rooms
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.slash import TypedCommand
 from app.tui.textual_private import bindings_of, keymap_of
-from app.tui.widgets.conversation_list import one_line
+from app.tui.widgets.conversation_list import marked_line, one_line
 from storage import StorageError
 
 MOVES = (
@@ -146,6 +146,6 @@ class ConversationCommands(Provider):
             return  # The list of conversations reports it.
         for at, one in enumerate(found):
             title = f"Open: {one_line(one.conversation.title) or 'Untitled'}"
-            snippet = one_line(one.snippet)
+            shown = Content("Open: ") + (marked_line(one.conversation.title, one.title_marks) or Content("Untitled"))
             go = partial(screen.open_conversation, one.conversation.id, one.message_id)
-            yield Hit(0.5 - at / 1000, Content(title), go, title, snippet)
+            yield Hit(0.5 - at / 1000, shown, go, title, one_line(one.snippet))

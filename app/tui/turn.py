@@ -12,12 +12,16 @@ from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyT
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
+from app.tui.markdown.struck import Struck, first_words
 from app.tui.sources import sources_of
 from storage import Attachment, Message
 
 CUT = "cut at the length limit"
 Outcome = Literal["running", "done", "stopped", "failed"]
 Part = Literal["question", "answer"]
+Share = Literal["none", "some", "all"]
+STRUCK_WORDS = 40
+"""Words of a withdrawn text that are shown at first: more would hide the answer between them."""
 
 
 @dataclass(eq=False)
@@ -54,8 +58,6 @@ class Turn:
     """The pages that the answer came from."""
     before: str = ""
     """The question before it in the conversation."""
-    unfolded: bool = False
-    """The withdrawn text is shown, and not only that there is some."""
     attachments: tuple[Attachment, ...] = ()
     """The files that go with the question."""
     files_unfolded: bool = False
@@ -64,6 +66,11 @@ class Turn:
     """What the model thought before its answer."""
     thought_seconds: float = 0.0
     thoughts_unfolded: bool = False
+    passed: bool = False
+    """Another question follows."""
+    withdrawn_shown: Share | None = None
+    """How much of the withdrawn text the person wants to see. None: the first words, until the next question; nothing
+    of an answer to the same question by a server that checks no drafts."""
     revision: int = 0
 
     @property
@@ -101,11 +108,26 @@ class Turn:
 
     @property
     def withdrawn(self) -> str:
-        """`dropped` as Markdown of its own. An ellipsis shows that it begins within a sentence."""
-        if not self.dropped:
-            return ""
-        said = f"… {self.dropped}" if self.judged is not None and self.judged.midway else self.dropped
-        return f"```\n{said}" if _begins_in_code(self.dropped) else said
+        """`dropped` as Markdown of its own."""
+        return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
+
+    @property
+    def shown_share(self) -> Share:
+        """How much of the withdrawn text is shown."""
+        chosen = self.withdrawn_shown or ("none" if self.passed or self.answered_again else "some")
+        return "all" if chosen == "some" and len(self.dropped.split()) <= STRUCK_WORDS else chosen
+
+    @property
+    def struck(self) -> Struck | None:
+        """What is shown of the withdrawn text, struck through where it stood."""
+        if not self.dropped or self.judged is None or self.shown_share == "none":
+            return None
+        some = self.shown_share == "some"
+        return Struck(self.judged.at, first_words(self.withdrawn, STRUCK_WORDS) if some else self.withdrawn)
+
+    def toggle_withdrawn(self) -> None:
+        """Show all of the withdrawn text, or none of it if all is shown."""
+        self.withdrawn_shown = "none" if self.shown_share == "all" else "all"
 
     @property
     def note(self) -> str:
@@ -220,9 +242,14 @@ class Turn:
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the question before it."""
+    """Tell each turn of a conversation the question before it, and whether another one follows."""
     for before, turn in pairwise(turns):
         turn.before = before.question
+        if not before.passed:
+            before.passed = True
+            before.revision += 1
+    if turns:
+        turns[-1].passed = False
 
 
 Cursor = tuple[Turn, Part] | None

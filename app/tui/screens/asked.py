@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from textual import on
@@ -14,7 +15,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.tui.keymap import hint
-from app.tui.widgets.conversation_list import one_line
+from app.tui.widgets.conversation_list import marked_line
 
 SHOWN = 200
 """Prompts in the list, at most. Words find the others."""
@@ -57,7 +58,7 @@ class AskedScreen(ModalScreen[str | None]):
         self._found = [text for text, _ in zip(matching, range(SHOWN))]
         prompts = self.query_one(OptionList)
         prompts.clear_options()
-        prompts.add_options([Option(Content(one_line(text))) for text in self._found])
+        prompts.add_options([Option(marked_line(text, _places(text, words))) for text in self._found])
         if not self._found:
             nothing = "Nothing was asked with these words." if words else "Nothing was asked yet."
             prompts.add_option(Option(Content(nothing), disabled=True))
@@ -75,3 +76,11 @@ class AskedScreen(ModalScreen[str | None]):
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(self._found[event.option_index])
+
+
+def _places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """The ranges of the text in which the words stand."""
+    if not words:
+        return []
+    longest_first = sorted(words, key=len, reverse=True)
+    return [found.span() for found in re.finditer("|".join(map(re.escape, longest_first)), text, re.IGNORECASE)]

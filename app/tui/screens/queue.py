@@ -20,7 +20,7 @@ from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
 
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 KEYS = (("queue.edit", "change"), ("queue.earlier", "earlier"), ("queue.later", "later"), ("queue.remove", "take out"))
 
 

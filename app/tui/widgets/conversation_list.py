@@ -5,6 +5,7 @@ What was asked in the shell, one question each, is folded into one line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,12 +29,52 @@ SHELL = "asked-in-the-shell"
 SHELL_TITLE = "Asked in the shell"
 PAGE = 200
 """Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
+FOUND = "bold underline $foreground"
+"""The style of words that a search has found."""
+INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+"""Stands before the lines below a title. Wrapping drops other spaces."""
+BEFORE_MARK = 12
+"""The most cells of a snippet before the first word that was found: the list shows 24 of it."""
+SPACES = re.compile(r"\s+")
 
 
 def one_line(text: str) -> str:
     """A title or a snippet as one line that is safe to draw."""
     return " ".join(sanitise(text).split())
+
+
+def marked_line(text: str, marks: Sequence[tuple[int, int]], *, before: int | None = None) -> Content:
+    """A text as one line that is safe to draw, with the ranges that a search has found in another style.
+
+    `before`: the most cells that stand before the first of them; what is more is cut off.
+    """
+    pieces: list[tuple[str, str]] = []
+    at = 0
+    for start, end in [*marks, (len(text), len(text))]:
+        pieces += [(text[at:start], ""), (text[start:end], FOUND)]
+        at = end
+    line = Content("")
+    for piece, style in pieces:
+        safe = SPACES.sub(" ", sanitise(piece))
+        safe = safe.removeprefix(" ") if line.plain.endswith(" ") or not line.plain else safe
+        first = style and not line.spans
+        if first and before is not None and line.cell_length > before:
+            cut, space, words = line.plain[-before - 1 :].partition(" ")
+            line = Content("…" + (words if space and words.strip() else cut[1:] + space))
+        line = Content.assemble(line, (safe, style)) if style else line + Content(safe)
+    return line.rstrip()
+
+
+def day(written: str, now: datetime) -> str:
+    """When something was: the time of today, the day of this year, or the date. `written`: UTC, ISO 8601."""
+    try:
+        then = datetime.fromisoformat(written).astimezone(now.tzinfo)
+    except ValueError:  # An import may hold anything.
+        return "some time ago"
+    if then.date() == now.date():
+        return f"today {then:%H:%M}"
+    return f"{then.day} {then:%b}" if then.year == now.year else f"{then.day} {then:%b %Y}"
 
 
 def age(written: str, now: datetime) -> str:
@@ -225,18 +266,27 @@ class ConversationList(OptionList):
         return Option(mark + title, id=SHELL)
 
     def _option(self, conversation: Conversation) -> Option:
-        here = conversation.id == self._current
         title = one_line(conversation.title) or "Untitled"
-        mark = Content.styled("▍ " if here else "  ", "$text-primary")
-        return Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}")
+        style = "bold" if conversation.id == self._current else ""
+        return Option(self._mark(conversation) + Content.styled(title, style), id=f"at-{conversation.id}")
+
+    def _mark(self, conversation: Conversation) -> Content:
+        """What stands before a title: a bar for the open conversation."""
+        return Content.styled("▍ " if conversation.id == self._current else "  ", "$text-primary")
 
     def _found_option(self, found: FoundConversation) -> Option:
-        snippet = Content.styled(
-            "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" + one_line(found.snippet), QUIET
-        )  # Wrapping drops others.
-        option = self._option(found.conversation)
-        assert isinstance(option.prompt, Content)
-        return Option(option.prompt + Content("\n") + snippet, id=option.id)
+        """Three lines: the title; when it was, and how often the words are in it; the place that Enter opens."""
+        conversation = found.conversation
+        title = marked_line(conversation.title, found.title_marks) or Content("Untitled")
+        said = "in the title"
+        if found.messages:
+            said = "1 message" if found.messages == 1 else f"{found.messages} messages"
+        about = Content.styled(f"{INDENT}{day(conversation.updated, datetime.now().astimezone())} · {said}", QUIET)
+        lines = [self._mark(conversation) + title, about]
+        if found.message_id is not None:
+            snippet = marked_line(found.snippet, found.marks, before=BEFORE_MARK)
+            lines.append(Content.assemble(INDENT, snippet.stylize_before(QUIET)))
+        return Option(Content("\n").join(lines), id=f"at-{conversation.id}")
 
     def _more(self) -> None:
         """List the next conversations."""

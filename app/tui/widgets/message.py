@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 
 from textual import events, on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
@@ -23,8 +22,9 @@ from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
+from app.tui.markdown.parser import leaves
 from app.tui.textual_private import GrowingHeight
-from app.tui.turn import Turn
+from app.tui.turn import STRUCK_WORDS, Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
 from app.tui.widgets.thoughts import Thoughts
 
@@ -97,6 +97,38 @@ class QuestionView(Static, MessageView):
             self.refresh(layout=True)
 
 
+class WithdrawnLine(Static):
+    """One line below the answer: how much of a draft was not kept. A click shows that text or hides it."""
+
+    class Clicked(Message):
+        """The person wants to see the text, or not any more."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(markup=False, classes="withdrawn")
+        self.turn = turn
+        said = " ".join(leaf.content.plain for leaf in leaves(turn.withdrawn))
+        self._count = sum(any(map(str.isalnum, word)) for word in said.split())
+        self.tell()
+
+    def tell(self) -> None:
+        """Says how much is shown."""
+        one = self._count == 1
+        if self.turn.answered_again:
+            words = "1 word" if one else f"{self._count} words"
+            said = f"{words} of the offline answer {'is' if one else 'are'} not in this one"
+        else:
+            words = "1 drafted word was" if one else f"{self._count} drafted words were"
+            said = f"{words} not kept when the answer was checked"
+        mark = "▾" if self.turn.shown_share == "all" else "▸"
+        more = f"; the first {STRUCK_WORDS} are shown" if self.turn.shown_share == "some" else ""
+        self.update(Content(f"{mark} {said}{more}"))
+
+    def on_click(self, event: events.Click) -> None:
+        if not self.screen.selections:  # Else words were marked to be copied.
+            event.stop()
+            self.post_message(self.Clicked())
+
+
 class AnswerView(Vertical, MessageView, GrowingHeight):
     """The answer of a turn, drawn while it runs, with notes below it once it is finished.
 
@@ -121,7 +153,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """The code blocks of a running answer whose notes are drawn."""
         self._notes: dict[str, Static] = {}
         """The lines below the answer, by their CSS class."""
-        self._withdrawn: WithdrawnText | None = None
+        self._withdrawn: WithdrawnLine | None = None
         self._thoughts = Thoughts(turn) if turn.thoughts else None
         if not turn.running:
             self._revision = turn.revision
@@ -175,7 +207,8 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def toggle_withdrawn(self) -> bool:
         """Shows or hides the withdrawn text of the draft; False if there is none."""
         if self._withdrawn is not None:
-            self._withdrawn.toggle()
+            self.turn.toggle_withdrawn()
+            self._draw_withdrawn()
         return self._withdrawn is not None
 
     def toggle_thoughts(self) -> bool:
@@ -183,6 +216,11 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         if self._thoughts is not None:
             self._thoughts.toggle()
         return self._thoughts is not None
+
+    @on(WithdrawnLine.Clicked)
+    def show_or_hide_withdrawn(self, event: WithdrawnLine.Clicked) -> None:
+        event.stop()
+        self.toggle_withdrawn()
 
     async def _flush_in_time(self) -> None:
         if not self.turn.running or time.monotonic() >= self._rests_until:
@@ -236,9 +274,10 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         turn = self.turn
         self.prose.shade(turn.shaded)
         if turn.dropped and self._withdrawn is None:
-            self._withdrawn = WithdrawnText(turn)
+            self._withdrawn = WithdrawnLine(turn)
             if self.is_attached:
                 self.mount(self._withdrawn, after=self.prose)
+        self._draw_withdrawn()
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
         self._draw_note("model", turn.model if turn.text else "")
@@ -246,6 +285,12 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         self.set_class(turn.outcome == "stopped", "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
+
+    def _draw_withdrawn(self) -> None:
+        """Strikes through what was withdrawn, where it stood, as far as it is to be shown."""
+        self.prose.strike(self.turn.struck)
+        if self._withdrawn is not None:
+            self._withdrawn.tell()
 
     def _draw_note(self, name: str, text: str) -> None:
         line = self._notes.get(name)
@@ -274,40 +319,3 @@ def file_lines(turn: Turn) -> list[Content]:
 def _notes(turn: Turn) -> AnswerNotes:
     """The notes of a finished answer."""
     return answer_notes(turn.request, turn.text, turn.sources)
-
-
-class WithdrawnText(Vertical):
-    """The end of a draft that the check did not keep: one line below the answer, which unfolds to the text, dimmed."""
-
-    def __init__(self, turn: Turn) -> None:
-        super().__init__(classes="withdrawn")
-        self.turn = turn
-        self._label = Static(markup=False, classes="label")
-        self._prose = MarkdownView(turn.withdrawn)
-
-    def compose(self) -> ComposeResult:
-        self._draw()
-        yield self._label
-        yield self._prose
-
-    def toggle(self) -> None:
-        """Unfolds or folds the text; the turn remembers which, for when the answer is mounted again."""
-        self.turn.unfolded = not self.turn.unfolded
-        self._draw()
-
-    def on_click(self, event: events.Click) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied.
-            event.stop()
-            self.toggle()
-
-    def _draw(self) -> None:
-        unfolded = self.turn.unfolded
-        count = sum(any(map(str.isalnum, word)) for word in self._prose.plain.split())
-        if self.turn.answered_again:
-            words = "1 word" if count == 1 else f"{count} words"
-            said = f"{words} of the offline answer {'is' if count == 1 else 'are'} not in this one"
-        else:
-            words = "1 drafted word was" if count == 1 else f"{count} drafted words were"
-            said = f"{words} not kept when the answer was checked"
-        self._label.update(f"{'▾' if unfolded else '▸'} {said}")
-        self._prose.display = unfolded

@@ -22,7 +22,7 @@ DEPTHS = 10
 """Levels of the draft tree that are listed."""
 BAR = 14
 """Columns of a bar."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 HEAD = "bold $text-primary"
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Static
 
 from app.events import AnsweredAgain, Judged
 from app.reply.judgement import judge_again, judgement_stats
-from app.tui.widgets.markdown_view import MarkdownView
-from app.tui.widgets.message import AnswerView, WithdrawnText
+from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, wait_until
 from tests.app.tui.window import Window
@@ -50,17 +48,19 @@ async def test_the_note_says_who_answered_and_what_agrees(
     async with app.run_test(size=size) as pilot:
         await app.chat.open_conversation(conversation)
         answer = app.screen.query_one(AnswerView)
-        await wait_until(pilot, lambda: bool(answer.query(WithdrawnText)))
+        await wait_until(pilot, lambda: bool(answer.query(WithdrawnLine)))
         assert answer.turn.judged == judged and said in answer.turn.note
-        withdrawn = answer.query_one(WithdrawnText)
-        label, prose = withdrawn.query_one(".label", Static), withdrawn.query_one(MarkdownView)
-        assert str(label.content) == "▸ 4 words of the offline answer are not in this one"
+        line = answer.query_one(WithdrawnLine)
+        assert str(line.content) == "▸ 4 words of the offline answer are not in this one" and answer.turn.struck is None
         await wait_until(pilot, lambda: answer.region.height > 0)
-        shown = f"{answer.turn.note} {label.content}"
+        shown = f"{answer.turn.note} {line.content}"
         assert not any(word in shown for word in NEVER), shown
+        height = answer.prose.region.height
         await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: prose.region.height > 2)
-        assert [one for one in prose.plain.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
+        await wait_until(pilot, lambda: answer.prose.region.height > height)
+        struck = answer.turn.struck
+        assert struck is not None and struck.at == len(OWN), "it stands in no place of its own"
+        assert [one for one in struck.text.split() if one != "…"] == ["to", "unpack", "it:", "xf"]
 
 
 async def test_both_versions_say_so(store: Store) -> None:
@@ -74,4 +74,4 @@ async def test_both_versions_say_so(store: Store) -> None:
         await wait_until(pilot, lambda: app.answers == [DRAFT])
         note = app.screen.query_one(AnswerView).turn.note
         assert "drafted offline" in note and str(judged) in note
-        assert not app.screen.query(WithdrawnText), "the offline answer has all its own words"
+        assert not app.screen.query(WithdrawnLine), "the offline answer has all its own words"

@@ -149,7 +149,7 @@ class ConversationView(Vertical):
         self.post_message(self.Grown())
 
     def _show_title(self) -> None:
-        # The title is the first question, which stands right below it as long as it is the only one.
+        # The title says the same as the first question, which stands right below it as long as it is the only one.
         self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
 
     # ---- replies -----------------------------------------------------------------------------------------------------
@@ -373,6 +373,14 @@ class ConversationView(Vertical):
     def offer_examples(self) -> None:
         if self._conversation.id is None:
             self.query_one(Welcome).enter()
+
+    # The column does not fill a wide window: the wheel turns beside it, too.
+
+    def on_mouse_scroll_up(self) -> None:
+        self.messages.transcript.scroll_up(animate=False)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.messages.transcript.scroll_down(animate=False)
 
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
