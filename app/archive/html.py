@@ -12,8 +12,8 @@ from html import escape
 from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, drafted_spans, render
 from app.attachments.images import is_image
-from app.attachments.reading import one_line
-from app.attachments.rendering import data_url, described
+from app.attachments.reader import one_line
+from app.attachments.renderer import data_url, described
 from app.sanitise import sanitise
 from storage import Attachment, Conversation, Message, WholeConversation
 

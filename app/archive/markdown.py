@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from markdown_it import MarkdownIt
 
 from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
-from app.attachments.rendering import described, fenced, language
+from app.attachments.renderer import described, fenced, language
 from app.sanitise import sanitise
 from storage import Attachment, Conversation, WholeConversation
 

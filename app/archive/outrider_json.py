@@ -39,12 +39,12 @@ class AttachmentRecord(msgspec.Struct, omit_defaults=True):
     """A file that goes with a question. It has either a text or data."""
 
     name: Annotated[str, msgspec.Meta(max_length=4096)]
-    """As the person named it. It may hold any characters."""
+    """The file's name, as the person wrote it. It may hold any characters."""
     type: MediaType
     text: str | None = None
-    """Of a text file in UTF-8."""
+    """The content of a text file in UTF-8."""
     data: bytes | None = None
-    """Of anything else; in base64."""
+    """The content of any other file, in base64."""
 
 
 class MessageRecord(msgspec.Struct, omit_defaults=True):

@@ -6,7 +6,7 @@ It is apart from `rendering`, because exports and the first frame need that, and
 from __future__ import annotations
 
 from app.attachments.images import is_image
-from app.attachments.rendering import data_url, question_text
+from app.attachments.renderer import data_url, question_text
 from remote.openai.schema import Content, ContentPart, ImageUrl
 from storage import Message
 

@@ -38,7 +38,7 @@ class Mention:
     raw: str
     """The path as it was written, without quotes and backslashes."""
     start: int
-    """Where the `@` stands."""
+    """The place of the `@` in the text."""
     end: int
     path: Path
     kind: Literal["file", "folder", "missing"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.attachments.limits import estimated_tokens, size
-from app.attachments.reading import Gathered, one_line
-from app.attachments.rendering import described
+from app.attachments.reader import Gathered, one_line
+from app.attachments.renderer import described
 from storage import Attachment
 
 MOST_LINES = 6

@@ -13,6 +13,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from msgspec.structs import replace
+
 from app.cli.files import warn_of_size
 from app.config import Folders, Settings
 from app.events import (
@@ -167,8 +169,6 @@ async def ask(
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
-        if conversation is None and not last:
-            store.conversations.set_origin(chosen, ASKED)
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
         if attachments:
             await assistant.settled()  # Only then is it known how much the model reads.
@@ -205,7 +205,6 @@ async def ask_all(
     async with open_assistant(settings, folders, asks, draft=draft) as assistant:
         for prompt in prompts:
             conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, system=system)
-            assistant.store.conversations.set_origin(conversation, ASKED)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
@@ -337,7 +336,7 @@ def chosen_conversation(
     """
     chosen = store.conversations.to_continue(conversation, last=last)
     if chosen is None:
-        chosen = store.conversations.create(title_from(question), kept).id
+        chosen = store.conversations.create(title_from(question), replace(kept, origin=ASKED)).id
     if system is not None:
         keep_system_prompt(store, chosen, system)
     return chosen

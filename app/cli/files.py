@@ -11,8 +11,8 @@ from pathlib import Path
 from app.attachments.limits import size
 from app.attachments.mentions import mentions
 from app.attachments.preview import too_large
-from app.attachments.reading import Gathered, gather, gather_paths, joined
-from app.attachments.rendering import described
+from app.attachments.reader import Gathered, gather, gather_paths, joined
+from app.attachments.renderer import described
 from app.cli.options import fail
 from app.exits import USAGE, complain
 from storage import Attachment

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.attachments.content import question_content
-from app.attachments.rendering import as_read
+from app.attachments.renderer import as_read
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.prompt import Prompt

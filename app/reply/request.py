@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 
 from app.attachments.images import is_image
-from app.attachments.reading import one_line
-from app.attachments.rendering import image_names
+from app.attachments.reader import one_line
+from app.attachments.renderer import image_names
 from app.config import Settings
 from app.drafting.prompt import (
     conversation_messages,

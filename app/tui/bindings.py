@@ -37,7 +37,6 @@ SOURCE = "[keys] in the settings"
 
 def rooms() -> tuple[Room, ...]:
     """All rooms, from the part with the focus outwards. Their screens are imported here: the first frame needs few."""
-    from app.tui.screens.asked import AskedScreen
     from app.tui.screens.chat.message_actions import MessageActions
     from app.tui.screens.chat.screen import ChatScreen
     from app.tui.screens.code_block import CodeBlockScreen
@@ -48,6 +47,7 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.models import ModelsScreen
     from app.tui.screens.nearby import NearbyScreen
     from app.tui.screens.queue import QueueScreen, Rewording
+    from app.tui.screens.recall import RecallScreen
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
     from app.tui.screens.sampling_form import SamplingForm
@@ -66,7 +66,7 @@ def rooms() -> tuple[Room, ...]:
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),
-        Room("What you asked", AskedScreen, False, over=True),
+        Room("What you asked", RecallScreen, False, over=True),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
         Room("Models", ModelsScreen, False, over=True),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from app.attachments.rendering import described
+from app.attachments.renderer import described
 from app.events import Event, Mode
 from app.sanitise import sanitise
 from app.system_prompts import SystemPrompt

@@ -47,9 +47,9 @@ class SlashCommand(NamedTuple):
 COMMANDS = (
     SlashCommand("help", "Keys, commands and words", "show_help", key="app.help"),
     SlashCommand("new", "New conversation", "new", key="chat.new", others=("clear",)),
-    SlashCommand("model", "Choose the model that answers here", "models", "[NAME]", others=("models",)),
-    SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]"),
-    SlashCommand("sampling", "How words are chosen in this conversation", "sampling", "[NAME=VALUE]"),
+    SlashCommand("model", "Choose the model that answers", "models", "[NAME]", key="app.models", others=("models",)),
+    SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]", key="chat.system"),
+    SlashCommand("sampling", "How words are chosen in this conversation", "sampling", key="chat.sampling"),
     SlashCommand("servers", "Servers: add, test, switch", "show_remotes", key="app.remotes", others=("remotes",)),
     SlashCommand(
         "again",

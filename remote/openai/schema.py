@@ -27,7 +27,7 @@ FinishReason = Literal["stop", "length"]
 
 
 class ImageUrl(msgspec.Struct, frozen=True):
-    """Where an image is: an address, or all of it as a `data:` URL."""
+    """The place of an image: an address, or all of it as a `data:` URL."""
 
     url: str
 

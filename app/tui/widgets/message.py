@@ -16,7 +16,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.attachments.rendering import described
+from app.attachments.renderer import described
 from app.events import PageSource
 from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes

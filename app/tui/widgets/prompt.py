@@ -68,7 +68,7 @@ class Prompt(CompletingTextArea):
 
         text: str
         typed: str = ""
-        """As in `Submitted`."""
+        """The text without what was pasted and folded, as in `Submitted`."""
 
     class Recalled(Message):
         """The person wants the last queued prompt back."""

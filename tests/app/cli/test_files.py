@@ -33,7 +33,7 @@ Asking = Callable[..., Awaitable[Result]]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the command runs."""
+    """The folder in which the command runs."""
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "start.py").write_text("print('hi')\n")

@@ -14,6 +14,7 @@ import pytest
 from app.config import Folders
 from app.remotes.registry import Remote, Remotes
 from storage import Choices, Store
+from storage.choices import ASKED
 from tests.support.chat_server import ChatServer, Script
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
@@ -79,7 +80,7 @@ async def test_a_model_that_was_named_stays_with_its_conversation(
     assert code == 0 and server[0].asked[-1]["model"] == "talker"
     with Store.open(tmp_path / "data" / "outrider.db") as store:
         (conversation,) = store.conversations.all()
-        assert conversation.choices == Choices(remote="mine", model="other")
+        assert conversation.choices == Choices(remote="mine", model="other", origin=ASKED)
     Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)})).remove("mine")
     code, out, talk = await outrider("ask", "-c", "and of Greece")
     assert code == 3 and out == "" and "the server mine, which was chosen for this conversation" in talk

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from storage import Choices, Store
+from storage.choices import ASKED
 from tests.support.commands import Outrider, runner
 
 
@@ -148,32 +149,32 @@ def test_a_name_or_a_text_is_kept_with_the_conversation(outrider: Outrider, home
     unknown = outrider("ask", "-s", "@prose", "list files")
     assert unknown.code == 2 and "known: verse" in unknown.err
     assert kept(home) == [
-        Choices(system="prose"),
-        Choices(),
-        Choices(system="Be brief."),
-        Choices(system="Answer in verse.", system_name="verse"),
+        Choices(system="prose", origin=ASKED),
+        Choices(origin=ASKED),
+        Choices(system="Be brief.", origin=ASKED),
+        Choices(system="Answer in verse.", system_name="verse", origin=ASKED),
     ]
 
 
 def test_a_conversation_goes_on_with_it(outrider: Outrider, home: Path) -> None:
     outrider("ask", "-s", "Be brief.", "list files")
     outrider("ask", "-c", "hidden ones")
-    assert kept(home) == [Choices(system="Be brief.")]
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)]
     outrider("ask", "-c", "-s", "Be long.", "by size")
-    assert kept(home) == [Choices(system="Be long.")], "it is asked for from here on"
+    assert kept(home) == [Choices(system="Be long.", origin=ASKED)], "it is asked for from here on"
     outrider("ask", "-c", "-s", "none", "by date")
-    assert kept(home) == [Choices(system="")]
+    assert kept(home) == [Choices(system="", origin=ASKED)]
 
 
 def test_a_queued_question_keeps_it(outrider: Outrider, home: Path) -> None:
     assert outrider("ask", "--queue", "-s", "Be brief.", "list files").code == 0
-    assert kept(home) == [Choices(system="Be brief.")]
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)]
 
 
 def test_every_conversation_of_a_prompt_file_has_it(outrider: Outrider, home: Path, tmp_path: Path) -> None:
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     assert outrider("ask", "--prompts", str(tmp_path / "prompts.jsonl"), "-s", "Be brief.").code == 0
-    assert kept(home) == [Choices(system="Be brief.")] * 2
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)] * 2
 
 
 def test_the_setting_is_the_default_of_new_conversations(
@@ -186,7 +187,7 @@ def test_the_setting_is_the_default_of_new_conversations(
     wrong = outrider("ask", "list files")
     assert wrong.code == 1 and "no system prompt 'nowhere'" in wrong.err and wrong.out == ""
     assert outrider("ask", "-s", "none", "list files").code == 0
-    assert kept(home)[2] == Choices(system="Answer in verse.", system_name="verse")
+    assert kept(home)[2] == Choices(system="Answer in verse.", system_name="verse", origin=ASKED)
 
 
 def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrider, home: Path) -> None:

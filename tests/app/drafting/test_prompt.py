@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.attachments.rendering import question_text
+from app.attachments.renderer import question_text
 from app.drafting.prompt import (
     conversation_length,
     conversation_messages,

@@ -93,7 +93,7 @@ async def test_the_question_is_answered_again_and_the_note_says_how(
         answer = drafted(opened)
         heard, judged = await verify(opened, answer.id)
         assert heard.failed is None and heard.done is not None and heard.text == "ls -l"
-        assert judged == Judged(answer.id, 2, 4, "Run\n\n… here", again=again)
+        assert judged == Judged(answer.id, 2, 4, "Run\n\n… here", 5, again)
         assert str(judged) == f"{said}; 50 % of the words agree"
         newer = opened.store.branches.thread(answer.conversation_id)[-1]
         assert (newer.id, newer.text, newer.tokens, newer.verifies) == (heard.message, "ls -l", (), answer.id)

@@ -246,7 +246,7 @@ async def test_a_default_is_shown_as_soon_as_it_is_known(
     ):
         app = Window(core)
         async with app.run_test(size=(100, 30)) as pilot:
-            await wait_until(pilot, lambda: app.text("#badge") == "hosted", PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
             await pilot.press(*"list files", "enter")
             await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
             await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))

@@ -29,7 +29,7 @@ SIZE = (100, 36)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the window was opened."""
+    """The folder in which the window was opened."""
     folder = tmp_path / "work"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "start.py").write_text("print('hi')\n")

@@ -8,7 +8,7 @@ import pytest
 from textual.content import Content
 from textual.widgets import OptionList
 
-from app.tui.screens.asked import AskedScreen
+from app.tui.screens.recall import RecallScreen
 from app.tui.widgets.conversation_list import FOUND, ConversationList, day, marked_line
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, store_turns, wait_until
@@ -72,7 +72,7 @@ async def test_words_are_marked_in_what_was_asked(store: Store) -> None:
     store_turns(store, "t", [("unpack a tar file", "a"), ("rename a file", "b")])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
-        await app.push_screen(AskedScreen(["unpack a tar file", "rename a File"], "file tar"))
+        await app.push_screen(RecallScreen(["unpack a tar file", "rename a File"], "file tar"))
         asked = app.screen.query_one(OptionList)
         await wait_until(pilot, lambda: len(asked.options) == 1)
         prompt = asked.options[0].prompt

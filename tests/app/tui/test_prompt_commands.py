@@ -40,6 +40,9 @@ class WithModels(Window):
     def action_models(self, name: str | None = None) -> None:
         self.chosen.append(name)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return True if action == "models" else super().check_action(action, parameters)
+
     def values_models(self) -> list[str]:
         return ["qwen3", "llama3"]
 
@@ -271,7 +274,7 @@ async def test_a_command_comes_back_with_up_and_is_never_queued(store: Store) ->
 async def test_the_palette_says_the_words_too(store: Store) -> None:
     app = WithModels(ScriptedCore(store))
     async with app.run_test(size=(100, 40)) as pilot:
-        await app.choose(pilot, "Choose the model")
+        await app.choose(pilot, "Models: choose")
         await wait_until(pilot, lambda: app.chosen == [None])
         helps = {command.title: command.help for command in ActionCommands(app.screen).commands()}
-        assert helps["New conversation"] == "^n · /new" and helps["Choose the model that answers here"] == "/model"
+        assert helps["New conversation"] == "^n · /new" and helps["Models: choose who answers"] == "f5 · /model"

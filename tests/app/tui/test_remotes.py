@@ -415,6 +415,6 @@ async def test_no_word_is_cut_off_and_the_columns_are_straight(folders: Folders,
         most = app.list.size.width - 2
         assert max(len(line) for row in app.rows for line in row.splitlines()) <= most, "the list wraps none of them"
         hint = app.screen.query_one("#hint", Static)
-        keys = "enter use a add e edit t test d remove esc close"
+        keys = "enter use a add e edit t test l look on this device d remove esc close"
         assert " ".join(str(hint.content).split()) == keys
         assert hint.region.width * hint.region.height >= len(str(hint.content))

@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from app.attachments.mentions import Mention, mentions
 from app.attachments.preview import preview, too_large
-from app.attachments.reading import Gathered, belongs, gather, joined
+from app.attachments.reader import Gathered, belongs, gather, joined
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.prompt_files import PromptFiles

@@ -293,10 +293,10 @@ class ChatScreen(Screen[None]):
     @work(group="asked", exclusive=True)
     async def search_asked(self) -> None:
         """Put a prompt that was sent before into the prompt again."""
-        from app.tui.screens.asked import AskedScreen
+        from app.tui.screens.recall import RecallScreen
 
         prompt = self._view.prompt
-        chosen = await self.app.push_screen_wait(AskedScreen(prompt.earlier))
+        chosen = await self.app.push_screen_wait(RecallScreen(prompt.earlier))
         if chosen is not None:
             prompt.put(chosen)
         self.set_focus(prompt)

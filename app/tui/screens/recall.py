@@ -21,10 +21,10 @@ SHOWN = 200
 """Prompts in the list, at most. Words find the others."""
 
 
-class AskedScreen(ModalScreen[str | None]):
+class RecallScreen(ModalScreen[str | None]):
     """Closes with the prompt that was chosen, or None. `asked`: prompts, the oldest first."""
 
-    CSS_PATH = "asked.tcss"
+    CSS_PATH = "recall.tcss"
     BINDINGS = [
         Binding("down,ctrl+r", "move(1)", "An older one", id="asked.down", priority=True),
         Binding("up", "move(-1)", "A newer one", id="asked.up", priority=True),

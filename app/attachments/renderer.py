@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from app.attachments.images import dimensions, is_image
 from app.attachments.limits import size
-from app.attachments.reading import one_line
+from app.attachments.reader import one_line
 from storage import Attachment, Message
 
 LONGEST_NAME = 200

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.attachments import folders, limits, reading
+from app.attachments import folders, limits, reader
 from app.attachments.mentions import mentions
 from app.attachments.paths import candidates
-from app.attachments.reading import Gathered, gather, gather_paths
+from app.attachments.reader import Gathered, gather, gather_paths
 from app.attachments.secret_names import looks_secret
 from storage import Attachment
 from tests.app.attachments.conftest import PNG
@@ -162,7 +162,7 @@ def test_what_is_too_large_is_refused_with_its_limit(folder: Path, monkeypatch: 
 
 def test_all_together_are_bounded_and_nothing_goes_in_half(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(reading, "MOST_BYTES", 15)
+        patched.setattr(reader, "MOST_BYTES", 15)
         gathered = named('@notes.txt @"a b.txt"', folder)
     assert gathered.attachments == []
     assert gathered.problems == ["the files have 20 bytes; at most 15 bytes go with one question"]

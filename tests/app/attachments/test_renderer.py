@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.attachments.content import question_content
 from app.attachments.images import dimensions, image_kind, is_image
 from app.attachments.limits import estimated_tokens, size
-from app.attachments.rendering import described, fenced, image_names, question_text
+from app.attachments.renderer import described, fenced, image_names, question_text
 from remote.openai.schema import ContentPart, ImageUrl
 from storage import Attachment, Message
 from tests.app.attachments.conftest import PNG
