@@ -36,13 +36,14 @@ CHOICES = {
     "drafter_runtime": DrafterRuntime,
     "log": LogLevel,
 }
-LONGEST = 512
-"""Default for the most tokens of an answer."""
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Probability = Annotated[float, msgspec.Meta(gt=0, le=1)]
 Url = Annotated[str, msgspec.Meta(pattern="^https?://[^/]")]
 ShellKey = Annotated[str, msgspec.Meta(pattern="^(alt|ctrl)-[a-z]( (alt|ctrl)-[a-z])?$")]
 UrlOrName = Annotated[str, msgspec.Meta(pattern="^(https?://[^/]|[A-Za-z0-9][A-Za-z0-9._-]*$)")]
+PROMPT_NAME = r"^[^\W_][\w.-]{0,62}\Z"
+"""Letters of any language, digits, dots, dashes and underscores; the first is a letter or a digit."""
+PromptName = Annotated[str, msgspec.Meta(pattern=PROMPT_NAME)]
 
 
 class ConfigError(Exception):
@@ -67,6 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
     token: str | None = None
     """Bearer token of `remote`, if that is an address. Another `remote` drops it, unless the server is the same."""
+    system: PromptName | None = None
+    """Name of the system prompt for new conversations, in the library of `outrider system`. A conversation, the command
+    line and a remote go before it. None or `none`: no system prompt."""
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] = 0.0
     """0: always the likeliest token. At most 2, as in other programs: above it, answers turn into noise."""
     top_k: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -76,7 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     seed: int | None = None
     """Fixes a sampled answer, unless `tree` is sampled; None: a different answer each time."""
     max_tokens: Count | None = None
-    """Most tokens of an answer. None: 512 for a verifier and the drafter, no limit for other servers."""
+    """Most tokens of an answer, as the server counts them. None: no limit; an answer ends by itself, or when the
+    context is full. The drafter alone writes at most 512."""
     first_words_timeout: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 600.0
     """Longest wait, in seconds, for the first words of an OpenAI-compatible server, and for more while its line
     is alive. The server may have to load a model, read a long conversation, or reason."""
@@ -106,7 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     target: str = str(BUNDLED_TARGET)
     """Folder or name of the bundled verifier's model."""
     keys: dict[str, str | dict[str, str]] = {}
-    """Keys of the screen's actions, such as `chat.new = "f5,ctrl+n"`; `outrider keys` lists the actions."""
+    """Keys of the screen's actions, such as `chat.new = "f11,ctrl+n"`; `outrider keys` lists the actions."""
     shell_command_key: ShellKey = "alt-m"
     """Key in the shell that turns the words of the line into a command: `alt-` or `ctrl-` and a letter, or two such
     keys with a space between them. A new shell takes it."""
@@ -119,11 +124,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Minutes without a question after which the shell's helper ends and frees its memory."""
     log: LogLevel = "info"
     """How much is logged. debug: also the text of errors, which may quote a conversation."""
-
-    @property
-    def most_tokens(self) -> int:
-        """Most tokens of an answer by a verifier or the drafter."""
-        return LONGEST if self.max_tokens is None else self.max_tokens
 
     def replaced(self, changes: Mapping[str, object], source: str) -> Settings:
         """These settings with checked `changes`. Raises `ConfigError`, which names `source`.
@@ -167,6 +167,8 @@ class Folders:
     config: Path
     data: Path
     logs: Path
+    saved: bool = True
+    """Conversations are kept in a file. False: in memory, until the program ends."""
 
     @property
     def settings(self) -> Path:
@@ -174,7 +176,7 @@ class Folders:
 
     @property
     def database(self) -> Path:
-        return self.data / "outrider.db"
+        return self.data / "outrider.db" if self.saved else Path(":memory:")
 
     @property
     def servers(self) -> Path:
@@ -228,6 +230,8 @@ def _explain(error: msgspec.ValidationError) -> str:
         return f"there is no setting {wrong}; the settings are {', '.join(Settings.__struct_fields__)}"
     if "(alt|ctrl)" in sentence:
         return f"{name} is no key: write alt-m, ctrl-t, or two keys as ctrl-x ctrl-m"
+    if "{0,62}" in sentence:
+        return f"{name} is the name of a system prompt: letters, digits, dots, dashes, underscores"
     if "https?://" in sentence:
         return "remote is neither an address, which starts with http:// or https://, nor a name"
     if "enum" in sentence:

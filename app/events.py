@@ -18,6 +18,8 @@ Mode = Literal["edge", "hosted", "offline", "warming"]
 offline: the device drafts and nobody verifies. warming: a verifier is starting."""
 EndReason = Literal["end", "length", "stopped"]
 """Why an answer is over: the model ended it, a limit was reached, or the person stopped it."""
+Cut = Literal["length", "context", "filter"]
+"""What ended an answer before the model did: a limit of tokens, a full context, or the server's content filter."""
 FailureCode = Literal["unavailable", "incompatible", "too_long", "refused", "broken", "internal"]
 """refused: the server said no, and would say it again. broken: the server may have begun, so the question is not sent
 again."""
@@ -61,9 +63,22 @@ class Retracted:
 
 @dataclass(frozen=True)
 class Reasoned:
-    """A model reasons before it answers. This text is not part of the answer and is not stored."""
+    """A model thinks before it answers. This text is stored with the answer, and is no part of it."""
 
     text: str
+    seconds: float = 0.0
+    """How long it has been thinking."""
+
+
+@dataclass(frozen=True)
+class SystemUnread:
+    """The conversation has a system prompt, and whoever answers now does not read it. Said once a conversation."""
+
+    def __str__(self) -> str:
+        return (
+            "This model is asked in its own way, with pages before each question, and reads no system prompt. "
+            "The conversation keeps its system prompt, and other models read it."
+        )
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,10 @@ class ModeChanged:
     """One short sentence for the status bar."""
     alone: bool = True
     """In mode offline: the drafter answers. False: it is not known to fit the model that is away."""
+    model: str = field(default="", compare=False)
+    """Name of the model that answers; empty if no server is there."""
+    checks: bool = field(default=True, compare=False)
+    """The server checks drafts. False: it streams its answers and checks nothing."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +178,23 @@ class RoundEnded:
 
 
 @dataclass(frozen=True)
+class AnsweredAgain:
+    """Which server answered a question anew that had been answered offline. It checks no drafts."""
+
+    model: str
+    predicted: bool
+    """The offline answer went up as a prediction. False: the server saw the question alone."""
+    tokens: tuple[int, int] | None = None
+    """Tokens of the prediction that the server kept, and those that it did not; None: it does not say."""
+
+
+@dataclass(frozen=True)
 class Judged:
-    """An answer that was drafted offline is verified: how much of it the target kept. Comes before `Done`."""
+    """What became of an answer that was drafted offline: how much of it the target kept. Comes before `Done`.
+
+    `again`: a server that checks no drafts gave an answer of its own. Then `kept` and `of` count words, and `dropped`
+    has those that are not in the new answer.
+    """
 
     message: str
     """Id of the drafted answer, which stays unchanged beside the verified one."""
@@ -169,12 +203,29 @@ class Judged:
     """Its tokens that nobody had verified; the first `kept` of them are the target's own too."""
     dropped: str
     """Its text from the first word that the target replaced; empty if the target only added text."""
-    midway: bool = False
-    """`dropped` begins within a sentence."""
+    at: int = 0
+    """How many characters of the newer text stand before the place of `dropped`."""
+    again: AnsweredAgain | None = None
 
     def __str__(self) -> str:
+        if self.again is not None:
+            return f"{_answered(self.again)}; {self._agreement}"
         share = f"all {self.of}" if self.kept == self.of else f"{self.kept} of {self.of}"
         return f"the target kept {share} drafted tokens"
+
+    @property
+    def _agreement(self) -> str:
+        if self.kept in (0, self.of):
+            return "all words of the offline answer agree" if self.kept else "no word of the offline answer agrees"
+        return f"{max(1, 100 * self.kept // self.of)} % of the words agree"
+
+
+def _answered(again: AnsweredAgain) -> str:
+    """Who answered again, and what was made of the prediction."""
+    if again.tokens is not None:
+        kept, dropped = again.tokens
+        return f"sent as a prediction: {again.model} kept {kept} of {kept + dropped} tokens"
+    return f"answered again by {again.model}" + (", with the offline answer as a prediction" if again.predicted else "")
 
 
 @dataclass(frozen=True)
@@ -198,11 +249,18 @@ class Done:
     """Per token: True if the target verified it."""
     stats: Stats
     cut: str = ""
-    """What ended the answer before the model did; empty if it is whole, or was stopped."""
-    full: bool = False
-    """The conversation is as long as can be read, so it cannot go on."""
+    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
+    cut_by: Cut | None = None
+    """One word for `cut`; None if that is empty."""
     sources: tuple[PageSource, ...] = ()
     """The pages that the answer came from, best first; empty also if the model is asked without pages."""
+    model: str = ""
+    """Name of the model that answered; empty if only the drafter wrote."""
+
+    @property
+    def full(self) -> bool:
+        """The conversation is as long as can be read, so it cannot go on."""
+        return self.cut_by == "context"
 
 
 @dataclass(frozen=True)
@@ -216,7 +274,19 @@ class Failed:
     """The question, or the rest of its answer, waits in the queue until the server is back."""
 
 
-Event = Started | Drafted | Verified | Retracted | Reasoned | ModeChanged | RoundEnded | Judged | Done | Failed
+Event = (
+    Started
+    | Drafted
+    | Verified
+    | Retracted
+    | Reasoned
+    | SystemUnread
+    | ModeChanged
+    | RoundEnded
+    | Judged
+    | Done
+    | Failed
+)
 
 
 @dataclass

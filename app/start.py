@@ -11,7 +11,7 @@ import sys
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if arguments == ["--version"]:
+    if arguments in (["--version"], ["-V"]):
         from app.exits import guarded
         from app.version import version_line
 

@@ -40,7 +40,7 @@ from app.tui.terminal import TerminalApp
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.transcript import Transcript
-from storage import Queued, Store
+from storage import Attachment, Choices, Queued, Store
 
 PERIOD_SECONDS = 0.002
 ROUND_SECONDS = 0.06
@@ -126,16 +126,20 @@ class StreamingCore:
         await asyncio.Event().wait()
         yield self.status()
 
+    def follow(self, choices: Choices) -> None:
+        """There is one script for all conversations."""
+
     def context(self, conversation_id: str) -> Context:
         return Context(sum(len(message.tokens) for message in self.store.branches.thread(conversation_id)), 8192)
 
     def stop(self) -> None:
         """Do nothing: the answer ends when all is said."""
 
-    async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        answer = self.store.messages.ask(
-            conversation_id, prompt, parent_id=self.store.conversations.get(conversation_id).tip_id
-        )
+    async def reply(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+    ) -> AsyncIterator[Event]:
+        tip = self.store.conversations.get(conversation_id).tip_id
+        answer = self.store.messages.ask(conversation_id, prompt, parent_id=tip, attachments=attachments)
         yield Started(conversation_id, answer.id)
         await asyncio.to_thread(self.store.branches.path, answer.id)  # As the assistant reads it.
         began, piece, tokens = time.monotonic(), self._per_round * TOKEN_CHARACTERS, 0

@@ -25,7 +25,7 @@ Every key of the screen, with the name under which you can change it. Write the 
 
 ```toml
 [keys]
-chat.new = "f5"
+chat.new = "f11"
 message.regenerate = "ctrl+e"
 ```
 

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +20,13 @@ import msgspec
 from tokenizers import Tokenizer
 
 from drafter.config import SPECIAL_TOKENS, TEMPLATE, TOKENIZER, DrafterCorrupt, read_config
-from drafter.template import ChatTemplate
+from drafter.template import ChatTemplate, TemplateFailed
 
 _BREAK = "\ufdd0"
 """A Unicode noncharacter, put inside special tokens that a person spelt out, while the template is rendered."""
+
+_PROBE = "probe"
+"""A system message that shows what a template does with one."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,14 @@ class ChatText:
         """
         literal = [(role, self._spell_out(content)) for role, content in messages]
         return self._encode_rendered(self._template.render(literal, begun=True), literal != list(messages)).tokens
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether the template writes a system message. Some templates refuse it, and some leave it out."""
+        try:
+            return _PROBE in self._template.render([("system", _PROBE), ("user", "a")])
+        except TemplateFailed:
+            return False
 
     def answer_opening(self) -> list[int]:
         """What the template writes between the last word of a question and the first word of its answer."""

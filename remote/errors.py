@@ -58,6 +58,8 @@ class Refused(RemoteError):
 
     def __init__(self, error: Error) -> None:
         super().__init__(quoted(error.message))
+        self.told = error
+        """The refusal, with its words uncut."""
         self.code: ErrorCode = error.code
         self.retry = error.retry
 

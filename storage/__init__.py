@@ -1,5 +1,7 @@
 """What is kept on the device: conversations with full-text search, the queue for the target, and memory."""
 
+from storage.attachments import Attachment
+from storage.choices import Choices
 from storage.errors import (
     AlreadyFinished,
     NewerDatabase,
@@ -19,6 +21,8 @@ from storage.transfer import PutResult, WholeConversation
 
 __all__ = [
     "AlreadyFinished",
+    "Attachment",
+    "Choices",
     "Conversation",
     "FinalStatus",
     "FoundConversation",

@@ -12,7 +12,7 @@ from storage.branches import show_branch, versions_of
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from
-from storage.rows import find_conversation, find_message
+from storage.rows import find_by_beginning, find_conversation, find_message
 from storage.sqlite import Sqlite
 
 KEPT = timedelta(days=30)
@@ -45,6 +45,11 @@ class Bin:
         with self._database.write() as sql:
             _check_anywhere(sql, conversation_id)
             sql.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,))
+
+    def find(self, beginning: str) -> Conversation:
+        """The conversation in the bin whose id begins so. Raises `NotFound`, also if several do."""
+        with self._database.read() as sql:
+            return find_by_beginning(sql, beginning, binned=True)
 
     def conversations(self) -> list[Conversation]:
         """The conversations in the bin, the last one deleted first."""

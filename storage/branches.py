@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from storage.database import Database
 from storage.records import SELECT_MESSAGES, WITH_PARTIALS, Conversation, Message, message_from
-from storage.rows import find_conversation, find_message, insert_conversation, insert_messages, new_id, now
+from storage.rows import (
+    find_conversation,
+    find_message,
+    insert_conversation,
+    insert_messages,
+    new_id,
+    now,
+    with_attachments,
+)
 from storage.sqlite import Sqlite
 
 HAS_CHILDREN = """
@@ -96,15 +104,15 @@ class Branches:
         An answer that is being written ends in the copy as 'stopped', with its text so far.
         """
         with self._database.write() as sql:
-            title = find_conversation(sql, conversation_id).title
+            original = find_conversation(sql, conversation_id)
             path = _path(sql, find_message(sql, up_to, conversation_id).id)
             created = now()
-            copy = Conversation(new_id(), title, None, created=created, updated=created)
+            copy = replace(original, id=new_id(), tip_id=None, created=created, updated=created, pinned=False)
             ids = {message.id: new_id() for message in path}
             insert_conversation(sql, copy)
             insert_messages(
                 sql,
-                (
+                [
                     replace(
                         message,
                         id=ids[message.id],
@@ -112,7 +120,7 @@ class Branches:
                         parent_id=None if message.parent_id is None else ids[message.parent_id],
                     )
                     for message in path
-                ),
+                ],
             )
             sql.execute("UPDATE conversations SET tip_id = ? WHERE id = ?", (ids[up_to], copy.id))
             return replace(copy, tip_id=ids[up_to])
@@ -172,4 +180,4 @@ def _path(sql: Sqlite, tip_id: str | None) -> list[Message]:
         """,
         (tip_id,),
     )
-    return [message_from(row) for row in rows]
+    return with_attachments(sql, [message_from(row) for row in rows])

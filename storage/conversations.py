@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from storage.choices import NONE, Choices, pack_choices
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import SELECT_CONVERSATIONS, Conversation, conversation_from, well_formed
-from storage.rows import find_conversation, insert_conversation, new_id, now
+from storage.rows import find_by_beginning, find_conversation, insert_conversation, new_id, now
 from storage.words import words
 
 
@@ -15,9 +18,11 @@ class Conversations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, title: str = "") -> Conversation:
+    def create(self, title: str = "", choices: Choices = NONE) -> Conversation:
         created = now()
-        conversation = Conversation(new_id(), well_formed(title), None, created=created, updated=created)
+        conversation = Conversation(
+            new_id(), well_formed(title), None, created=created, updated=created, choices=choices
+        )
         with self._database.write() as sql:
             insert_conversation(sql, conversation)
         return conversation
@@ -43,13 +48,18 @@ class Conversations:
         with self._database.read() as sql:
             return find_conversation(sql, conversation_id)
 
+    def find(self, beginning: str) -> Conversation:
+        """The conversation whose id begins so. Raises `NotFound`, also if several do."""
+        with self._database.read() as sql:
+            return find_by_beginning(sql, beginning)
+
     def to_continue(self, conversation_id: str | None, *, last: bool) -> str | None:
         """The id of the conversation that a command continues: the given one, or the last one; None for a new one.
 
-        Raises `NotFound` if there is no such conversation.
+        `conversation_id`: how its id begins. Raises `NotFound` if there is no such conversation.
         """
         if conversation_id is not None:
-            return self.get(conversation_id).id
+            return self.find(conversation_id).id
         if not last:
             return None
         for newest in self.recent(1):
@@ -70,3 +80,18 @@ class Conversations:
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
             sql.execute("UPDATE conversations SET pinned = ? WHERE id = ?", (pinned, conversation_id))
+
+    def set_origin(self, conversation_id: str, origin: str | None) -> None:
+        """Notes where the conversation was begun; all else that was chosen for it stays. Raises `NotFound`."""
+        with self._database.write() as sql:
+            choices = find_conversation(sql, conversation_id).choices
+            if choices.origin != origin:
+                packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+                sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))
+
+    def choose(self, conversation_id: str, choices: Choices) -> None:
+        """Replaces what was chosen for the conversation. Where it was begun stays. Raises `NotFound`."""
+        with self._database.write() as sql:
+            origin = find_conversation(sql, conversation_id).choices.origin
+            packed = pack_choices(msgspec.structs.replace(choices, origin=origin))
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (packed, conversation_id))

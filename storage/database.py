@@ -17,9 +17,11 @@ from pathlib import Path
 
 from storage.errors import NewerDatabase, NotADatabase, explain
 from storage.migrations import MIGRATIONS
-from storage.owner import Owner
+from storage.owner import LoneOwner, Owner
 from storage.sqlite import Sqlite
 
+MEMORY = Path(":memory:")
+"""In place of a file: the database is in memory, and gone when it is closed."""
 BUSY_MILLISECONDS = 5000
 NAP_SECONDS = 0.002
 LOG_BYTES = 8 << 20
@@ -36,10 +38,11 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.owner = Owner(path)
+        self.owner = LoneOwner(path) if path == MEMORY else Owner(path)
         self._lock = threading.Lock()
         with self._explained():
-            _create(path)
+            if path != MEMORY:
+                _create(path)
             connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._sql = Sqlite(connection)
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from storage.attachments import Attachment
 from storage.database import Database
 from storage.errors import AlreadyFinished, NotFound
 from storage.records import (
@@ -103,14 +104,17 @@ class Messages:
             owner = self._database.owner.claim() if status in ("pending", "streaming") else None
             return add_message(sql, conversation_id, role, text, parent_id=parent_id, status=status, owner=owner)
 
-    def ask(self, conversation_id: str, text: str, *, parent_id: str | None) -> Message:
+    def ask(
+        self, conversation_id: str, text: str, *, parent_id: str | None, attachments: Sequence[Attachment] = ()
+    ) -> Message:
         """Stores a question after `parent_id` and its pending answer, which is returned and becomes the tip.
 
-        Raises `NotFound`.
+        `attachments`: what goes with the question. Raises `NotFound`.
         """
         with self._database.write() as sql:
             _check_place(sql, conversation_id, parent_id)
-            return add_question(sql, conversation_id, text, parent_id=parent_id, owner=self._database.owner.claim())
+            owner = self._database.owner.claim()
+            return add_question(sql, conversation_id, text, parent_id=parent_id, owner=owner, attachments=attachments)
 
     def resume(self, message_id: str) -> Message:
         """Stores a pending answer beside one that was cut off; it begins with all of that text and becomes the tip.
@@ -187,16 +191,18 @@ class Messages:
         stats: Stats,
         *,
         settles: str | None = None,
+        reasoning: str = "",
     ) -> None:
         """Makes the answer final and searchable, and drops its side row. Raises `NotFound`, `AlreadyFinished`.
 
         `settles` names the answer, this one or one beside it, that leaves the queue. If it is the conversation's tip
-        and this one is done, this one becomes the tip instead, unless it was deleted.
+        and this one is done, this one becomes the tip instead, unless it was deleted. `reasoning`: what the model
+        thought before its answer.
         """
         packed = (pack_tokens(tokens), pack_provenance(provenance), pack_stats(stats))
         with self._database.write() as sql:
             _unfinished(sql, message_id)
-            _settle(sql, message_id, well_formed(text), *packed, status)
+            _settle(sql, message_id, well_formed(text), *packed, status, well_formed(reasoning))
             if settles is not None:
                 sql.execute("DELETE FROM queue WHERE message_id = ?", (settles,))
                 if status == "done":
@@ -249,14 +255,21 @@ def _save_partial(sql: Sqlite, message_id: str, tokens: Sequence[int], provenanc
 
 
 def _settle(
-    sql: Sqlite, message_id: str, text: str, tokens: bytes, provenance: bytes, stats: str, status: FinalStatus
+    sql: Sqlite,
+    message_id: str,
+    text: str,
+    tokens: bytes,
+    provenance: bytes,
+    stats: str,
+    status: FinalStatus,
+    reasoning: str = "",
 ) -> None:
     sql.execute(
         """
-        UPDATE messages SET text = ?, words = ?, tokens = ?, provenance = ?, stats = ?, status = ?, owner = NULL
-        WHERE id = ?
+        UPDATE messages SET text = ?, words = ?, tokens = ?, provenance = ?, stats = ?, status = ?, reasoning = ?,
+        owner = NULL WHERE id = ?
         """,
-        (text, words(text), tokens, provenance, stats, status, message_id),
+        (text, words(text), tokens, provenance, stats, status, reasoning, message_id),
     )
     sql.execute("DELETE FROM partials WHERE message_id = ?", (message_id,))
     sql.execute(

@@ -324,3 +324,50 @@ def m007_relations(database: sqlite_utils.Database) -> None:
             SELECT RAISE(ABORT, 'a finished message never changes');
         END;
     """)
+
+
+# JSON, with the fields of `storage.choices.Choices`.
+
+
+@migration
+def m008_choices(database: sqlite_utils.Database) -> None:
+    database.executescript("ALTER TABLE conversations ADD COLUMN choices TEXT NOT NULL DEFAULT '{}'")
+
+
+# What goes with a question, and the thoughts of a model before its answer. The attachments of a prompt in the queue
+# become those of its question when it is sent, and go back if that is put off. They change in no other way.
+
+
+@migration
+def m009_attachments(database: sqlite_utils.Database) -> None:
+    database.executescript("""
+        CREATE TABLE attachments (
+            key INTEGER PRIMARY KEY,
+            message_id TEXT REFERENCES messages (id) ON DELETE CASCADE,
+            queue_id TEXT REFERENCES queue (id) ON DELETE CASCADE,
+            place INTEGER NOT NULL CHECK (place >= 0),
+            name TEXT NOT NULL,
+            media_type TEXT NOT NULL,
+            data BLOB NOT NULL,
+            UNIQUE (message_id, place),
+            UNIQUE (queue_id, place),
+            CHECK ((message_id IS NULL) != (queue_id IS NULL))
+        );
+        CREATE TRIGGER attachments_never_change
+        BEFORE UPDATE OF key, place, name, media_type, data ON attachments BEGIN
+            SELECT RAISE(ABORT, 'an attachment never changes');
+        END;
+        CREATE TRIGGER attachments_stay_with_their_message
+        BEFORE UPDATE OF message_id ON attachments
+        WHEN old.message_id IS NOT NULL AND new.message_id IS NOT NULL BEGIN
+            SELECT RAISE(ABORT, 'an attachment stays with its message');
+        END;
+
+        ALTER TABLE messages ADD COLUMN reasoning TEXT NOT NULL DEFAULT '';
+        DROP TRIGGER messages_finish_once;
+        CREATE TRIGGER messages_finish_once
+        BEFORE UPDATE OF text, status, tokens, provenance, stats, owner, verifies, resumes, reasoning ON messages
+        WHEN old.owner IS NULL BEGIN
+            SELECT RAISE(ABORT, 'a finished message never changes');
+        END;
+    """)

@@ -82,3 +82,13 @@ class Owner:
             with suppress(OSError):  # Its lock is gone, so the next process that looks removes it.
                 Path(self._file.name).unlink()
             self._file = None
+
+
+class LoneOwner(Owner):
+    """The owner of a database in memory, which no other process can open: there is nothing to lock."""
+
+    def claim(self) -> str:
+        return self.name
+
+    def living(self) -> set[str]:
+        return {self.name}

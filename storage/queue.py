@@ -8,10 +8,11 @@ pending answer, and its row into that answer's. The row is deleted in the transa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from storage.attachments import Attachment, attachments_of, insert_attachments, move_attachments
 from storage.database import Database
 from storage.errors import NotFound
 from storage.records import Message, well_formed
@@ -54,6 +55,8 @@ class Queued:
     """UTC, ISO 8601."""
     place: int = field(default=0, compare=False)
     """Sort key across all conversations: the lowest place is sent first. The numbers have gaps."""
+    attachments: tuple[Attachment, ...] = ()
+    """What goes with a prompt. What goes with a question that was sent is at its message."""
 
     @property
     def kind(self) -> Literal["ask", "verify"]:
@@ -69,37 +72,37 @@ class Queue:
     def all(self) -> list[Queued]:
         """Everything that waits, in order, without what is being answered now."""
         with self._database.read() as sql:
-            return [Queued(**row) for row in sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key")]
+            return queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key"))
 
-    def next(self, *, verify: bool = True) -> Queued | None:
-        """The first entry whose conversation has no answer that is being written.
+    def next(self) -> Queued | None:
+        """The first entry that is ready."""
+        return next(iter(self.ready()), None)
 
-        `verify` False: only prompts, and answers that were cut off and have no token that is only drafted.
-        """
-        cut = "answer.status != 'done' AND instr(answer.provenance, x'00') = 0"
-        kinds = "" if verify else f"AND (queue.message_id IS NULL OR {cut})"
+    def ready(self) -> list[Queued]:
+        """The entries whose conversation has no answer that is being written, in order."""
         with self._database.read() as sql:
-            rows = sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} {kinds} ORDER BY queue.key LIMIT 1")
-            return next((Queued(**row) for row in rows), None)
+            return queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {WAITING} AND {TIP_FINISHED} ORDER BY queue.key"))
 
-    def add(self, conversation_id: str, text: str) -> Queued:
-        """Adds a prompt at the end. Raises `NotFound`."""
+    def add(self, conversation_id: str, text: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Adds a prompt at the end, with what goes with it. Raises `NotFound`."""
         with self._database.write() as sql:
             find_conversation(sql, conversation_id)
-            return _insert(sql, conversation_id, text=well_formed(text))
+            queued = _insert(sql, conversation_id, text=well_formed(text))
+            insert_attachments(sql, "queue_id", queued.id, attachments)
+            return _entry(sql, queued.id)
 
     def add_verification(self, message_id: str) -> Queued:
         """Adds an answer that is to be verified at the end, unless it is queued already. Raises `NotFound`."""
         with self._database.write() as sql:
             message = find_message(sql, message_id)
-            for row in sql.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,)):
-                return Queued(**row)
+            for queued in queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE queue.message_id = ?", (message_id,))):
+                return queued
             return _insert(sql, message.conversation_id, message_id=message_id)
 
     def edit(self, queued_id: str, text: str) -> None:
         """Replaces the text of a prompt that was not sent yet. Raises `NotFound`."""
         with self._database.write() as sql:
-            if _row(sql, queued_id)["message_id"] is not None:
+            if _entry(sql, queued_id).message_id is not None:
                 raise NotFound(f"{queued_id} in the queue is no prompt, or was sent already; nothing can change it.")
             sql.execute("UPDATE queue SET text = ? WHERE id = ?", (well_formed(text), queued_id))
 
@@ -109,7 +112,7 @@ class Queue:
         Its conversation is erased if it has no message and nothing else in the queue.
         """
         with self._database.write() as sql:
-            queued = Queued(**_row(sql, queued_id))
+            queued = _entry(sql, queued_id)
             sql.execute("DELETE FROM queue WHERE id = ?", (queued_id,))
             sql.execute(
                 """
@@ -134,6 +137,7 @@ class Queue:
             conversation = find_conversation(sql, row["conversation_id"])
             owner = self._database.owner.claim()
             answer = add_question(sql, conversation.id, row["text"], parent_id=conversation.tip_id, owner=owner)
+            move_attachments(sql, "queue_id", queued_id, "message_id", str(answer.parent_id))
             sql.execute("UPDATE queue SET text = NULL, message_id = ? WHERE id = ?", (answer.id, queued_id))
             return answer
 
@@ -165,11 +169,11 @@ class Queue:
                     "UPDATE queue SET text = ?, message_id = NULL, answer_id = NULL WHERE id = ?",
                     (question.text, placed[0]),
                 )
+            queued_id = _insert(sql, conversation.id, text=question.text).id if placed is None else placed[0]
+            move_attachments(sql, "message_id", question.id, "queue_id", queued_id)
             sql.execute("DELETE FROM messages WHERE id = ?", (answer.id,))
             sql.execute("DELETE FROM messages WHERE id = ?", (question.id,))
-            if placed is None:
-                return _insert(sql, conversation.id, text=question.text)
-            return Queued(**_row(sql, placed[0]))
+            return _entry(sql, queued_id)
 
     def swap(self, first_id: str, second_id: str) -> None:
         """Exchanges the places of two entries. Raises `NotFound`."""
@@ -198,7 +202,7 @@ def _insert(sql: Sqlite, conversation_id: str, *, text: str | None = None, messa
         (queued_id, conversation_id, text, message_id, created),
     )
     sql.execute("UPDATE conversations SET updated = ? WHERE id = ?", (created, conversation_id))
-    return Queued(**_row(sql, queued_id))
+    return _entry(sql, queued_id)
 
 
 def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
@@ -207,7 +211,14 @@ def _place(sql: Sqlite, places: Sequence[tuple[int, str]]) -> None:
         sql.executemany("UPDATE queue SET key = ? WHERE id = ?", ((sign * key, one) for key, one in places))
 
 
-def _row(sql: Sqlite, queued_id: str) -> Mapping[str, Any]:
-    for row in sql.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,)):
-        return row
+def queued_from(sql: Sqlite, rows: Iterable[Mapping[str, Any]]) -> list[Queued]:
+    """Makes entries from rows of `SELECT_QUEUED`, each prompt with what goes with it."""
+    entries = [Queued(**row) for row in rows]
+    found = attachments_of(sql, "queue_id", (one.id for one in entries))
+    return [replace(one, attachments=found[one.id]) if one.id in found else one for one in entries]
+
+
+def _entry(sql: Sqlite, queued_id: str) -> Queued:
+    for queued in queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {IN_VIEW} AND queue.id = ?", (queued_id,))):
+        return queued
     raise NotFound(f"There is no {queued_id} in the queue; `outrider queue` lists what waits.")

@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from storage.attachments import Attachment
+from storage.choices import NONE, Choices, unpack_choices
+
 Role = Literal["system", "user", "assistant"]
 Status = Literal["pending", "streaming", "done", "stopped", "failed"]
 FinalStatus = Literal["done", "stopped", "failed"]
@@ -33,6 +36,8 @@ class Conversation:
     """When its last message was added or finished."""
     pinned: bool = False
     """Pinned conversations are listed first."""
+    choices: Choices = NONE
+    """What was chosen for it alone."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Message:
     """Id of the drafted answer that this one verifies. That answer may be gone."""
     resumes: str | None = None
     """Id of the answer that was cut off and that this one continues. That answer may be gone."""
+    attachments: tuple[Attachment, ...] = ()
+    """What goes with a question. Empty in what a search finds: only `rows.with_attachments` reads them."""
+    reasoning: str = ""
+    """What the model thought before its answer. It is no part of the answer, and is not sent back."""
 
     @property
     def finished(self) -> bool:
@@ -65,13 +74,13 @@ class Message:
 
 CONVERSATION_COLUMNS = """
     conversations.id, conversations.title, conversations.tip_id, conversations.created, conversations.updated,
-    conversations.pinned
+    conversations.pinned, conversations.choices
 """
 SELECT_CONVERSATIONS = f"SELECT {CONVERSATION_COLUMNS} FROM conversations"
 """Includes conversations in the bin."""
 MESSAGE_COLUMNS = """
     messages.id, messages.conversation_id, messages.parent_id, messages.role, messages.status, messages.stats,
-    messages.created, messages.verifies, messages.resumes,
+    messages.created, messages.verifies, messages.resumes, messages.reasoning,
     coalesce(partials.text, messages.text) AS text,
     coalesce(partials.tokens, messages.tokens) AS tokens,
     coalesce(partials.provenance, messages.provenance) AS provenance
@@ -84,7 +93,13 @@ SELECT_MESSAGES = f"SELECT {MESSAGE_COLUMNS} FROM messages {WITH_PARTIALS}"
 def conversation_from(row: Mapping[str, Any]) -> Conversation:
     """Makes a `Conversation` from a row of `CONVERSATION_COLUMNS`."""
     return Conversation(
-        row["id"], row["title"], row["tip_id"], row["created"], row["updated"], pinned=bool(row["pinned"])
+        row["id"],
+        row["title"],
+        row["tip_id"],
+        row["created"],
+        row["updated"],
+        pinned=bool(row["pinned"]),
+        choices=unpack_choices(row["choices"]),
     )
 
 
@@ -103,6 +118,7 @@ def message_from(row: Mapping[str, Any]) -> Message:
         created=row["created"],
         verifies=row["verifies"],
         resumes=row["resumes"],
+        reasoning=row["reasoning"],
     )
 
 

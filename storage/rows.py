@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from storage.attachments import Attachment, attachments_of, insert_attachments
+from storage.choices import pack_choices
 from storage.errors import NotFound
 from storage.records import (
     SELECT_CONVERSATIONS,
@@ -28,7 +31,7 @@ from storage.words import words
 def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
     """Adds a conversation without its tip, which must follow the messages that it points at."""
     sql.execute(
-        "INSERT INTO conversations (id, title, words, created, updated, pinned) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conversations (id, title, words, created, updated, pinned, choices) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             conversation.id,
             conversation.title,
@@ -36,11 +39,12 @@ def insert_conversation(sql: Sqlite, conversation: Conversation) -> None:
             conversation.created,
             conversation.updated,
             conversation.pinned,
+            pack_choices(conversation.choices),
         ),
     )
 
 
-def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | None = None) -> None:
+def insert_messages(sql: Sqlite, messages: Sequence[Message], *, owner: str | None = None) -> None:
     """Adds messages as they are, parents before their children. `owner` is who writes those that are unfinished.
 
     Without an owner, an unfinished message is stored as 'stopped'.
@@ -49,8 +53,8 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
         """
         INSERT INTO messages
             (id, conversation_id, parent_id, role, text, words, status, tokens, provenance, stats, owner, created,
-            verifies, resumes)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            verifies, resumes, reasoning)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
         (
             (
@@ -68,10 +72,14 @@ def insert_messages(sql: Sqlite, messages: Iterable[Message], *, owner: str | No
                 message.created,
                 message.verifies,
                 message.resumes,
+                message.reasoning,
             )
             for message in messages
         ),
     )
+    for message in messages:
+        if message.attachments:
+            insert_attachments(sql, "message_id", message.id, message.attachments)
 
 
 def add_message(
@@ -109,9 +117,18 @@ def add_message(
     return message
 
 
-def add_question(sql: Sqlite, conversation_id: str, text: str, *, parent_id: str | None, owner: str) -> Message:
-    """Adds a question and its pending answer, which is returned."""
+def add_question(
+    sql: Sqlite,
+    conversation_id: str,
+    text: str,
+    *,
+    parent_id: str | None,
+    owner: str,
+    attachments: Sequence[Attachment] = (),
+) -> Message:
+    """Adds a question, with what goes with it, and its pending answer, which is returned."""
     question = add_message(sql, conversation_id, "user", text, parent_id=parent_id, status="done", owner=None)
+    insert_attachments(sql, "message_id", question.id, attachments)
     return add_message(sql, conversation_id, "assistant", "", parent_id=question.id, status="pending", owner=owner)
 
 
@@ -122,11 +139,29 @@ def find_conversation(sql: Sqlite, conversation_id: str) -> Conversation:
     raise NotFound(f"There is no conversation {conversation_id}; `outrider history` lists them.")
 
 
+def find_by_beginning(sql: Sqlite, beginning: str, *, binned: bool = False) -> Conversation:
+    """The only conversation, in the bin or out of it, whose id begins so. Raises `NotFound`, also if several do."""
+    where = "the bin" if binned else "the list"
+    listed = "outrider history list --bin" if binned else "outrider history"
+    rows = sql.query(
+        f"{SELECT_CONVERSATIONS} WHERE substr(id, 1, length(:begins)) = :begins AND (deleted IS NOT NULL) = :binned "
+        "ORDER BY id != :begins, id LIMIT 4",
+        {"begins": beginning, "binned": binned},
+    )
+    found = [conversation_from(row) for row in rows]
+    if not beginning or not found:
+        raise NotFound(f"There is no conversation {beginning} in {where}; `{listed}` lists them.")
+    if len(found) > 1 and found[0].id != beginning:
+        several = ", ".join(one.id for one in found[:3]) + (" and more" if len(found) > 3 else "")
+        raise NotFound(f"More than one conversation begins with {beginning}: {several}. Give more of the id.")
+    return found[0]
+
+
 def find_message(sql: Sqlite, message_id: str, conversation_id: str | None = None) -> Message:
     """The message of that id, if given in that conversation. Raises `NotFound`, also if it was deleted."""
     for row in sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ? AND messages.deleted IS NULL", (message_id,)):
         if conversation_id in (None, row["conversation_id"]):
-            return message_from(row)
+            return with_attachments(sql, [message_from(row)])[0]
     where = "" if conversation_id is None else f" in conversation {conversation_id}"
     raise NotFound(f"There is no message {message_id}{where}; it, or its conversation, may have been deleted.")
 
@@ -137,7 +172,13 @@ def messages_of(sql: Sqlite, conversation_id: str) -> list[Message]:
         f"{SELECT_MESSAGES} WHERE messages.conversation_id = ? AND messages.deleted IS NULL ORDER BY messages.key",
         (conversation_id,),
     )
-    return [message_from(row) for row in rows]
+    return with_attachments(sql, [message_from(row) for row in rows])
+
+
+def with_attachments(sql: Sqlite, messages: Sequence[Message]) -> list[Message]:
+    """The messages, each with what goes with it."""
+    found = attachments_of(sql, "message_id", (message.id for message in messages if message.role == "user"))
+    return [replace(one, attachments=found[one.id]) if one.id in found else one for one in messages]
 
 
 def new_id() -> str:

@@ -9,9 +9,10 @@ scores fewer matches. Of a pasted text only the longest words are searched for, 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from storage.database import Database
 from storage.records import (
@@ -36,6 +37,8 @@ MOST_WORDS = 12
 MOST_LETTERS = 4096
 """How much of what was typed or pasted is read."""
 TITLE_WEIGHT = 10.0
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
+"""Stand around each word that was found. Unicode keeps the two for such use: no text has them."""
 _PARTS = re.compile(r"[^\W_]+")
 NEWEST_MATCHES = """
     newest (key, score) AS MATERIALIZED (
@@ -46,10 +49,19 @@ NEWEST_MATCHES = """
 # A join on the key would make FTS5 run the whole query once for each of them.
 SNIPPETS = f"""
     snippets (key, snippet) AS MATERIALIZED (
-        SELECT rowid, snippet(messages_fts, 0, '', '', '…', {SNIPPET_TOKENS}) FROM messages_fts
+        SELECT rowid, snippet(messages_fts, 0, '{OPEN}', '{CLOSE}', '…', {SNIPPET_TOKENS}) FROM messages_fts
         WHERE messages_fts MATCH :query AND rowid >= (SELECT min(key) FROM best) AND +rowid IN (SELECT key FROM best)
     )
 """
+TITLES = f"""
+    titles (key, title) AS MATERIALIZED (
+        SELECT rowid, highlight(titles_fts, 0, '{OPEN}', '{CLOSE}') FROM titles_fts
+        WHERE titles_fts MATCH :query AND rowid >= (SELECT min(title_key) FROM best)
+        AND +rowid IN (SELECT title_key FROM best)
+    )
+"""
+Marks = tuple[tuple[int, int], ...]
+"""Ranges of the characters of a text that were found."""
 
 
 class FoundMessage(NamedTuple):
@@ -69,6 +81,12 @@ class FoundConversation:
     """The part of the best message around the words, with an ellipsis at each cut; the title if no message matches."""
     message_id: str | None
     """The message that matches best; None if only the title matches."""
+    marks: Marks = ()
+    """The ranges of `snippet` in which the words stand."""
+    title_marks: Marks = ()
+    """The ranges of the title in which the words stand; empty if it does not contain all of them."""
+    messages: int = 0
+    """How many of the messages that were scored contain the words."""
 
 
 class FullTextSearch:
@@ -87,26 +105,30 @@ class FullTextSearch:
         with self._database.read() as sql:
             rows = sql.query(
                 f"""
-                WITH {NEWEST_MATCHES}, said (id, message_id, key, score) AS (
-                    SELECT messages.conversation_id, messages.id, newest.key, min(newest.score)
+                WITH {NEWEST_MATCHES}, said (id, message_id, key, score, messages) AS (
+                    SELECT messages.conversation_id, messages.id, newest.key, min(newest.score), count(*)
                     FROM newest JOIN messages USING (key) GROUP BY messages.conversation_id
                 ), newest_titles (key, score) AS MATERIALIZED (
                     SELECT rowid, bm25(titles_fts, {TITLE_WEIGHT}) FROM titles_fts WHERE titles_fts MATCH :query
                     ORDER BY rowid DESC LIMIT :weighed
-                ), named (id, score) AS (
-                    SELECT conversations.id, score FROM newest_titles JOIN conversations USING (key)
-                ), best (id, message_id, key, score) AS MATERIALIZED (
-                    SELECT id, max(message_id), max(key), sum(score)
-                    FROM (SELECT * FROM said UNION ALL SELECT id, NULL, NULL, score FROM named)
+                ), named (id, key, score) AS (
+                    SELECT conversations.id, conversations.key, score FROM newest_titles JOIN conversations USING (key)
+                ), best (id, message_id, key, title_key, score, messages) AS MATERIALIZED (
+                    SELECT id, max(message_id), max(key), max(title_key), sum(score), sum(messages)
+                    FROM (
+                        SELECT id, message_id, key, NULL AS title_key, score, messages FROM said
+                        UNION ALL SELECT id, NULL, NULL, key, score, 0 FROM named
+                    )
                     GROUP BY id ORDER BY sum(score) LIMIT :limit
-                ), {SNIPPETS}
-                SELECT {CONVERSATION_COLUMNS}, coalesce(snippet, title) AS snippet, message_id
+                ), {SNIPPETS}, {TITLES}
+                SELECT {CONVERSATION_COLUMNS}, snippet, titles.title AS found_title, message_id, messages
                 FROM best JOIN conversations USING (id) LEFT JOIN snippets ON snippets.key = best.key
+                LEFT JOIN titles ON titles.key = best.title_key
                 ORDER BY score, conversations.updated DESC, conversations.key DESC
                 """,
                 parameters,
             )
-            return [FoundConversation(conversation_from(row), shown(row["snippet"]), row["message_id"]) for row in rows]
+            return [_found(conversation_from(row), row) for row in rows]
 
     def messages(self, words: str, limit: int = 50) -> list[FoundMessage]:
         """The finished messages that contain the words."""
@@ -126,7 +148,31 @@ class FullTextSearch:
                 """,
                 parameters,
             )
-            return [FoundMessage(message_from(row), shown(row["snippet"])) for row in rows]
+            return [FoundMessage(message_from(row), _marked(row["snippet"])[0]) for row in rows]
+
+
+def _found(conversation: Conversation, row: Mapping[str, Any]) -> FoundConversation:
+    title, title_marks = _marked(row["found_title"] or "")
+    if row["snippet"] is None:
+        return FoundConversation(conversation, title, None, title_marks, title_marks)
+    snippet, marks = _marked(row["snippet"])
+    return FoundConversation(conversation, snippet, row["message_id"], marks, title_marks, row["messages"])
+
+
+def _marked(text: str) -> tuple[str, Marks]:
+    """A text without the characters around what was found, and where that is."""
+    pieces: list[str] = []
+    marks: list[tuple[int, int]] = []
+    at = 0
+    for number, part in enumerate(text.split(OPEN)):
+        found, close, rest = part.partition(CLOSE) if number else ("", "", part)
+        found, rest = (shown(found), shown(rest)) if close or not number else ("", shown(found))
+        if found:
+            joins = bool(marks) and marks[-1][1] == at  # Letters of a script without spaces are words to the index.
+            marks[-1:] = [(marks[-1][0], at + len(found))] if joins else [*marks[-1:], (at, at + len(found))]
+        pieces += [found, rest]
+        at += len(found) + len(rest)
+    return "".join(pieces).replace(CLOSE, ""), tuple(marks)
 
 
 def _parameters(words: str, limit: int) -> dict[str, str | int]:

@@ -16,8 +16,9 @@ from typing import Literal
 
 import msgspec
 
+from storage.attachments import insert_attachments, named_well
 from storage.database import Database
-from storage.queue import IN_VIEW, SELECT_QUEUED, Queued
+from storage.queue import IN_VIEW, SELECT_QUEUED, Queued, queued_from
 from storage.records import (
     SELECT_CONVERSATIONS,
     SELECT_MESSAGES,
@@ -27,7 +28,14 @@ from storage.records import (
     message_from,
     well_formed,
 )
-from storage.rows import find_conversation, insert_conversation, insert_messages, messages_of, new_id
+from storage.rows import (
+    find_conversation,
+    insert_conversation,
+    insert_messages,
+    messages_of,
+    new_id,
+    with_attachments,
+)
 from storage.sqlite import Sqlite
 
 
@@ -75,7 +83,7 @@ class Transfer:
                     f"{SELECT_QUEUED} WHERE queue.conversation_id = ? AND {IN_VIEW} ORDER BY queue.key",
                     (conversation_id,),
                 )
-                return WholeConversation(conversation, tuple(messages), tuple(Queued(**row) for row in queue))
+                return WholeConversation(conversation, tuple(messages), tuple(queued_from(sql, queue)))
             finally:
                 sql.execute("COMMIT")
 
@@ -140,7 +148,7 @@ def _fits(sql: Sqlite, whole: WholeConversation) -> bool:
     for message in whole.messages:
         row = next(sql.query(f"{SELECT_MESSAGES} WHERE messages.id = ?", (message.id,)), None)
         if row is not None:
-            if not _same(message_from(row), message):
+            if not _same(with_attachments(sql, [message_from(row)])[0], message):
                 return False
             shared = True
     known = _known(sql, whole.conversation.id)
@@ -153,6 +161,8 @@ def _same(here: Message, there: Message) -> bool:
         return False
     if not (here.finished and there.finished):
         return True  # One of the two was read while it was written.
+    if here.attachments != there.attachments:
+        return False
     return (here.text, here.tokens, here.provenance) == (there.text, there.tokens, there.provenance)
 
 
@@ -180,14 +190,26 @@ def _enqueue(sql: Sqlite, queue: Iterable[Queued]) -> tuple[str, ...]:
                 queued.created,
             ),
         )
+        insert_attachments(sql, "queue_id", ids[-1], queued.attachments)
     return tuple(ids)
 
 
 def _well_formed(whole: WholeConversation) -> WholeConversation:
     return WholeConversation(
         replace(whole.conversation, title=well_formed(whole.conversation.title)),
-        tuple(replace(message, text=well_formed(message.text)) for message in whole.messages),
-        tuple(replace(queued, text=well_formed(queued.text)) for queued in whole.queue),
+        tuple(
+            replace(
+                message,
+                text=well_formed(message.text),
+                reasoning=well_formed(message.reasoning),
+                attachments=tuple(map(named_well, message.attachments)),
+            )
+            for message in whole.messages
+        ),
+        tuple(
+            replace(queued, text=well_formed(queued.text), attachments=tuple(map(named_well, queued.attachments)))
+            for queued in whole.queue
+        ),
     )
 
 
@@ -196,7 +218,8 @@ def _digest(whole: WholeConversation) -> bytes:
         (message.id, message.parent_id, message.role, message.text, message.tokens, message.provenance)
         for message in whole.messages
     ]
-    return hashlib.blake2b(msgspec.json.encode(content), digest_size=16).digest()
+    files = [message.attachments for message in whole.messages if message.attachments]
+    return hashlib.blake2b(msgspec.json.encode([content, files] if files else content), digest_size=16).digest()
 
 
 def _renamed(whole: WholeConversation, key: bytes) -> WholeConversation:

@@ -37,6 +37,8 @@ def asked(page: str) -> list[tuple[list[str], bool]]:
         r"^(.*?)outrider ask((?: (?:-[\w-]+|edge|offline|hosted|\w+))* \"[^\"\n]*\")", page, re.M
     ):
         found.append((shlex.split(words), "|" in before.split('"')[-1] and not before.lstrip().startswith("|")))
+    for words in re.findall(r"outrider ask ((?![-\\[])[^\"'`|<>$…\n-][^\"'`|<>$\n]*?)(?=  |\"|$)", page, re.M):
+        found.append(([words], False))
     return found
 
 

@@ -18,10 +18,12 @@ from tests.support.serving import REPOSITORY
 PACKAGES = {"app": {"drafter", "remote", "storage"}, "remote": {"drafter"}, "drafter": set(), "storage": set()}
 """The packages, and the others that each may import."""
 GROUND = "ground"
-GROUND_FILES = {"config", "events", "prompts", "sanitise", "invisible_text", "version", "files", "concurrency"}
+GROUND_FILES = {"config", "events", "prompts", "sanitise", "titles", "invisible_text", "version", "files"}
+GROUND_FILES |= {"concurrency", "editor", "system_prompts"}
 LAYERS = (
     {GROUND},
     {"log"},
+    {"attachments"},
     {"remotes", "archive", "commands"},
     {"drafting", "exits"},
     {"reply"},

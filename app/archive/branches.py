@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from storage import Message, WholeConversation
+from app.sanitise import sanitise
+from storage import Conversation, Message, WholeConversation
 
 
 class NumberedMessage(NamedTuple):
@@ -74,6 +75,12 @@ def names(message: Message) -> str:
     return {"user": "You", "assistant": "Assistant", "system": "System prompt"}[message.role]
 
 
+def system_heading(conversation: Conversation) -> str:
+    """The heading of the system prompt that was chosen for a conversation; its name may be of any file."""
+    name = " ".join(sanitise(conversation.choices.system_name or "").split())
+    return f"System prompt: {name}" if name else "System prompt"
+
+
 def when(time: str) -> str:
     """A stored time for people, to the minute."""
     return f"{time[:16].replace('T', ' ')} UTC"
@@ -95,4 +102,6 @@ def remark(message: Message) -> str:
     source, model = message.stats.get("source"), message.stats.get("model")
     if source:
         said.append(f"Imported from {source}" + (f", answered by {model}." if model else "."))
+    elif model:
+        said.append(f"Answered by {model}.")
     return " ".join(said)

@@ -9,24 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
 from app.archive.html_markdown import Decode, drafted_spans, render
+from app.attachments.images import is_image
+from app.attachments.reader import one_line
+from app.attachments.renderer import data_url, described
 from app.sanitise import sanitise
-from storage import Conversation, Message, WholeConversation
+from storage import Attachment, Conversation, Message, WholeConversation
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --quiet: #63676d; --page: #fdfdfb; --box: #f1f1ec; --line: #d9d9d2;
   --drafted: #fbeccb; --edge: #c98a00; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e4df; --quiet: #9a9da3; --page: #17181a; --box: #232528;
-  --line: #3a3d41; --drafted: #4a3a12; --edge: #d9a428; } }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e4e4df; --quiet: #9a9da3; --page: #17181a;
+  --box: #232528; --line: #3a3d41; --drafted: #4a3a12; --edge: #d9a428; } }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 0 auto;
   max-width: 46rem; padding: 1.5rem; overflow-wrap: break-word; }
-h1 { font-size: 1.5rem; margin: 2.5rem 0 .25rem; } h1:first-child { margin-top: 0; }
-article > h2 { font-size: .85rem; color: var(--quiet); font-weight: 600; margin: 0 0 .25rem; }
-.text h1, .text h2, .text h3, .text h4, .text h5, .text h6 { font-size: 1rem; line-height: 1.3; margin: 1.4em 0 .4em; }
-.text h1 { font-size: 1.35rem; } .text h2 { font-size: 1.2rem; } .text h3 { font-size: 1.1rem; }
-h2 .number, .when { font-weight: 400; color: var(--quiet); }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .25rem; }
+section > h1, section > h2 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 .25rem; }
+section > h2 { margin-top: 2.5rem; }
+article > h2, article > h3 { font-size: .85rem; color: var(--quiet); font-weight: 600; margin: 0 0 .25rem; }
+.text h3, .text h4, .text h5, .text h6 { font-size: 1rem; line-height: 1.3; margin: 1.4em 0 .4em; }
+.text [data-level="1"] { font-size: 1.35rem; } .text [data-level="2"] { font-size: 1.2rem; }
+.text [data-level="3"] { font-size: 1.1rem; }
+.number, .when { font-weight: 400; color: var(--quiet); }
 a { color: inherit; }
 nav li { margin: .2rem 0; }
 article { margin: 1.5rem 0; }
@@ -37,15 +43,20 @@ pre { background: var(--box); border-radius: .5rem; padding: .7rem .8rem; overfl
 pre[data-language]::before { content: attr(data-language); display: block; color: var(--quiet); font-size: .75rem; }
 code { font: .9em/1.45 ui-monospace, monospace; }
 :not(pre) > code { background: var(--box); border-radius: .25rem; padding: .1em .25em; }
-table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; }
+table { border-collapse: collapse; display: block; max-width: 100%; overflow-x: auto; }
+th, td { border: 1px solid var(--line); padding: .25rem .6rem; }
 blockquote { border-left: 3px solid var(--line); margin-left: 0; padding-left: 1rem; color: var(--quiet); }
 .drafted { background: var(--drafted); border-bottom: 1px dotted var(--edge); }
 .remark { color: var(--quiet); font-size: .85rem; margin: .4rem 0 0; }
 details { border-left: 3px solid var(--line); padding-left: 1rem; margin: 1.5rem 0; }
+details.file { margin: .4rem 0; } details.file pre { white-space: pre-wrap; max-height: 40rem; overflow-y: auto; }
+details.file img { max-width: 100%; height: auto; }
 summary { color: var(--quiet); cursor: pointer; }
 section + section { border-top: 1px solid var(--line); }
+@media (max-width: 40rem) { body { padding: 1rem; } pre { padding: .6rem; } details { padding-left: .6rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; color: #000; background: #fff; }
-  pre { white-space: pre-wrap; } article, pre, tr { break-inside: avoid; } section { break-before: page; }
+  pre { white-space: pre-wrap; } pre, tr { break-inside: avoid; } section + section { break-before: page; }
+  h1, h2, h3, h4, h5, h6 { break-after: avoid; }
   .drafted { background: none; border-bottom: 1px dotted #000; } }
 """
 
@@ -67,24 +78,29 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta name="referrer" content="no-referrer">\n<title>{heading}</title>\n<style>{STYLE}</style>\n'
-        f"</head>\n<body>\n"
+        f"</head>\n<body>\n<main>\n"
     )
-    if len(titles) != 1:
-        yield f"<h1>{heading}</h1>\n<nav><ol>\n"
+    level = 1 if len(titles) == 1 else 2
+    if level == 2:
+        yield f'<h1>{heading}</h1>\n<nav aria-label="Conversations"><ol>\n'
         for number, conversation in enumerate(titles, 1):
-            when_written = f'<span class="when">{when(conversation.updated)}</span>'
+            when_written = _when(conversation.updated)
             yield f'<li><a href="#c{number}">{title_of(conversation)}</a> {when_written}</li>\n'
         yield "</ol></nav>\n"
     for number, whole in enumerate(conversations, 1):
-        yield f'<section id="c{number}">\n<h1>{title_of(whole.conversation)}</h1>\n'
-        yield f'<p class="when">{when(whole.conversation.created)}</p>\n'
+        yield f'<section id="c{number}">\n<h{level}>{title_of(whole.conversation)}</h{level}>\n'
+        yield f"<p>{_when(whole.conversation.created)}</p>\n"
+        if system := whole.conversation.choices.system:
+            heading = escape(system_heading(whole.conversation))
+            yield _article("system", level + 1, heading, escape(sanitise(system)))
         for branch in branches(whole, every=every):
-            yield from _branch(branch, decoder)
+            yield from _branch(branch, level + 1, decoder)
         for queued in whole.queue:
             if queued.kind == "ask":
-                yield _article("user", "You · not sent yet", escape(sanitise(queued.text)))
+                text = escape(sanitise(queued.text))
+                yield _article("user", level + 1, "You · not sent yet", text, above=_files(queued.attachments))
         yield "</section>\n"
-    yield "</body>\n</html>\n"
+    yield "</main>\n</body>\n</html>\n"
 
 
 def title_of(conversation: Conversation) -> str:
@@ -92,29 +108,65 @@ def title_of(conversation: Conversation) -> str:
     return escape(" ".join(sanitise(conversation.title).split())) or "Untitled"
 
 
-def _branch(branch: Branch, decoder: Callable[[], Decode | None]) -> Iterator[str]:
+def _when(time: str) -> str:
+    """A stored time. An import may hold anything in its place, so it is no `<time>`."""
+    return f'<span class="when">{escape(when(time))}</span>'
+
+
+def _branch(branch: Branch, level: int, decoder: Callable[[], Decode | None]) -> Iterator[str]:
     if branch.origin:
         yield f"<details>\n<summary>Another branch, {branch.origin}</summary>\n"
     for message in branch.messages:
-        yield _message(message, decoder)
+        yield _message(message, level, decoder)
     if branch.origin:
         yield "</details>\n"
 
 
-def _message(numbered: NumberedMessage, decoder: Callable[[], Decode | None]) -> str:
+def _message(numbered: NumberedMessage, level: int, decoder: Callable[[], Decode | None]) -> str:
     number, message = numbered
-    heading = f'{names(message)} <span class="number">{number}</span> <span class="when">{when(message.created)}</span>'
-    text = _answer(message, decoder) if message.role == "assistant" else escape(sanitise(message.text))
-    return _article(message.role, heading, text, remark(message))
+    heading = f'{names(message)} <span class="number">{number}</span> {_when(message.created)}'
+    text = _answer(message, level, decoder) if message.role == "assistant" else escape(sanitise(message.text))
+    above = _files(message.attachments) + _thoughts(message)
+    return _article(message.role, level, heading, text, remark(message), above=above)
 
 
-def _article(role: str, heading: str, text: str, said: str = "") -> str:
+def _article(role: str, level: int, heading: str, text: str, said: str = "", *, above: str = "") -> str:
+    """One message. `level`: of its heading, which the headings within an answer are below.
+
+    `above`: what is folded above the text.
+    """
     below = f'<p class="remark">{escape(said)}</p>\n' if said else ""
-    return f'<article class="{role}">\n<h2>{heading}</h2>\n<div class="text">{text}</div>\n{below}</article>\n'
+    head = f"<h{level}>{heading}</h{level}>"
+    text = f'<div class="text">{text}</div>'
+    return f'<article class="{role}">\n{head}\n{above}{text}\n{below}</article>\n'
 
 
-def _answer(message: Message, decoder: Callable[[], Decode | None]) -> str:
+def _files(attachments: Sequence[Attachment]) -> str:
+    """The files of a question, each folded; images are part of the page."""
+    parts = []
+    for one in attachments:
+        if one.is_text:
+            shown = f"<pre><code>{escape(sanitise(one.text))}</code></pre>"
+        elif is_image(one):
+            shown = f'<img src="{data_url(one)}" alt="{escape(one_line(one.name))}">'
+        else:
+            shown = '<p class="remark">This file cannot be shown.</p>'
+        parts.append(_folded(described(one), shown))
+    return "".join(parts)
+
+
+def _thoughts(message: Message) -> str:
+    """What the model thought before its answer, folded; empty if it said nothing of that."""
+    thoughts = sanitise(message.reasoning).strip()
+    return _folded("Thoughts before the answer", f"<pre>{escape(thoughts)}</pre>") if thoughts else ""
+
+
+def _folded(summary: str, shown: str) -> str:
+    return f'<details class="file">\n<summary>{escape(summary)}</summary>\n{shown}\n</details>\n'
+
+
+def _answer(message: Message, level: int, decoder: Callable[[], Decode | None]) -> str:
     mixed = len(set(message.provenance)) > 1
     spans = drafted_spans(message.text, message.tokens, message.provenance, decoder() if mixed else None)
     text = sanitise(message.text)
-    return render(text, spans if text == message.text else ())
+    return render(text, spans if text == message.text else (), level)

@@ -26,6 +26,8 @@ DRAFTED, VERIFIED = "\u2e40", "\u2e41"
 """The marks. Hardly any text contains them; one that does is not shaded."""
 MARKED, SHADING = "marked", "shading"
 """Keys of the renderer's `env`: the marks in the text are ours; the text that comes next was drafted."""
+LEVEL = "level"
+"""Key of the renderer's `env`: the level of the heading above the answer."""
 OPEN, CLOSE = '<span class="drafted">', "</span>"
 LONGEST = 50_000
 """A longer answer, in characters, is shown as plain text. No model writes one, and the parser takes a minute for a
@@ -42,16 +44,19 @@ Decode = Callable[[Sequence[int]], str]
 Span = tuple[int, int]
 
 
-def render(text: str, drafted: Sequence[Span] = ()) -> str:
-    """The answer as HTML. `drafted` holds the (start, end) ranges of characters to shade, in order."""
+def render(text: str, drafted: Sequence[Span] = (), level: int = 0) -> str:
+    """The answer as HTML. `drafted` holds the (start, end) ranges of characters to shade, in order.
+
+    `level`: of the heading above the answer. Its own headings begin below that one, and remember which they were.
+    """
     if len(text) > LONGEST:
         return f"<pre>{escape(text)}</pre>\n"
-    plain = str(_MARKDOWN.render(text, {}))
+    plain = str(_MARKDOWN.render(text, {LEVEL: level}))
     if not drafted or DRAFTED in text or VERIFIED in text:
         return plain
     for within in ("", "\n", "\n\n"):
         marked = _marked(text, [_widened(text, span, within) for span in drafted])
-        shaded = str(_MARKDOWN.render(marked, {MARKED: True}))
+        shaded = str(_MARKDOWN.render(marked, {MARKED: True, LEVEL: level}))
         if shaded.replace(OPEN, "").replace(CLOSE, "") == plain:
             return shaded
     return plain
@@ -122,6 +127,13 @@ class _Shaded(RendererHTML):
                 token.attrs[name] = _unmarked(value, env)
         return super().renderToken(tokens, idx, options, env)
 
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        own = int(tokens[idx].tag[1:])
+        return f'<{_lowered(own, env)} data-level="{own}">'
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f"</{_lowered(int(tokens[idx].tag[1:]), env)}>\n"
+
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return _spans(tokens[idx].content, env)
 
@@ -141,6 +153,11 @@ class _Shaded(RendererHTML):
         about = _unmarked(token.content, env)
         address = _unmarked(str(token.attrs.get("src", "")), env)
         return f'<em class="picture">Picture: {escape(about)} {escape(address)}</em>'
+
+
+def _lowered(level: int, env: EnvType) -> str:
+    """The tag of a heading of the answer; HTML has no deeper one than `h6`."""
+    return f"h{min(6, level + env[LEVEL])}"
 
 
 def _spans(content: str, env: EnvType) -> str:

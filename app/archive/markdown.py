@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
 
-from app.archive.branches import Branch, NumberedMessage, branches, names, remark, when
+from app.archive.branches import Branch, NumberedMessage, branches, names, remark, system_heading, when
+from app.attachments.renderer import described, fenced, language
 from app.sanitise import sanitise
-from storage import Conversation, WholeConversation
+from storage import Attachment, Conversation, WholeConversation
 
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>#|~&$])")
 _BLOCKS = MarkdownIt("commonmark", {"html": True}).disable("inline")
@@ -46,11 +47,15 @@ def escaped(text: str) -> str:
 
 def _conversation(whole: WholeConversation, *, every: bool) -> Iterator[str]:
     yield f"# {title_of(whole.conversation)}\n\n{when(whole.conversation.created)}\n"
+    if system := whole.conversation.choices.system:
+        yield f"\n## {escaped(system_heading(whole.conversation))}\n\n{contained(sanitise(system))}\n"
     for branch in branches(whole, every=every):
         yield from _branch(branch)
     for queued in whole.queue:
         if queued.kind == "ask":
-            yield f"\n## You · not sent yet\n\n{contained(sanitise(queued.text))}\n"
+            yield "\n## You · not sent yet\n"
+            yield from _files(queued.attachments)
+            yield f"\n{contained(sanitise(queued.text))}\n"
 
 
 def _branch(branch: Branch) -> Iterator[str]:
@@ -62,9 +67,20 @@ def _branch(branch: Branch) -> Iterator[str]:
 
 def _message(numbered: NumberedMessage) -> Iterator[str]:
     number, message = numbered
-    yield f"\n## {number}. {names(message)} · {when(message.created)}\n\n{contained(sanitise(message.text))}\n"
+    yield f"\n## {number}. {names(message)} · {when(message.created)}\n"
+    yield from _files(message.attachments)
+    yield f"\n{contained(sanitise(message.text))}\n"
     if said := remark(message):
         yield f"\n> *{escaped(said)}*\n"
+
+
+def _files(attachments: Sequence[Attachment]) -> Iterator[str]:
+    """The files of a question: text in a fence that nothing in it ends; of an image its name and size."""
+    for one in attachments:
+        kind = "File" if one.is_text else "Image"
+        yield f"\n*{kind}: {escaped(described(one))}*\n"
+        if one.is_text:
+            yield f"\n{fenced(sanitise(one.text), language(one.name))}\n"
 
 
 def contained(text: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from app.archive.errors import Unreadable, Unsuitable
 from app.config import Settings
 from app.sanitise import escape_json
-from storage import Conversation, Message, Queued, Role, Status, WholeConversation
+from storage import Attachment, Choices, Conversation, Message, Queued, Role, Status, WholeConversation
 
 FORMAT = "outrider-conversations"
 VERSION = 1
@@ -30,11 +30,24 @@ Id = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_-]{1,64}$")]
 Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?\+00:00$")]
 Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Name = Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z_.-]{1,64}$")]
+MediaType = Annotated[str, msgspec.Meta(pattern=r"^(text|image)/[0-9a-z.+-]{1,64}$")]
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$")]
 """One line of text. Ids, times, names and values are shown as they are, so none may contain control characters."""
 
 
-class MessageRecord(msgspec.Struct):
+class AttachmentRecord(msgspec.Struct, omit_defaults=True):
+    """A file that goes with a question. It has either a text or data."""
+
+    name: Annotated[str, msgspec.Meta(max_length=4096)]
+    """The file's name, as the person wrote it. It may hold any characters."""
+    type: MediaType
+    text: str | None = None
+    """The content of a text file in UTF-8."""
+    data: bytes | None = None
+    """The content of any other file, in base64."""
+
+
+class MessageRecord(msgspec.Struct, omit_defaults=True):
     """A message in the file."""
 
     id: Id
@@ -48,6 +61,10 @@ class MessageRecord(msgspec.Struct):
     stats: dict[Name, bool | int | float | Line | None | Sequence[Mapping[Name, Line]]]
     """Includes `verifies` and `resumes`, the ids of related messages, which are columns in the database."""
     created: Time
+    attachments: list[AttachmentRecord] = []
+    """The files that go with a question, in order."""
+    reasoning: str = ""
+    """What the model thought before its answer."""
 
 
 class QueueRecord(msgspec.Struct, omit_defaults=True):
@@ -61,6 +78,8 @@ class QueueRecord(msgspec.Struct, omit_defaults=True):
     """Id of an answer that the target is to verify."""
     place: int = 0
     """Sort key across all conversations: the lowest place is sent first."""
+    attachments: list[AttachmentRecord] = []
+    """The files that go with a prompt, in order."""
 
 
 class ConversationRecord(msgspec.Struct):
@@ -73,6 +92,8 @@ class ConversationRecord(msgspec.Struct):
     tip: Id | None
     messages: list[MessageRecord]
     pinned: bool = False
+    choices: Choices = Choices()
+    """What was chosen for the conversation alone: server, model, system prompt, sampling."""
     queue: list[QueueRecord] = []
 
 
@@ -123,6 +144,7 @@ def _record(whole: WholeConversation) -> ConversationRecord:
         updated=conversation.updated,
         tip=conversation.tip_id,
         pinned=conversation.pinned,
+        choices=conversation.choices,
         messages=[
             MessageRecord(
                 id=message.id,
@@ -134,6 +156,8 @@ def _record(whole: WholeConversation) -> ConversationRecord:
                 provenance="".join("v" if verified else "d" for verified in message.provenance),
                 stats={**message.stats, **_relations(message)},
                 created=message.created,
+                attachments=list(map(_attachment_record, message.attachments)),
+                reasoning=message.reasoning,
             )
             for message in whole.messages
         ],
@@ -144,10 +168,20 @@ def _record(whole: WholeConversation) -> ConversationRecord:
                 text=queued.text if queued.message_id is None else None,
                 message=queued.message_id,
                 place=queued.place,
+                attachments=list(map(_attachment_record, queued.attachments)),
             )
             for queued in whole.queue
         ],
     )
+
+
+def _attachment_record(attachment: Attachment) -> AttachmentRecord:
+    record = AttachmentRecord(attachment.name, attachment.media_type)
+    if attachment.is_text and attachment.text.encode() == attachment.data:
+        record.text = attachment.text
+    else:
+        record.data = attachment.data
+    return record
 
 
 def _relations(message: Message) -> dict[str, str]:
@@ -219,6 +253,7 @@ def conversation(raw: msgspec.Raw) -> WholeConversation:
             created=record.created,
             updated=record.updated,
             pinned=record.pinned,
+            choices=record.choices,
         ),
         messages,
         queue,
@@ -248,6 +283,8 @@ def _parents_first(records: list[MessageRecord]) -> Iterator[MessageRecord]:
 
 
 def _message(record: MessageRecord, conversation_id: str) -> Message:
+    if record.attachments and record.role != "user":
+        raise Unsuitable(f"message {record.id} has files, and is no question")
     if len(record.tokens) != len(record.provenance):
         raise Unsuitable(f"message {record.id} has {len(record.tokens)} tokens, but {len(record.provenance)} verdicts")
     return Message(
@@ -263,6 +300,8 @@ def _message(record: MessageRecord, conversation_id: str) -> Message:
         resumes=_related(record, "resumes"),
         stats=record.stats,
         created=record.created,
+        attachments=tuple(map(_attachment, record.attachments)),
+        reasoning=record.reasoning,
     )
 
 
@@ -278,7 +317,17 @@ def _related(record: MessageRecord, relation: str) -> str | None:
 def _queued(record: QueueRecord, conversation_id: str) -> Queued:
     if (record.text is None) == (record.message is None):
         raise Unsuitable(f"{record.id} in its queue is neither a prompt nor an answer")
-    return Queued(record.id, conversation_id, record.message, record.text or "", record.created, record.place)
+    files = tuple(map(_attachment, record.attachments))
+    if files and record.text is None:
+        raise Unsuitable(f"{record.id} in its queue is an answer, and has files")
+    return Queued(record.id, conversation_id, record.message, record.text or "", record.created, record.place, files)
+
+
+def _attachment(record: AttachmentRecord) -> Attachment:
+    if (record.text is None) == (record.data is None):
+        raise Unsuitable("one of its files has neither text nor data, or both")
+    data = record.data if record.text is None else record.text.encode("utf-8", "replace")
+    return Attachment(record.name, record.type, data or b"")
 
 
 def _plain(error: Exception) -> str:

@@ -7,9 +7,8 @@ stdout is data, stderr is talk, exit codes are an interface: 0 ok, 1 failed, 2 u
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,16 +16,22 @@ from app.cli.archive import export, import_
 from app.cli.completion import answer_shells, completion, conversations
 from app.cli.drafter import drafter_commands
 from app.cli.fix import fix
+from app.cli.history import history_commands
 from app.cli.keys import keys
 from app.cli.log import log
-from app.cli.options import Remote, Token, fail
+from app.cli.models import models
+from app.cli.options import Model, Remote, System, Token, fail
 from app.cli.queue import queue_commands, verify
 from app.cli.remotes import remote_commands
-from app.cli.settings import settings_with
+from app.cli.settings import settings_with, unsaved
 from app.cli.shell import shell
+from app.cli.system import meant, system_commands
 from app.exits import FAILED, USAGE, complain, guarded, run
 from drafter.extras import how_to_install
 from drafter.telemetry import switch_off
+
+if TYPE_CHECKING:
+    from storage import Attachment
 
 MOST_PIPED_BYTES = 4 << 20
 """Most input from a pipe, about a million tokens. A pipe may be endless, and all of it would be split into tokens."""
@@ -34,18 +39,16 @@ MOST_PIPED_BYTES = 4 << 20
 cli = typer.Typer(
     help="A chat in the terminal: a small model on this device drafts the answer, a larger one on a server checks it.",
     no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,  # `outrider completion` prints the script, and edits no files.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-)
-history_commands = typer.Typer(
-    help="List conversations, newest message first: id, date, title; or search in all messages.",
-    rich_markup_mode=None,
 )
 cli.add_typer(history_commands, name="history", invoke_without_command=True)
 cli.add_typer(drafter_commands, name="drafter")
 cli.add_typer(queue_commands, name="queue", invoke_without_command=True)
 cli.add_typer(remote_commands, name="remote", invoke_without_command=True)
+cli.add_typer(system_commands, name="system", invoke_without_command=True)
 
 Mode = Annotated[
     Literal["auto", "edge", "hosted", "offline"] | None,
@@ -54,7 +57,7 @@ Mode = Annotated[
     ),
 ]
 
-Version = Annotated[bool, typer.Option("--version", is_eager=True, help="Print which version this is.")]
+Version = Annotated[bool, typer.Option("--version", "-V", is_eager=True, help="Print which version this is.")]
 Last = Annotated[bool, typer.Option("--continue", "-c", help="Continue the last conversation.")]
 Conversation = Annotated[
     str | None,
@@ -83,27 +86,39 @@ def chat(
     last: Last = False,
     conversation: Conversation = None,
     remote: Remote = None,
+    model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    system: System = None,
 ) -> None:
     """Open the chat screen."""
     from app.cli.chat import chat as open_chat
 
-    raise typer.Exit(open_chat(conversation=conversation, last=last, remote=remote, token=token, mode=mode))
+    prompt = meant(system)
+    raise typer.Exit(
+        open_chat(
+            conversation=conversation, last=last, model=model, prompt=prompt, remote=remote, token=token, mode=mode
+        )
+    )
 
 
 @cli.command()
 def ask(
-    question: Annotated[
-        str | None,
-        typer.Argument(metavar="QUESTION", help="What you ask. Piped input is appended; -: only the input."),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="QUESTION",
+            help="What you ask. @path sends a file along. Piped input is appended; -: only the input.",
+        ),
     ] = None,
     last: Last = False,
     conversation: Conversation = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, when the answer is whole.")] = False,
     remote: Remote = None,
+    model: Model = None,
     token: Token = None,
     mode: Mode = None,
+    system: System = None,
     temperature: Annotated[
         float | None, typer.Option("--temperature", metavar="NUMBER", help="0 to 2. 0: always the likeliest word.")
     ] = None,
@@ -119,7 +134,7 @@ def ask(
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: 512, or the server's own limit."
+            "--max-tokens", metavar="N", help="Longest answer, in tokens. Default: no limit but the model's context."
         ),
     ] = None,
     no_draft: Annotated[
@@ -129,6 +144,15 @@ def ask(
         Path | None,
         typer.Option("--prompts", metavar="FILE", help="Answer each line of the file, and print JSON lines."),
     ] = None,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", metavar="PATH", help="A text file, a folder or an image to send along. May be repeated."
+        ),
+    ] = None,
+    no_save: Annotated[
+        bool, typer.Option("--no-save", help="Keep nothing: question and answer are in memory only.")
+    ] = False,
     queue: Annotated[
         bool,
         typer.Option("--queue", help="Do not ask now: queue it. `outrider queue send` or the chat sends it."),
@@ -152,28 +176,66 @@ def ask(
         fail("--prompts begins conversations of its own: leave out -c and --conversation.", USAGE)
     if queue and (prompts is not None or json or no_draft):
         fail("--queue keeps one question and answers none: leave out --prompts, --json and --no-draft.", USAGE)
+    if model is not None and settings.mode == "offline":
+        fail("--model names a model of a server, and --mode offline asks no server: choose one.", USAGE)
+    from app.remotes.choice import Asks
+
+    asks = Asks(model, explicit=remote is not None or model is not None)
+    prompt = meant(system)
+    if no_save:
+        if last or conversation is not None:
+            fail("--no-save keeps nothing, and -c and --conversation add to what is kept: choose one.", USAGE)
+        if queue:
+            fail("--no-save keeps nothing, and --queue keeps the question: choose one.", USAGE)
+        settings, folders = unsaved(settings, folders)
+    question = " ".join(words or [])
     if prompts is not None:
-        if question is not None:
-            fail("Give a question or --prompts, not both.", USAGE)
+        if question or file:
+            fail("Give a question, with files or without, or --prompts; not both.", USAGE)
         conversations = read_prompts(prompts)
         from app.cli.ask import ask_all
 
-        raise typer.Exit(run(ask_all(conversations, settings, folders, draft=not no_draft)))
-    typed = "" if question in (None, "-") else question
+        raise typer.Exit(run(ask_all(conversations, settings, folders, asks, draft=not no_draft, system=prompt)))
+    typed = "" if question == "-" else question
     question = "\n\n".join(part for part in (typed, _piped(wanted=question == "-")) if part and part.strip())
     if not question:
-        fail('There is no question. For example: outrider ask "how do I unpack a tar archive"', USAGE)
+        fail("There is no question. For example: outrider ask how do I unpack a tar archive", USAGE)
+    attachments: list[Attachment] = []
+    if file or "@" in typed:
+        from app.cli.files import files_of
+        from app.remotes.choice import usable_source
+        from app.remotes.source import stays_here
+
+        # A conversation that goes on may have a server of its own.
+        here = conversation is None and not last and stays_here(usable_source(settings, folders, model))
+        attachments = files_of(typed, file or (), stays_here=here)
     if queue:
         from app.cli.queue import enqueue
 
-        raise typer.Exit(enqueue(question, folders, conversation, last=last))
+        raise typer.Exit(
+            enqueue(question, settings, folders, asks, conversation, last=last, system=prompt, attachments=attachments)
+        )
     from app.cli.ask import ask as answer
 
-    work = answer(question, settings, folders, as_json=json, draft=not no_draft, conversation=conversation, last=last)
+    sampling = {"temperature": temperature, "seed": seed, "max_tokens": max_tokens}
+    work = answer(
+        question,
+        settings,
+        folders,
+        asks,
+        as_json=json,
+        draft=not no_draft,
+        conversation=conversation,
+        last=last,
+        system=prompt,
+        attachments=attachments,
+        fixed=[name for name, value in sampling.items() if value is not None],
+    )
     raise typer.Exit(run(work))
 
 
 cli.command()(verify)
+cli.command()(models)
 cli.command()(keys)
 cli.command()(export)
 cli.command("import")(import_)
@@ -282,45 +344,11 @@ def doctor(
     raise typer.Exit(run(examine({"remote": remote, "token": token}, as_json=json)))
 
 
-@history_commands.callback(invoke_without_command=True)
-def history(context: typer.Context) -> None:
-    """List conversations, newest message first: id, date, title."""
-    if context.invoked_subcommand is None:
-        from app.sanitise import sanitise
-        from storage import Store
-
-        _, folders = settings_with()
-        with Store.open(folders.database) as store:
-            for conversation in store.conversations.recent(most=sys.maxsize):
-                print(conversation.id, _local(conversation.updated), sanitise(conversation.title), sep="  ")
-
-
-@history_commands.command("search")
-def search(words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")]) -> None:
-    """Find messages: conversation id, date, who, text around the words."""
-    from app.sanitise import sanitise
-    from storage import Store
-
-    _, folders = settings_with()
-    with Store.open(folders.database) as store:
-        hits = store.search.messages(" ".join(words))
-        if not hits:
-            complain("Nothing was found.")
-        for hit in hits:
-            message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
-            print(message.conversation_id, _local(message.created), message.role, snippet, sep="  ")
-
-
 def main() -> None:
     """Run the command line."""
     switch_off()
     answer_shells()
     guarded(lambda: cli(prog_name="outrider"))  # Shells ask by this name, however the program was started.
-
-
-def _local(moment: str) -> str:
-    """A stored time in the time zone of this device."""
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _piped(*, wanted: bool) -> str:

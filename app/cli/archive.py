@@ -83,6 +83,13 @@ def _format_for(path: Path | None, chosen: Format | None) -> Format:
     return chosen or known or "md"
 
 
+def print_conversation(beginning: str | None, format: Format) -> int:
+    """Write one conversation to stdout, the last without an id. Returns the exit code. Raises `StorageError`."""
+    settings, folders = settings_with()
+    ids = [] if beginning is None else [beginning]
+    return _export(None, ids, settings, folders, format=format, everything=False, branches=False)
+
+
 def _export(
     path: Path | None,
     ids: Sequence[str],
@@ -101,7 +108,7 @@ def _export(
     from storage import Store
 
     with Store.open(folders.database) as store:
-        chosen = list(dict.fromkeys(ids))
+        chosen = list(dict.fromkeys(store.conversations.find(beginning).id for beginning in ids))
         if everything:
             chosen = every_conversation(store)
         elif not chosen:

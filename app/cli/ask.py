@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from msgspec.structs import replace
+
+from app.cli.files import warn_of_size
 from app.config import Folders, Settings
 from app.events import (
     Done,
@@ -27,16 +30,20 @@ from app.events import (
     Retracted,
     RoundEnded,
     RoundReport,
+    SystemUnread,
     Verified,
 )
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.log import note
 from app.prompts import PromptEntry
+from app.remotes.choice import DEFAULT, Asks, server_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
-from storage import Store
+from app.system_prompts import SystemPrompt, keep_system_prompt
+from app.titles import title_from
+from storage import Attachment, Choices, Store
+from storage.choices import ASKED
 
-TITLE_LENGTH = 60
 UNANSWERED = ("unavailable", "incompatible", "refused")
 """Codes of failures that are the server's: out of reach, of another kind, or a refusal."""
 
@@ -67,13 +74,12 @@ class AskResult:
         return {
             "text": self.text,
             "token_ids": list(self.done.token_ids),
-            "provenance": {
-                "verified": self.done.provenance.count(True),
-                "drafted": self.done.provenance.count(False),
-                "streamed": stats.streamed or 0,
-            },
+            "model": self.done.model or None,
+            "provenance": _provenance(self.done),
             "reason": self.done.reason,
-            "cut": self.done.cut or None,
+            "cut": self.done.cut_by,
+            "cut_by": self.done.cut or None,
+            "go_on": _go_on(self.done) or None,
             "sources": [asdict(source) for source in self.done.sources],
             "reasoning": self.reasoning or None,
             "mode": self.reply.mode,
@@ -139,27 +145,39 @@ async def ask(
     question: str,
     settings: Settings,
     folders: Folders,
+    asks: Asks,
     *,
     as_json: bool,
     draft: bool,
     conversation: str | None = None,
     last: bool = False,
+    system: SystemPrompt | None = None,
+    attachments: Sequence[Attachment] = (),
+    fixed: Collection[str] = (),
 ) -> int:
     """Answer one question; returns the exit code. Raises what `open_assistant` does, and `NotFound`.
 
-    `conversation`: id of the conversation to continue; `last`: the last one; neither: a new one.
+    A new conversation keeps the server and the model that the command line names. `conversation`, `last`, `system`: see
+    `chosen_conversation`. `attachments`: the files that go with the question. `fixed`: settings of the command line,
+    which go before what was chosen for the conversation.
     """
-    async with open_assistant(settings, folders, draft=draft) as assistant:
+    kept = choices_named(settings, folders, asks)
+    opening = open_assistant(settings, folders, asks, draft=draft, conversation=conversation, last=last, fixed=fixed)
+    async with opening as assistant:
         store = assistant.store
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
+        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
         writer = None
         if not as_json:
             writer = TextWriter(sys.stdout, final_drafts=settings.mode == "offline", by_line=not sys.stdout.isatty())
         before = [message.text for message in store.branches.thread(chosen) if message.role == "user"][-1:]
-        result = await listen(assistant.reply(chosen, question), writer)
+        if attachments:
+            await assistant.settled()  # Only then is it known how much the model reads.
+            context = assistant.context(chosen)
+            warn_of_size(attachments, None if context is None else context.limit - context.used)
+        result = await listen(assistant.reply(chosen, question, attachments), writer)
     asked = "\n".join((*before, question))
     if as_json and result.done is not None:
-        _print_json({"conversation": chosen, **result.as_json(), **_risks(asked, result)})
+        _print_json({"conversation": chosen if folders.saved else None, **result.as_json(), **_risks(asked, result)})
     elif result.done is not None:
         _complain_of_risks(asked, result)
     if result.done is not None and (drafted := result.done.provenance.count(False)):
@@ -172,12 +190,21 @@ async def ask(
     return _exit_code(result)
 
 
-async def ask_all(prompts: Sequence[PromptEntry], settings: Settings, folders: Folders, *, draft: bool) -> int:
+async def ask_all(
+    prompts: Sequence[PromptEntry],
+    settings: Settings,
+    folders: Folders,
+    asks: Asks,
+    *,
+    draft: bool,
+    system: SystemPrompt | None = None,
+) -> int:
     """Answer every question of a prompt file, one JSON object a line; returns the exit code."""
     code, told = OK, ""
-    async with open_assistant(settings, folders, draft=draft) as assistant:
+    kept = choices_named(settings, folders, asks)
+    async with open_assistant(settings, folders, asks, draft=draft) as assistant:
         for prompt in prompts:
-            conversation = new_conversation(assistant.store, prompt.turns[0])
+            conversation = chosen_conversation(assistant.store, prompt.turns[0], kept, system=system)
             for number, turn in enumerate(prompt.turns):
                 result = await listen(assistant.reply(conversation, turn), told=told)
                 told = result.told
@@ -222,14 +249,29 @@ async def listen(answer: AsyncGenerator[Event, None], writer: TextWriter | None 
                 trace.append(event.report)
             elif isinstance(event, Reasoned):
                 reasoning.append(event.text)
+            elif isinstance(event, SystemUnread):
+                complain(str(event))
             elif isinstance(event, Judged):
                 judged = event
     if reasoning:
         complain(f"reasoned for {len(''.join(reasoning).split()):,} words before the answer (--json has them)")
     if done is not None and done.cut:
-        longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
-        complain(f"the answer is not whole: {done.cut}. To go on: {ANEW if done.full else GO_ON}{longer}")
+        complain(f"the answer is not whole: {done.cut}. To go on: {_go_on(done)}")
     return AskResult(reply, done, failed, tuple(trace), judged, "".join(reasoning), told)
+
+
+def _go_on(done: Done) -> str:
+    """How to go on with an answer that is not whole; empty for a whole one."""
+    longer = "; a longer answer: --max-tokens" if done.cut.endswith("(max_tokens)") else ""
+    return f"{ANEW if done.full else GO_ON}{longer}" if done.cut else ""
+
+
+def _provenance(done: Done) -> dict[str, int]:
+    """How many of the answer's tokens come from whom. A server that checks no drafts has only `streamed`."""
+    streamed = {"streamed": done.stats.streamed or 0}
+    if done.stats.streamed is not None and not done.provenance:
+        return streamed
+    return {"verified": done.provenance.count(True), "drafted": done.provenance.count(False), **streamed}
 
 
 def _risks(asked: str, result: AskResult) -> dict[str, Any]:
@@ -277,10 +319,33 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def new_conversation(store: Store, question: str) -> str:
-    """Create a conversation with the question as its title; returns its id."""
-    title = " ".join(question.split())
-    return store.conversations.create(title[:TITLE_LENGTH]).id
+def chosen_conversation(
+    store: Store,
+    question: str,
+    kept: Choices,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    system: SystemPrompt | None = None,
+) -> str:
+    """The id of the conversation that a question goes to. Raises `NotFound`, `StorageError`.
+
+    `conversation`: how the id of the one to continue begins; `last`: the last one; neither: a new one, with the
+    question as its title and the server and model that are `kept`. `system`: its system prompt from now on; None: as it
+    is.
+    """
+    chosen = store.conversations.to_continue(conversation, last=last)
+    if chosen is None:
+        chosen = store.conversations.create(title_from(question), replace(kept, origin=ASKED)).id
+    if system is not None:
+        keep_system_prompt(store, chosen, system)
+    return chosen
+
+
+def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
+    """What a new conversation keeps of the server and the model that the command line names. Raises `ConfigError`."""
+    server = server_named(settings, folders, asks.model) if asks.explicit else DEFAULT
+    return Choices(remote=server.remote, model=server.model)
 
 
 def _exit_code(result: AskResult) -> int:

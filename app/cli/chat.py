@@ -12,17 +12,28 @@ from app.exits import OK, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
+    from app.system_prompts import SystemPrompt
+    from storage import Choices
 
 WITHOUT_CURSOR = ("dumb", "unknown")
 """Values of TERM for a terminal that only prints, such as an editor's shell window."""
 log = logging.getLogger("outrider.screen")
 
 
-def chat(conversation: str | None = None, *, last: bool = False, **options: object) -> int:
+def chat(
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    model: str | None = None,
+    prompt: SystemPrompt | None = None,
+    **options: object,
+) -> int:
     """Open the chat screen; returns the exit code. Raises `ConfigError`, `StorageError`.
 
-    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. `options`: settings of the
-    command line.
+    `conversation`: id of the conversation to open; `last`: the last one; neither: a new one. A server or a `model` that
+    the command line names answers the conversation that it opens from now on, and until the chat ends each one for
+    which nothing was chosen. `prompt`: the system prompt of that one and of new ones; None: as it is. `options`:
+    settings of the command line.
     """
     from app.config import ConfigError, is_address
 
@@ -39,7 +50,8 @@ def chat(conversation: str | None = None, *, last: bool = False, **options: obje
     if (reason := _no_screen()) is not None:
         complain(f'{reason} To get an answer without a screen: outrider ask "…"')
         return USAGE
-    return run(_screen(settings, folders, conversation, last))
+    explicit = model is not None or options.get("remote") is not None
+    return run(_screen(settings, folders, conversation, last, model, prompt, explicit=explicit))
 
 
 def _no_screen() -> str | None:
@@ -52,17 +64,43 @@ def _no_screen() -> str | None:
     return None
 
 
-async def _screen(settings: Settings, folders: Folders, conversation: str | None, last: bool) -> int:
+async def _screen(
+    settings: Settings,
+    folders: Folders,
+    conversation: str | None,
+    last: bool,
+    model: str | None,
+    prompt: SystemPrompt | None,
+    *,
+    explicit: bool,
+) -> int:
+    from msgspec.structs import replace
+
     from app.remotes.switcher import RemoteSwitcher
     from app.reply.deferred import DeferredCore
+    from app.system_prompts import keep_system_prompt
     from app.tui.terminal import TerminalApp
-    from storage import Store
+    from storage import Choices, Store
 
     with Store.open(folders.database) as store:
         chosen = store.conversations.to_continue(conversation, last=last)
-        async with DeferredCore(store, settings, folders) as core:
-            switcher = RemoteSwitcher(settings, folders, core)
-            window = TerminalApp(core, settings, switcher, conversation=chosen, on_painted=core.start)
+        fresh = _named(settings, folders, model) if explicit else Choices()
+        if chosen is not None and fresh != Choices():
+            changed = replace(store.conversations.get(chosen).choices, remote=fresh.remote, model=fresh.model)
+            store.conversations.choose(chosen, changed)
+        if chosen is not None and prompt is not None:
+            keep_system_prompt(store, chosen, prompt)
+        async with DeferredCore(store, settings, folders, model) as core:
+            core.follow(fresh if chosen is None else store.conversations.get(chosen).choices)
+            switcher = RemoteSwitcher(settings, folders, core, fresh)
+            window = TerminalApp(
+                core,
+                settings,
+                switcher,
+                conversation=chosen,
+                first=Choices() if prompt is None else Choices(system=prompt.text, system_name=prompt.name),
+                on_painted=core.start,
+            )
             await window.run_async()
             if window.for_shell:
                 from app.cli.handover import hand_over
@@ -72,3 +110,15 @@ async def _screen(settings: Settings, folders: Folders, conversation: str | None
                 log.critical("the screen crashed", exc_info=window.crash)
                 complain(f"The screen crashed, and everything that was answered is stored. Its log: {folders.log}")
             return window.return_code or OK
+
+
+def _named(settings: Settings, folders: Folders, model: str | None) -> Choices:
+    """What conversations keep of the server and the model that the command line names. An address has no name to keep.
+
+    Raises `ConfigError`.
+    """
+    from app.remotes.choice import server_named
+    from storage import Choices
+
+    server = server_named(settings, folders, model)
+    return Choices(remote=server.remote, model=server.model)

@@ -85,6 +85,17 @@ def known_remotes(incomplete: str) -> Candidates:
     return [one for one in remotes(incomplete) if one[0] != "bundled"]
 
 
+def system_prompts(incomplete: str) -> Candidates:
+    """Names of the system prompts, with how each begins."""
+    from app.config import ConfigError, Folders
+    from app.system_prompts import SystemPrompts
+
+    try:
+        return _described([(name, text) for name, text, _ in SystemPrompts(Folders.locate()).all()], incomplete)
+    except ConfigError:
+        return []
+
+
 def _stored(incomplete: str, candidates: Callable[[Store], Candidates]) -> Candidates:
     from app.config import Folders
     from storage import StorageError, Store

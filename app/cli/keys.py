@@ -16,4 +16,4 @@ def keys() -> None:
     wide, wider = max(len(action.id) for action in found), max(len(" ".join(action.keys)) for action in found)
     for action in found:
         print(f"{action.id:{wide}}  {' '.join(action.keys):{wider}}  {action.description}")
-    print(f'\nIn {folders.settings}:\n[keys]\nchat.new = "f5"', file=sys.stderr)
+    print(f'\nIn {folders.settings}:\n[keys]\nchat.new = "f11"', file=sys.stderr)

@@ -21,6 +21,14 @@ Remote = Annotated[
 ]
 
 
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Model of that server, as `outrider models` lists it. Default: its first."
+    ),
+]
+
+
 def _token_in(file: str) -> str:
     """The token in a file. It is never an argument itself: every program on this device can read arguments."""
     try:
@@ -37,6 +45,18 @@ Token = Annotated[
     str | None,
     typer.Option(
         "--token-file", metavar="FILE", parser=_token_in, help="File with the token for the address in --remote."
+    ),
+]
+
+System = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        "-s",
+        metavar="NAME|TEXT",
+        help="System prompt: the one of that name in `outrider system list`, if there is one; else the text itself. "
+        "The conversation keeps it. none: no system prompt.",
+        autocompletion=completion.system_prompts,
     ),
 ]
 

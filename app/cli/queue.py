@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from app.cli.ask import AskResult
     from app.config import Folders, Settings
-    from storage import Message
+    from app.remotes.choice import Asks
+    from app.system_prompts import SystemPrompt
+    from storage import Attachment, Message
 
 NO_SERVER = ("unavailable", "incompatible")
 """Codes of failures where no server can verify: out of reach, or of another kind."""
@@ -50,7 +52,7 @@ def queue(context: typer.Context) -> None:
 @queue_commands.command("send")
 def send(remote: Remote = None, token: Token = None) -> None:
     """Send everything now, and print the answers. Exit 3 without a server."""
-    raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token))))
+    raise typer.Exit(run(_send_all(*settings_with(remote=remote, token=token), explicit=remote is not None)))
 
 
 @queue_commands.command("edit")
@@ -63,7 +65,8 @@ def edit(queued: Id, text: Annotated[str, typer.Argument(metavar="TEXT", help="W
         store.queue.edit(queued, text)
 
 
-@queue_commands.command("remove")
+@queue_commands.command("rm")
+@queue_commands.command("remove", hidden=True)  # The older name.
 def remove(queued: Id) -> None:
     """Remove one."""
     from storage import Store
@@ -86,40 +89,56 @@ def verify(
     token: Token = None,
 ) -> None:
     """Let the server check the last answer of a conversation. Exit 3 without a server."""
-    raise typer.Exit(run(_verify_last(conversation, *settings_with(remote=remote, token=token))))
+    settings, folders = settings_with(remote=remote, token=token)
+    raise typer.Exit(run(_verify_last(conversation, settings, folders, explicit=remote is not None)))
 
 
-def enqueue(question: str, folders: Folders, conversation: str | None = None, *, last: bool = False) -> int:
+def enqueue(
+    question: str,
+    settings: Settings,
+    folders: Folders,
+    asks: Asks,
+    conversation: str | None = None,
+    *,
+    last: bool = False,
+    system: SystemPrompt | None = None,
+    attachments: Sequence[Attachment] = (),
+) -> int:
     """Queue a question for `outrider ask --queue`, and print its id in the queue; returns the exit code.
 
-    `conversation` and `last` choose the conversation as they do for `ask`. Raises `StorageError`.
+    `conversation`, `last`, `system` and `attachments` are as for `ask`. Raises `StorageError`.
     """
-    from app.cli.ask import new_conversation
+    from app.cli.ask import choices_named, chosen_conversation
     from storage import Store
 
     with Store.open(folders.database) as store:
-        chosen = store.conversations.to_continue(conversation, last=last) or new_conversation(store, question)
-        queued = store.queue.add(chosen, question)
+        kept = choices_named(settings, folders, asks)
+        chosen = chosen_conversation(store, question, kept, conversation, last=last, system=system)
+        queued = store.queue.add(chosen, question, attachments)
     print(queued.id)
-    complain("queued: it is sent when the verifier is back and the chat is open, or with `outrider queue send`")
+    complain("queued: it is sent when the server is back and the chat is open, or with `outrider queue send`")
     return OK
 
 
-async def _send_all(settings: Settings, folders: Folders) -> int:
-    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does."""
+async def _send_all(settings: Settings, folders: Folders, *, explicit: bool) -> int:
+    """Answer or verify everything that waits; returns the exit code. Raises what `open_assistant` does.
+
+    `explicit`: the command line names the server, for all of it; else each conversation's own one is asked.
+    """
     from app.cli.ask import listen
+    from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.sanitise import sanitise
 
     code, told = OK, ""
-    async with open_assistant(settings, folders) as assistant:
+    async with open_assistant(settings, folders, Asks(explicit=explicit)) as assistant:
         branches = assistant.store.branches
         waiting = assistant.outbox.queued()
         if not waiting:
             complain("nothing is queued")
             return OK
-        await assistant.settled()
         for queued in waiting:
+            await assistant.settled(queued.conversation_id)
             complain(f"{queued.kind}: {' '.join(sanitise(queued.text).split())}")
             result = await listen(assistant.outbox.send(queued), told=told)
             told = result.told
@@ -136,17 +155,24 @@ async def _send_all(settings: Settings, folders: Folders) -> int:
     return code
 
 
-async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders) -> int:
-    """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does."""
+async def _verify_last(conversation_id: str | None, settings: Settings, folders: Folders, *, explicit: bool) -> int:
+    """Verify the last answer of a conversation; returns the exit code. Raises what `open_assistant` does.
+
+    `explicit`: the command line names the server; else the conversation's own one is asked.
+    """
     from app.cli.ask import listen
+    from app.remotes.choice import Asks
     from app.reply.bootstrap import open_assistant
     from app.reply.judgement import nothing_to_verify, unverified
     from app.sanitise import sanitise
 
-    async with open_assistant(settings, folders) as assistant:
+    asks = Asks(explicit=explicit)
+    async with open_assistant(settings, folders, asks, conversation=conversation_id) as assistant:
         store = assistant.store
         if conversation_id is None:
             conversation_id = next((conversation.id for conversation in store.conversations.recent(1)), "")
+        else:
+            conversation_id = store.conversations.find(conversation_id).id
         thread = store.branches.thread(conversation_id) if conversation_id else []
         answer = next((message for message in reversed(thread) if message.role == "assistant"), None)
         if answer is None:
@@ -156,7 +182,7 @@ async def _verify_last(conversation_id: str | None, settings: Settings, folders:
             print(sanitise(answer.text))
             complain(nothing_to_verify(answer))
             return OK
-        await assistant.settled()
+        await assistant.settled(answer.conversation_id)
         result = await listen(assistant.verify(answer.id))
         _print(result, store.branches.path(answer.id))
         if result.failed is None:
@@ -180,4 +206,5 @@ def _print(result: AskResult, thread: Sequence[Message]) -> None:
     if result.judged is not None:
         complain(str(result.judged))
         if result.judged.dropped:
-            complain(f"it did not keep: {result.judged.dropped}")
+            what = "it did not keep" if result.judged.again is None else "not in the new answer"
+            complain(f"{what}: {result.judged.dropped}")

@@ -1,4 +1,4 @@
-"""`outrider remote`: add, list, choose, test and remove servers.
+"""`outrider remote`: find, add, list, choose, test and remove servers.
 
 stdout is data; exit codes: 0 ok, 1 something does not fit, 2 usage, 3 no server there.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from app.cli import completion
+from app.cli.nearby import find
 from app.cli.options import fail
 from app.cli.settings import settings_with
-from app.exits import FAILED, OK, UNREACHABLE, USAGE, complain, run
+from app.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, USAGE, complain, run
 
 if TYPE_CHECKING:
     from app.config import Settings
@@ -26,11 +27,19 @@ if TYPE_CHECKING:
 SILENT_SECONDS = 2.0
 """Silence after which a message says that the keyring is waited for."""
 
-remote_commands = typer.Typer(help="Your servers: add, list, use, test, remove.", rich_markup_mode=None)
+remote_commands = typer.Typer(help="Your servers: find, add, list, use, test, remove.", rich_markup_mode=None)
 Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME", help="Your name for it, as in --remote NAME.", autocompletion=completion.known_remotes
+    ),
+]
+NewName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="Your name for it, as in --remote NAME. Without it, you are asked.",
+        autocompletion=completion.known_remotes,
     ),
 ]
 TokenStdin = Annotated[bool, typer.Option("--token-stdin", help="Read its token from stdin.")]
@@ -44,8 +53,10 @@ def remote(context: typer.Context) -> None:
 
 @remote_commands.command("add")
 def add(
-    name: Name,
-    url: Annotated[str, typer.Argument(metavar="URL", help="http:// or https://")],
+    name: NewName = None,
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="http:// or https://. Without it, you are asked step by step.")
+    ] = None,
     kind: Annotated[
         Literal["auto", "verifier", "openai"], typer.Option("--kind", help="What kind of server it is. auto: find out.")
     ] = "auto",
@@ -55,6 +66,15 @@ def add(
     token_stdin: TokenStdin = False,
     token_env: Annotated[
         str | None, typer.Option("--token-env", metavar="VARIABLE", help="Environment variable that holds its token.")
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system",
+            metavar="NAME",
+            help="System prompt of its new conversations, from `outrider system list`; or none.",
+            autocompletion=completion.system_prompts,
+        ),
     ] = None,
     ca: Annotated[
         str | None, typer.Option("--ca", metavar="FILE", help="Trust only this certificate authority.")
@@ -79,37 +99,79 @@ def add(
     replace: Annotated[bool, typer.Option("--replace", help="Replace the server of that name.")] = False,
 ) -> None:
     """Add a server under a name. In a terminal it asks for the token; press enter for none."""
+    from app.config import is_address
     from app.remotes.registry import Remote, name_problem
 
     if token_stdin and token_env:
         fail("Give --token-stdin or --token-env, not both.", USAGE)
     remotes = _remotes()
-    if problem := name_problem(name):
+    if url is None and name is not None and is_address(name):
+        name, url = None, name
+    if name is not None and (problem := name_problem(name)):
         fail(problem, USAGE)
-    if name in remotes and not replace:
+    if name is not None and name in remotes and not replace:
         fail(f"There is a remote {name} already; --replace puts this one in its place.", USAGE)
+    fields = {
+        "model": model,
+        "system": system,
+        "ca": ca,
+        "cert": cert,
+        "key": key,
+        "proxy": proxy,
+        "connect_timeout": connect_timeout,
+        "read_timeout": read_timeout,
+        "first_words_timeout": first_words_timeout,
+        "token_variable": token_env,
+    }
+    if name is None or url is None:
+        given = {**fields, "kind": None if kind == "auto" else kind}
+        raise typer.Exit(_add_step_by_step(name, url, remotes, given, token_stdin=token_stdin))
     before = remotes.get(name) if name in remotes else None
-    added = _checked(
-        Remote(
-            url=url,
-            kind=kind,
-            model=model,
-            ca=ca,
-            cert=cert,
-            key=key,
-            proxy=proxy,
-            connect_timeout=connect_timeout,
-            read_timeout=read_timeout,
-            first_words_timeout=first_words_timeout,
-            token=before.token if before is not None and token_env is None else "environment",
-            token_variable=token_env,
-        )
-    )
-    token = None if token_env else _token(name, token_stdin)
-    with _patience_for_the_keyring():
-        added = remotes.put(name, added, token)
-    complain(f"added {name}; its token: {remotes.token_place(added)}")
+    if system is not None:
+        _check_system(system)
+    place = before.token if before is not None and token_env is None else "environment"
+    added = _checked(Remote(url=url, kind=kind, token=place, **fields))  # type: ignore[arg-type]
+    _keep(name, added, None if token_env else _token(name, token_stdin), remotes)
     complain(f"`outrider remote test {name}` tries it, `outrider remote use {name}` chooses it for all that is asked")
+
+
+def _add_step_by_step(
+    name: str | None, address: str | None, remotes: Remotes, fields: Mapping[str, object], *, token_stdin: bool
+) -> int:
+    """Ask for what is missing, add the server, test it, and say how to use it. Returns the exit code of the test."""
+    from app.cli.remote_dialogue import ask_for_remote, has_terminal, yes
+    from app.remotes.source import RemoteSource
+
+    if token_stdin or not has_terminal():
+        fail("Give a name and an address: outrider remote add NAME URL [--model NAME] [--token-stdin]", USAGE)
+    before = dict(remotes)
+    try:
+        answers = ask_for_remote(name, address, remotes, fields, token_wanted=fields["token_variable"] is None)
+        name = answers.name
+        _keep(name, _checked(answers.remote), answers.token, remotes)
+        settings, _ = settings_with()
+        code = run(_test(RemoteSource(name, remotes), settings))
+        if code != INTERRUPTED and yes(f"Use {name} for everything you ask from now on?", default=code == OK):
+            use(name)
+            complain("`outrider` opens the chat with it; `outrider remote use --none` goes back to the bundled model")
+            return code
+    except (EOFError, KeyboardInterrupt):
+        print(file=sys.stderr)
+        if dict(_remotes()) == before:
+            complain("nothing was added")
+            return INTERRUPTED
+        code = INTERRUPTED
+    complain(f'to ask it once: outrider ask --remote {name} "…"; for everything: outrider remote use {name}')
+    return code
+
+
+def _keep(name: str, remote: Remote, token: str | None, remotes: Remotes) -> None:
+    with _patience_for_the_keyring():
+        kept = remotes.put(name, remote, token)
+    complain(f"added {name}; its token: {remotes.token_place(kept)}")
+
+
+remote_commands.command("find")(find)
 
 
 @remote_commands.command("list")
@@ -203,7 +265,8 @@ def token(
     complain(f"the token of {name}: {remotes.token_place(kept)}")
 
 
-@remote_commands.command("remove")
+@remote_commands.command("rm")
+@remote_commands.command("remove", hidden=True)  # The older name.
 def remove(name: Name) -> None:
     """Delete a server from the list, with its token."""
     with _patience_for_the_keyring():
@@ -229,6 +292,15 @@ def _remotes() -> Remotes:
     from app.remotes.registry import Remotes
 
     return Remotes(Folders.locate())
+
+
+def _check_system(name: str) -> None:
+    """Raises `ConfigError` for a system prompt that cannot be read."""
+    from app.config import Folders
+    from app.system_prompts import NO_PROMPT, SystemPrompts
+
+    if name != NO_PROMPT:
+        SystemPrompts(Folders.locate()).get(name)
 
 
 def _checked(remote: Remote) -> Remote:

@@ -32,3 +32,13 @@ def settings_with(**options: object) -> tuple[Settings, Folders]:
             "config.toml, and there is none. Set one, or give --token-file."
         )
     return settings, folders
+
+
+def unsaved(settings: Settings, folders: Folders) -> tuple[Settings, Folders]:
+    """Settings and folders of a command that keeps nothing: its database is in memory, where no question can wait."""
+    import dataclasses
+
+    from msgspec import structs
+
+    offline = "fail" if settings.offline == "queue" else settings.offline
+    return structs.replace(settings, offline=offline), dataclasses.replace(folders, saved=False)

@@ -32,9 +32,21 @@ class DraftingPool:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafter")
         self._retrieval = Retrieval(drafter, store) if second_stage else None
         self._open: OrderedDict[str, tuple[Drafting, VerifierSession]] = OrderedDict()
+        self._servers: dict[str, object] = {}
+        """What each conversation was last entered with."""
 
-    def enter(self, conversation_id: str) -> tuple[Drafting, VerifierSession]:
-        """What an answer in this conversation is written with. The conversation entered longest ago may be dropped."""
+    def left(self, conversation_id: str, server: object) -> Drafting | None:
+        """Drop a conversation that was entered with another server; returns its drafting, which is to be quieted."""
+        if conversation_id not in self._open or self._servers[conversation_id] is server:
+            return None
+        return self._open.pop(conversation_id)[0]
+
+    def enter(self, conversation_id: str, server: object = None) -> tuple[Drafting, VerifierSession]:
+        """What an answer in this conversation is written with. The conversation entered longest ago may be dropped.
+
+        `server`: who answers; compared by identity.
+        """
+        self._servers[conversation_id] = server
         if conversation_id not in self._open:
             drafting = Drafting(
                 self._drafter, self._store, conversation_id, self._thread, self._retrieval, self._calibration
@@ -42,16 +54,18 @@ class DraftingPool:
             self._open[conversation_id] = drafting, VerifierSession()
         self._open.move_to_end(conversation_id)
         if len(self._open) > OPEN_CONVERSATIONS:
-            self._open.popitem(last=False)
+            dropped, _ = self._open.popitem(last=False)
+            del self._servers[dropped]
         if self._retrieval is not None:
             self._retrieval.refresh()
         return self._open[conversation_id]
 
-    def clear(self) -> list[Drafting]:
-        """Drop every conversation. Returns their drafting, which an answer in progress may still use."""
-        dropped = [drafting for drafting, _ in self._open.values()]
-        self._open.clear()
-        return dropped
+    def drop(self, server: object) -> list[Drafting]:
+        """Drop the conversations of a server. Returns their drafting, which an answer in progress may still use."""
+        of_server = [conversation for conversation, its in self._servers.items() if its is server]
+        for conversation in of_server:
+            del self._servers[conversation]
+        return [self._open.pop(conversation)[0] for conversation in of_server]
 
     async def quiet(self) -> None:
         """Stop listening for memory, and drafting ahead. Call it while the connection is still open."""

@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from app.attachments.content import question_content
+from app.attachments.renderer import as_read
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
+from remote.openai.schema import Content
 from storage import Message, Store
 
 UNFINISHED = ("pending", "streaming")
@@ -39,11 +42,15 @@ class Context(NamedTuple):
 # ---- a conversation as tokens ----------------------------------------------------------------------------------------
 
 
-def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None) -> list[int]:
+def conversation_tokens(
+    text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None, system: str | None = None
+) -> list[int]:
     """The prompt for the answer to the last question of `thread`; it ends where that answer begins.
 
     `prompt`: the recipe of the drafter's own target; no other target may get it. It is a function of the questions so
-    far, so the tokens of earlier turns stay as they were.
+    far, so the tokens of earlier turns stay as they were. It has system messages of its own, and takes no other.
+    `system`: the system prompt, as for `system_apart`. A template without system messages gets it as the beginning of
+    the first question.
     Answers without tokens that say their text are encoded. Questions without an answer are left out, except the last
     one, because chat templates want the roles to alternate. Raises `TemplateFailed`, `DrafterCorrupt`.
     """
@@ -52,11 +59,20 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Promp
     questions: list[str] = []
     rendered: Rendered | None = None
     before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
-    for message in _answered(thread):
+    said, messages = system_apart(_answered(thread), system)
+    for role, part in _begun(text, said) if prompt is None else ():
+        spoken.append((role, part))
+    for message in messages:
+        if prompt is not None and message.role == "system":
+            continue
         if prompt is not None and message.role == "user":
             questions.append(message.text)
             spoken.append(("system", prompt.system(questions)))
-        spoken.append((message.role, message.text))
+        said = as_read(message).text
+        if message.role == "user" and spoken and spoken[-1][0] == "user":
+            spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{said}")
+        else:
+            spoken.append((message.role, said))
         if message.role == "assistant":
             answer = message
         elif message.role == "user":
@@ -67,9 +83,34 @@ def conversation_tokens(text: ChatText, thread: Sequence[Message], prompt: Promp
     return tokens
 
 
-def conversation_messages(thread: Sequence[Message]) -> list[tuple[str, str]]:
-    """The conversation as (role, text) up to the last question, for a server that reads text and not tokens."""
-    return [(message.role, message.text) for message in _answered(thread)]
+def conversation_messages(thread: Sequence[Message], system: str | None = None) -> list[tuple[str, Content]]:
+    """The conversation as (role, content) up to the last question, for a server that reads text and not tokens.
+
+    `system`: as for `system_apart`.
+    """
+    said, messages = system_apart(_answered(thread), system)
+    begun: list[tuple[str, Content]] = [("system", said)] if said else []
+    return begun + [(message.role, question_content(message)) for message in messages]
+
+
+def system_apart(thread: Sequence[Message], system: str | None) -> tuple[str, list[Message]]:
+    """The system prompt of a conversation, empty for none, and its messages without that.
+
+    `system`: what was chosen for it, which takes the place of all system messages of an import; empty: the person wants
+    none. None: nothing was chosen, and the system message that the conversation begins with is its system prompt.
+    """
+    if system is not None:
+        return system, [message for message in thread if message.role != "system"]
+    if thread and thread[0].role == "system":
+        return thread[0].text, list(thread[1:])
+    return "", list(thread)
+
+
+def _begun(text: ChatText, system: str) -> list[tuple[str, str]]:
+    """The messages that a conversation with this system prompt begins with, for this template."""
+    if not system:
+        return []
+    return [("system" if text.takes_system else "user", system)]
 
 
 def questions_of(thread: Sequence[Message]) -> list[str]:
@@ -137,11 +178,13 @@ def spelt(text: ChatText, message: Message) -> Message:
 def context_of(store: Store, text: ChatText, conversation_id: str, limit: int, prompt: Prompt | None = None) -> Context:
     """The shown branch, counted on the device, without an answer that is being written. Raises `StorageError`.
 
+    The system prompt that was chosen for it counts.
+
     `prompt`: the recipe, if the target gets it.
     """
     try:
         thread = [one for one in store.branches.thread(conversation_id) if one.status not in UNFINISHED]
-        used = conversation_length(text, thread, prompt)
+        used = conversation_length(text, thread, prompt, store.conversations.get(conversation_id).choices.system)
     except DrafterError:
         used = 0  # The answer will say what is wrong with the template.
     return Context(used, limit)
@@ -160,19 +203,30 @@ def context_told(store: Store, conversation_id: str, limit: int | None) -> Conte
     return Context(0, limit) if limit else None
 
 
-def conversation_length(text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None) -> int:
+def conversation_length(
+    text: ChatText, thread: Sequence[Message], prompt: Prompt | None = None, system: str | None = None
+) -> int:
     """Tokens of a conversation, within a few tokens of the prompt of its next answer. Raises `TemplateFailed`.
 
-    The template is rendered for two short conversations only: to render it for each question takes quadratic time.
+    The template is rendered for a few short conversations only: to render it for each question takes quadratic time.
+    `system`: as for `system_apart`.
     """
+    instructions, thread = system_apart(thread, system)
+    if prompt is not None:
+        thread = [message for message in thread if message.role != "system"]
     if not thread:
         return 0
     one = len(text.render([("user", "a")]))
     two = len(text.render([("user", "a"), ("assistant", "a"), ("user", "a")]))
     letter = len(text.encode("a"))
     around = (two - one - 2 * letter) / 2
-    said = sum(len(spelt(text, message).tokens) for message in thread)
+    said = sum(len(spelt(text, as_read(message)).tokens) for message in thread)
     length = round(one - letter + said + around * (len(thread) - 1))
+    if instructions and prompt is None:
+        begun = _begun(text, "a")
+        merged = begun if begun[0][0] == "system" else []
+        length += len(text.encode(instructions))
+        length += len(text.render([*merged, ("user", "a")])) - one - letter if merged else len(text.encode("\n\n"))
     return length if prompt is None else length + _read_besides(text, thread, prompt, one, letter)
 
 

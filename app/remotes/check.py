@@ -296,10 +296,10 @@ async def _endpoint(
     after = f"an answer that is cut off {'can be continued' if model.continues else 'has to be asked for anew'}"
     yield Finding("ok", "model", f"{model.id}; {after}")
     if settings.mode == "edge":
-        text = "edge is not possible: the server verifies no drafts; choose auto or hosted"
+        text = "edge is not possible: the server checks no drafts; choose auto or hosted"
         yield Finding("broken", "mode", text)
     else:
-        yield Finding("ok", "mode", "hosted, without memory: the server verifies no drafts, and answers by itself")
+        yield Finding("ok", "mode", "hosted, without memory: the server checks no drafts, and answers by itself")
     if ask:
         others = "" if len(models) == 1 else f" of {len(models)} models"
         yield await _first_token(client, model, f"{model.id}{others}", after)

@@ -1,40 +1,107 @@
-"""The remote that the settings mean, as a place to connect to."""
+"""The server that the settings mean, or a conversation, as a place to connect to."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import NamedTuple
 
 from app.config import ConfigError, Folders, Settings, is_address
 from app.remotes.loopback import Loopback
-from app.remotes.registry import Remotes
+from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from remote import Kind, Misconfigured, TransportOptions, VerifierClient
 
 
-def source_of(settings: Settings, folders: Folders) -> Source | None:
-    """The place where the settings say that the verifier is; None: the settings want no verifier.
+class Server(NamedTuple):
+    """Who answers a conversation."""
 
-    Raises `Misconfigured`, and `ConfigError` for a remote that is not known.
+    remote: str | None = None
+    """Name of a remote, or `bundled`; None: the one that the settings mean."""
+    model: str | None = None
+    """Model to ask there; None: the one that the remote or the settings name, or else the first."""
+
+
+class Asks(NamedTuple):
+    """Whom the command line names."""
+
+    model: str | None = None
+    """Model of the server that the settings mean; None: no model was named."""
+    explicit: bool = False
+    """A server or a model was named, so what was chosen for a conversation before does not count."""
+
+
+DEFAULT = Server()
+"""The server of a conversation for which none was chosen."""
+
+
+def source_of(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
+    """The place where the settings say that the server is; None: the settings want no server.
+
+    `model`: a model of that server, before any that a remote or a setting names. Raises `Misconfigured`, and
+    `ConfigError` for a remote that is not known, or a model that the bundled server does not have.
     """
     if settings.mode == "offline":
         return None
     if settings.remote and is_address(settings.remote):
-        return AddressSource(settings.remote, settings.token, settings.remote_model)
+        return AddressSource(settings.remote, settings.token, model or settings.remote_model)
     remotes = Remotes(folders)
-    return source_named(remotes.meant_by(settings.remote), remotes, settings)
+    return source_named(remotes.meant_by(settings.remote), remotes, settings, model)
 
 
-def source_named(name: str | None, remotes: Remotes, settings: Settings) -> Source:
-    """The remote of this name; None: the bundled verifier. Raises `ConfigError`."""
+def source_named(name: str | None, remotes: Remotes, settings: Settings, model: str | None = None) -> Source:
+    """The remote of this name; None: the bundled server. `model`: as in `source_of`. Raises `ConfigError`."""
     if name is None:
+        if model is not None and model != (bundled := bundled_model(settings)):
+            raise ConfigError(
+                f"the bundled server has one model, {bundled}, and not {model}; `outrider models` lists all models"
+            )
         return Loopback(settings.target, settings.drafter)
-    return RemoteSource(name, remotes, settings.remote_model)
+    source = RemoteSource(name, remotes, settings.remote_model)
+    source.model = model or source.model
+    return source
 
 
-def usable_source(settings: Settings, folders: Folders) -> Source | None:
+def bundled_model(settings: Settings) -> str:
+    """Name of the bundled server's model, which is started only when it is needed."""
+    return Path(settings.target).name
+
+
+def server_named(settings: Settings, folders: Folders, model: str | None) -> Server:
+    """The server of the settings as a conversation can keep it, with this model. `DEFAULT`: it has no name to keep.
+
+    Raises `ConfigError` for a remote that is not known.
+    """
+    if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
+        return DEFAULT
+    return Server(Remotes(folders).meant_by(settings.remote) or BUNDLED, model)
+
+
+def source_chosen(server: Server, settings: Settings, folders: Folders) -> Source | None:
+    """The place of a server that was chosen for one conversation; None: the settings want no server.
+
+    If the server is not known any more, connecting fails and says so: no other server is asked in its place.
+    """
+    if settings.mode == "offline":
+        return None
+    try:
+        if server.remote is None:
+            return source_of(settings, folders, server.model)
+        remotes = Remotes(folders)
+        if server.remote not in (BUNDLED, *(name for name, _ in remotes)):
+            return UnusableSource(
+                f"the server {server.remote}, which was chosen for this conversation, is not in the list any more; "
+                "choose another model for it"
+            )
+        return source_named(None if server.remote == BUNDLED else server.remote, remotes, settings, server.model)
+    except (ConfigError, Misconfigured) as error:
+        return UnusableSource(str(error))
+
+
+def usable_source(settings: Settings, folders: Folders, model: str | None = None) -> Source | None:
     """What `source_of` gives, for a window: it opens offline, with the reason, if a setting is wrong."""
     try:
-        return source_of(settings, folders)
+        return source_of(settings, folders, model)
     except (ConfigError, Misconfigured) as error:
         return UnusableSource(str(error))
 
@@ -47,6 +114,7 @@ class UnusableSource:
     chat = None
     model = None
     name = None
+    system = None
     kind: Kind = "auto"
     options = TransportOptions()
 

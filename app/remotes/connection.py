@@ -1,6 +1,6 @@
 """The connection to a server: one background task that connects, notices a lost line, and connects again.
 
-The server is a verifier, or an OpenAI-compatible server, which verifies no drafts and answers by itself.
+The server is a verifier, or an OpenAI-compatible server, which checks no drafts and answers by itself.
 
 Replies use `verifier` while it is there, and call `lost` when a round fails. Everything else happens here, from the
 first connection to probing a dead line with a random back-off, so that no reply waits for a connect. While somebody
@@ -16,10 +16,11 @@ from dataclasses import replace
 from typing import Any
 
 from app.concurrency import first_of
+from app.events import Mode, ModeChanged
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, ModeMeter, Verifying
 from app.remotes.peer import Endpoint, Peer, Verifier, choose_model
-from app.remotes.source import Source, SourceFailed
+from app.remotes.source import Source, SourceFailed, stays_here
 from app.sanitise import sanitise
 from drafter.adoption import Adoption
 from drafter.cost import Cost, CostMeter
@@ -71,9 +72,11 @@ class Connection:
         self.verifier: Peer | None = None
         self.warming = True
         """Whether the first connection is still being made."""
-        self.why = f"connecting to {source.name or 'the verifier'}"
+        self.why = f"connecting to {source.name or 'the server'}"
         self.met = False
         """Whether there has been a server."""
+        self.checks = source.kind != "openai"
+        """The server checks drafts, as far as is known: it said so when it was last there."""
         self.error: RemoteError | SourceFailed | None = None
         """Why there is no server now."""
         self.fits = source.own or _remembered(source, seen, memory)
@@ -114,10 +117,26 @@ class Connection:
         return self._change.wait()
 
     @property
+    def system(self) -> str | None:
+        """Name of the system prompt that its conversations begin with; None: the server has no default."""
+        return self._source.system
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether what is asked over it stays on this device."""
+        return stays_here(self._source)
+
+    @property
     def why_mode(self) -> str:
         """Who verifies, and by which figures the mode was chosen."""
         said = self.modes.why(self.link.rtt_seconds or 0.0)
         return f"{self.why}; {said}" if said else self.why
+
+    def mode(self, mode: Mode, why: str | None = None, *, alone: bool = True) -> ModeChanged:
+        """The event that this mode begins here. `why` None: who answers, or why nobody does."""
+        peer = self.verifier
+        model, checks = ("", self.checks) if peer is None else (sanitise(peer.model_name), peer.checks)
+        return ModeChanged(mode, self.why if why is None else why, alone, model, checks)
 
     @contextlib.contextmanager
     def wanted(self) -> Iterator[None]:
@@ -182,7 +201,7 @@ class Connection:
             else:
                 self._lost.clear()
                 self.refuses = False
-                self.met = True
+                self.met, self.checks = True, verifier.checks
                 self._fruitless += 1
                 self._become(verifier, None)
                 await self._until_lost()

@@ -42,6 +42,7 @@ class Loopback:
     chat = None
     model = None
     name = None
+    system = None
     kind: Kind = "verifier"
     options = TransportOptions()
 

@@ -24,6 +24,14 @@ class Verifier:
     name: str | None = None
     """The person's name for it."""
 
+    checks = True
+    """It checks drafts."""
+
+    @property
+    def model_name(self) -> str:
+        """The server's name for its model."""
+        return self.card.target
+
     @property
     def why(self) -> str:
         """Who verifies, for the status bar."""
@@ -38,6 +46,14 @@ class Endpoint:
     model: Model
     name: str | None = None
     """The person's name for it."""
+
+    checks = False
+    """It checks no drafts."""
+
+    @property
+    def model_name(self) -> str:
+        """The server's name for the model that is asked."""
+        return self.model.id
 
     @property
     def why(self) -> str:
@@ -54,4 +70,4 @@ def choose_model(models: Sequence[Model], name: str | None, host: str) -> Model:
         return model
     listed = ", ".join(model.id for model in models[:LISTED_MODELS])
     others = " and others" if len(models) > LISTED_MODELS else ""
-    raise Incompatible(quoted(f"{host} serves no model {name}; set remote_model to one of its own: {listed}{others}"))
+    raise Incompatible(quoted(f"{host} serves no model {name}; choose one of its own: {listed}{others}"))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.config import ConfigError, Folders, Url, same_server
+from app.config import ConfigError, Folders, PromptName, Url, same_server
 from app.files import one_at_a_time, write_private
 from app.remotes.tokens import Tokens
 
@@ -44,6 +44,9 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which kind of server is there; auto: ask it."""
     model: Text | None = None
     """Model to ask an OpenAI-compatible server for; None: the first that it lists."""
+    system: PromptName | None = None
+    """Name of the system prompt that new conversations with this server begin with; `none`: none.
+    None: the settings decide."""
     ca: Text | None = None
     """File of the only certificate authorities that are trusted; None: those that this device trusts."""
     cert: Text | None = None
@@ -137,7 +140,12 @@ class Remotes:
             renamed = {name if other == was else other: value for other, value in remotes.items()}
             return {**renamed, name: remote}, name if use == was else use
 
-        self._change(change)
+        try:
+            self._change(change)
+        except BaseException:  # Ctrl+C too: a token without its remote would stay for ever.
+            if before is None and remote.token != "environment":
+                self.tokens.drop(name, remote.url, remote.token)
+            raise
         if before is not None and before.token != "environment":
             kept = same_server(before.url, remote.url) and (name, remote.token) == (was, before.token)
             if not kept:
@@ -302,6 +310,8 @@ def explain(error: msgspec.ValidationError) -> str:
     field = place.rstrip("'").rpartition(".")[2]
     if "^https?://" in sentence:
         return "the address starts with http:// or https://"
+    if "{0,62}" in sentence:
+        return "system is the name of a system prompt; `outrider system list` lists them"
     if "socks5" in sentence:
         return (
             "a proxy is written as http://host:port or socks5://host:port, without credentials: "

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from app.concurrency import beside
 from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from remote import CompletionsClient, Kind, Misconfigured, TransportOptions, VerifierClient
 from remote.clock import CLOCK, Clock
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class SourceFailed(Exception):
@@ -41,6 +44,10 @@ class Source(Protocol):
         """The person's name for it."""
 
     @property
+    def system(self) -> str | None:
+        """Name of the system prompt that its new conversations begin with; None: the settings decide."""
+
+    @property
     def kind(self) -> Kind:
         """Which kind of server is there."""
 
@@ -57,10 +64,18 @@ class Source(Protocol):
     async def close(self) -> None: ...
 
 
+def stays_here(source: Source | None) -> bool:
+    """Whether what is asked stays on this device: nobody is asked, or a server on its own loopback."""
+    if source is None or source.address is None:
+        return True
+    return urlsplit(source.address).hostname in LOOPBACK
+
+
 class AddressSource:
     """A server that somebody else runs, at a known address. Raises `Misconfigured`."""
 
     name: str | None = None
+    system: str | None = None
     own = False
     kind: Kind = "auto"
     options = TransportOptions()
@@ -96,6 +111,7 @@ class RemoteSource:
         self.remote = remotes.get(name)
         self._remotes = remotes
         self.model = self.remote.model or model
+        self.system = self.remote.system
         self.address: str | None = self.remote.url
         self.own = False
         self.kind: Kind = self.remote.kind

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from app.concurrency import beside
 from app.config import ConfigError, Folders, Settings, is_address
 from app.events import ModeChanged
-from app.remotes.registry import Remote, Remotes
+from app.remotes.registry import BUNDLED, Remote, Remotes
+from storage import Choices
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
+    from app.remotes.choice import Server
+    from app.remotes.models import OfferedModel, ServerModels
+    from app.remotes.nearby import NearbyServer, Surroundings
     from app.remotes.source import Source
 
 
@@ -27,11 +35,22 @@ class Asker(Protocol):
 class RemoteSwitcher:
     """Switches the asker from one remote to another, and keeps, tests and removes remotes.
 
-    `settings`: those of the program's start.
+    `settings`: those of the program's start. `ports`: where `look` looks; None: the usual ones.
     """
 
-    def __init__(self, settings: Settings, folders: Folders, asker: Asker) -> None:
-        self._settings, self._folders, self._asker = settings, folders, asker
+    def __init__(
+        self,
+        settings: Settings,
+        folders: Folders,
+        asker: Asker,
+        fresh: Choices = NONE,
+        *,
+        ports: Sequence[int] | None = None,
+    ) -> None:
+        """`fresh`: what the command line has chosen for new conversations."""
+        self.fresh = fresh
+        """What new conversations begin with, until another remote is used."""
+        self._settings, self._folders, self._asker, self._ports = settings, folders, asker, ports
         self.trouble = ""
         """Start-up error, if any."""
         self.now = self._at_start()
@@ -41,6 +60,15 @@ class RemoteSwitcher:
     def status(self) -> ModeChanged:
         """State of the connection to that remote."""
         return self._asker.status()
+
+    @property
+    def unconfigured(self) -> bool:
+        """Whether no server was ever named: neither by the settings nor in the registry."""
+        chosen = self._settings.remote is not None or self._settings.mode == "offline"
+        try:
+            return not chosen and not self.trouble and not len(self.remotes())
+        except ConfigError:
+            return False
 
     def remotes(self) -> Remotes:
         """The remotes as they are on the disk now, because another window may change them. Raises `ConfigError`."""
@@ -57,7 +85,7 @@ class RemoteSwitcher:
         source = source_named(name, remotes, self._settings)
         remotes.use(name)
         self._asker.use(source)
-        self.now = name
+        self.now, self.fresh = name, NONE
         if self._settings.mode == "offline":
             return "Outrider was started offline; it counts from the next start."
         if self._settings.remote is not None:
@@ -96,6 +124,55 @@ class RemoteSwitcher:
             if self.now == name and name not in self.remotes():
                 self.use(None)
 
+    def knows(self, name: str) -> bool:
+        """Whether there is such a server; True if nobody can tell."""
+        try:
+            return name == BUNDLED or name in self.remotes()
+        except ConfigError:
+            return True
+
+    def servers(self) -> list[str]:
+        """The names of all servers that have models. Raises `ConfigError`."""
+        from app.remotes.models import servers
+
+        return servers(self._settings, self._folders)
+
+    async def models(self, servers: Sequence[str]) -> AsyncIterator[ServerModels]:
+        """What each server offers, as soon as it has answered. Raises `ConfigError`."""
+        from app.remotes.models import list_models
+
+        async with aclosing(list_models(servers, self._settings, self._folders)) as listed:
+            async for one in listed:
+                yield one
+
+    def named(self, listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
+        """The models among these that are meant by a name."""
+        from app.remotes.models import find_offered
+
+        return find_offered(listed, name)
+
+    def make_default(self, name: str, model: str | None) -> str:
+        """Let this model of a remote, or the bundled one, answer new conversations; returns a notice as `use` does.
+
+        Raises `ConfigError`.
+        """
+        if name == BUNDLED:
+            return self.use(None)
+        remotes = self.remotes()
+        if model is not None:
+            remotes.put(name, msgspec.structs.replace(remotes.get(name), model=model))
+        return self.use(name)
+
+    @property
+    def default(self) -> Server:
+        """Who answers a conversation for which nothing was chosen. Raises `ConfigError`."""
+        from app.remotes.choice import Server
+
+        remotes = self.remotes()
+        if self.now is None or self.now not in remotes:
+            return Server(self.now or BUNDLED, None if self.now is None else self._settings.remote_model)
+        return Server(self.now, remotes.get(self.now).model or self._settings.remote_model)
+
     async def test(self, name: str) -> AsyncIterator[Finding]:
         """Test a remote, and yield one finding after another. Raises `ConfigError`."""
         from app.remotes.check import check
@@ -104,6 +181,26 @@ class RemoteSwitcher:
         source = RemoteSource(name, self.remotes(), self._settings.remote_model)
         async for finding in check(source, self._settings, os.environ):
             yield finding
+
+    async def look(self) -> Surroundings:
+        """Look for model servers on this device. Only for a person who asked for it."""
+        from app.remotes.nearby import PORTS, look
+
+        return await look(self._ports or PORTS)
+
+    async def adopt(self, server: NearbyServer, model: str | None) -> tuple[str, str]:
+        """Use a server that `look` found, and keep it under a free name if it is new.
+
+        Returns its name, and the notice of `use`. Raises `ConfigError`.
+        """
+        from app.remotes.nearby import free_name, known_as
+
+        remotes = self.remotes()
+        name = known_as(server, model, remotes)
+        if name is None:
+            name = free_name(server.program, [name for name, _ in remotes])
+            await self.save(name, server.remote(model), None, None)
+        return name, self.use(name)
 
     def _at_start(self) -> str | None:
         if self._settings.remote is not None and is_address(self._settings.remote):

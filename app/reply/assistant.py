@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -17,8 +17,10 @@ from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
 from app.drafting.prompt import Context, context_of, context_told
-from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started
+from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
+from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
+from app.remotes.connections import Connections
 from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import MODES, Verifying
 from app.remotes.peer import Endpoint, Verifier
@@ -30,12 +32,14 @@ from app.reply.judgement import nothing_to_verify, unverified
 from app.reply.outbox import Outbox
 from app.reply.outcome import ReplyOutcome, completed, failed, save
 from app.reply.reply import Reply
-from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, verify
+from app.reply.request import CONTEXT_TOKENS, Request, new_answer, regenerate, resume, settings_for, verify
+from app.reply.system_default import keep_default
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompts
 from drafter.config import DrafterError
 from drafter.runtime import Drafter
 from remote.clock import CLOCK, Clock
-from storage import Message, StorageBusy, StorageError, Store
+from storage import Attachment, Choices, Message, StorageBusy, StorageError, Store
 
 
 class Assistant:
@@ -43,7 +47,10 @@ class Assistant:
 
     `source`: where the verifier is; None: the drafter alone. `draft=False`: the target alone, token by token.
     `modes`: what the mode `auto` may choose from. `seen`: which model was at which address before. `clock`: measures
-    deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts.
+    deadlines and pauses. `early`: the drafter writes what it is sure of while the verifier starts. `chosen`: the source
+    of a server that was chosen for one conversation; None: `source` answers all conversations. `prompts`: the library
+    of the default system prompts; None: conversations begin without one. `fixed`: settings that no conversation
+    replaces.
     """
 
     def __init__(
@@ -58,8 +65,14 @@ class Assistant:
         seen: LastSeen | None = None,
         clock: Clock = CLOCK,
         early: bool = False,
+        chosen: Callable[[Server], Source | None] | None = None,
+        prompts: SystemPrompts | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         self.store = store
+        self._prompts, self._fixed = prompts, frozenset(fixed)
+        self._unread: set[str] = set()
+        """Conversations of which it was said that their system prompt is not read."""
         self._drafter = drafter
         self._settings = settings
         self._draft = draft
@@ -67,7 +80,7 @@ class Assistant:
         self._seen = seen or LastSeen()
         self._clock = clock
         self._early = early
-        self._connection = self._connect(source)
+        self._connections = Connections(self._connect, source, chosen)
         self._leaving: set[asyncio.Task[None]] = set()
         """Connections that are closed as soon as the answer that comes over them is complete."""
         self._closed = False
@@ -77,7 +90,8 @@ class Assistant:
         """A conversation is being read for the next reply."""
         self._stopped = False
         """The next reply is to end at once."""
-        self.outbox = Outbox(self, self._connection, clock)
+        self._replying_over: Connection | None = None
+        self.outbox = Outbox(self, clock)
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -94,30 +108,56 @@ class Assistant:
             self._connection.start()
 
     async def close(self) -> None:
-        """Let go of the verifier, and end one that was started here."""
+        """Let go of the servers, and end one that was started here."""
         self._closed = True
         self.outbox.stir()
         await asyncio.gather(*self._leaving)
         await self._pool.quiet()
-        if self._connection is not None:
-            await self._connection.close()
+        await self._connections.close()
         await self._pool.close()
 
     # ---- who is asked ------------------------------------------------------------------------------------------------
 
     def use(self, source: Source | None) -> None:
-        """Ask this verifier from now on; None: the drafter alone. Connects in the background.
+        """Ask this server from now on, in each conversation for which no other was chosen; None: the drafter alone.
 
-        An answer in progress is finished over its own connection. Sessions, what was measured of the line, and the
-        memory of open conversations begin anew, because all of it is another verifier's.
+        Connects in the background. An answer in progress is finished over its own connection. Sessions, what was
+        measured of the line, and the memory of open conversations begin anew, because all of it is another server's.
         """
-        left, drafting = self._connection, self._pool.clear()
-        self._connection = self._connect(source)
+        left = self._connections.use(source)
         self.start()
-        leaving = asyncio.create_task(self._leave(left, drafting, self._reply))
+        self._let_go(left, self._reply)
+        self.outbox.stir()
+
+    def follow(self, choices: Choices) -> None:
+        """A conversation with these choices is open now: connect to its server, in the background.
+
+        Connections that nothing needs any more are closed.
+        """
+        self._connections.show(choices)
+        self._close_unneeded()
+        self.outbox.stir()
+
+    def connection_of(self, conversation_id: str) -> Connection | None:
+        """The connection to the server of a conversation, which has begun to connect; None: the drafter alone.
+
+        Raises `StorageError`.
+        """
+        return self._connections.to(self.store.conversations.get(conversation_id).choices)
+
+    @property
+    def _connection(self) -> Connection | None:
+        return self._connections.shown
+
+    def _close_unneeded(self) -> None:
+        for connection in self._connections.take_unneeded({self._replying_over, *self.outbox.awaited}):
+            self._let_go(connection, None)
+
+    def _let_go(self, connection: Connection | None, reply: Reply | None) -> None:
+        """Close a connection in the background, when `reply` has ended."""
+        leaving = asyncio.create_task(self._leave(connection, self._pool.drop(connection), reply))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
-        self.outbox.use(self._connection)
 
     def _connect(self, source: Source | None) -> Connection | None:
         if source is None or self._settings.mode == "offline":
@@ -152,15 +192,15 @@ class Assistant:
         if connection is None:
             return ModeChanged("offline", "offline by choice")
         if isinstance(connection.verifier, Endpoint):
-            return ModeChanged("hosted", connection.why)
+            return connection.mode("hosted")
         if connection.verifier is not None:
             chosen = self._settings.mode
             mode: Mode = chosen if chosen in MODES else connection.modes.mode
-            return ModeChanged(mode, connection.why)
+            return connection.mode(mode)
         if connection.warming:
-            return ModeChanged("warming", connection.why)
+            return connection.mode("warming")
         alone = not connection.refuses and (connection.fits or self._settings.offline == "drafter")
-        return ModeChanged("offline", connection.why, alone)
+        return connection.mode("offline", alone=alone)
 
     @property
     def replying(self) -> bool:
@@ -172,37 +212,47 @@ class Assistant:
         """Whether the drafter was made for the model that answers, as far as is known; True if it answers alone."""
         return self._connection is None or self._connection.fits
 
-    def no_verifier(self) -> Failed | None:
-        """Why only the drafter could answer now; None: the verifier is there."""
-        if self._connection is not None and self._connection.verifier is not None:
+    def no_server(self, conversation_id: str) -> Failed | None:
+        """Why only the drafter could answer this conversation now; None: its server is there. Raises `StorageError`."""
+        connection = self.connection_of(conversation_id)
+        if connection is not None and connection.verifier is not None:
             return None
-        return Failed(f"No verifier: {self.status().why}.", "unavailable")
+        return Failed(f"No server: {'offline by choice' if connection is None else connection.why}.", "unavailable")
 
     def _verifiable(self, message_id: str) -> Message:
         """A message that can be verified now. Raises `NoAnswer`, `StorageError`."""
         drafted = self.store.messages.get(message_id)
-        if problem := self.no_verifier():
+        if problem := self.no_server(drafted.conversation_id):
             raise NoAnswer(problem.message, problem.code)
-        cut = drafted.status != "done" and all(drafted.provenance)
-        if self._connection is not None and isinstance(self._connection.verifier, Endpoint) and not cut:
-            host = self._connection.verifier.client.host
-            raise NoAnswer(f"{host} is an OpenAI-compatible server, which verifies no drafts.", "incompatible")
         if not unverified(drafted):
             raise NoAnswer(nothing_to_verify(drafted), "internal")
         return drafted
+
+    def _verification(self, drafted: Message) -> Request:
+        """The request that has an answer verified. Raises `NoAnswer`, `StorageError`."""
+        connection = self.connection_of(drafted.conversation_id)
+        endpoint = connection is not None and isinstance(connection.verifier, Endpoint)
+        # Only the rest is asked for if nothing of the answer was drafted here.
+        anew = endpoint and not all(drafted.provenance)
+        return verify(self.store, self._settings_of(drafted.id), drafted, self._drafter.text, anew=anew)
 
     def context(self, conversation_id: str) -> Context | None:
         """How much of the context window the shown branch takes, without an answer that is being written.
 
         None: an OpenAI-compatible server answers, and does not say. Any thread may ask. Raises `StorageError`.
         """
-        verifier = None if self._connection is None else self._connection.verifier
+        connection = self._connections.present(self.store.conversations.get(conversation_id).choices)
+        verifier = None if connection is None else connection.verifier
         if isinstance(verifier, Endpoint):
             return context_told(self.store, conversation_id, verifier.model.max_model_len)
         limit = verifier.card.limits.max_tokens if isinstance(verifier, Verifier) else CONTEXT_TOKENS
-        guided = self._connection is None or self._connection.fits
+        guided = connection is None or connection.fits
         prompt = self._drafter.prompt if guided else None
         return context_of(self.store, self._drafter.text, conversation_id, min(limit, CONTEXT_TOKENS), prompt)
+
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device."""
+        return self._connection is None or self._connection.stays_here
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
@@ -211,11 +261,15 @@ class Assistant:
         text = sanitise(message.text)
         return drafted_spans(text, message.tokens, message.provenance, self._drafter.text.decode)
 
-    async def settled(self) -> ModeChanged:
-        """The mode as soon as the first connection is made or has failed."""
+    async def settled(self, conversation_id: str | None = None) -> ModeChanged:
+        """The mode as soon as the first connection to a conversation's server is made or has failed.
+
+        None: to the server of the open one. Raises `StorageError`.
+        """
         self.start()
-        while self._connection is not None and self._connection.warming:
-            await self._connection.changed()
+        connection = self._connection if conversation_id is None else self.connection_of(conversation_id)
+        while connection is not None and connection.warming:
+            await connection.changed()
         return self.status()
 
     async def changes(self) -> AsyncGenerator[ModeChanged, None]:
@@ -242,16 +296,18 @@ class Assistant:
         if self._reply is not None:
             self._reply.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncGenerator[Event, None]:
+    def reply(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+    ) -> AsyncGenerator[Event, None]:
         """Store a question, answer it, store the answer. The last event is `Done` or `Failed`.
 
         Leaving the iterator early stops the reply; what it has is stored.
         """
-        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt)))
+        return self._begin(lambda: self._new_answer(question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncGenerator[Event, None]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncGenerator[Event, None]:
         """Store another wording of a question beside it, and answer that; the new branch is shown."""
-        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text)))
+        return self._begin(lambda: self._new_answer(question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Answer the question of this answer, or this question, once more; the new answer is shown.
@@ -259,9 +315,12 @@ class Assistant:
         It is sampled as the settings say. If they say temperature 0, and the greedy answer is there already, the
         temperature is 0.8. So the target, if it is there, simply answers in the place of a drafted answer.
         """
-        return self._begin(
-            lambda: regenerate(self.store, self._settings, message_id, target=self.no_verifier() is None)
-        )
+
+        def another() -> Request:
+            target = self.no_server(self.store.messages.get(message_id).conversation_id) is None
+            return regenerate(self.store, self._settings_of(message_id), message_id, target=target)
+
+        return self._begin(another)
 
     def resume(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Go on with an answer that was stopped, failed on the way, or ran into its limit.
@@ -270,20 +329,20 @@ class Assistant:
         one was, and may get as many tokens more as a new one may have. Verified tokens stay verified. Drafted ones go
         up as a draft if the target is there, and `Judged` tells, before `Done`, what was kept.
         """
-        return self._begin(lambda: resume(self.store, self._settings, message_id, self._drafter.text))
+        return self._begin(lambda: resume(self.store, self._settings_of(message_id), message_id, self._drafter.text))
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """Have a stored answer verified: its drafted tokens go up as a draft, and the target goes on from there.
 
         The new answer is stored beside that one, which stays as it was, and is shown instead unless something was said
-        after it. `Judged` tells, before `Done`, what was kept. Without a verifier it is `Failed`, and nothing is
-        stored.
+        after it. `Judged` tells, before `Done`, what was kept. Without a server it is `Failed`, and nothing is stored.
+        An OpenAI-compatible server checks no drafts: it answers again, and the two texts are compared.
         """
-        return self._begin(lambda: verify(self.store, self._settings, self._verifiable(message_id), self._drafter.text))
+        return self._begin(lambda: self._verification(self._verifiable(message_id)))
 
     def answer(self, message: Message, *, waits: bool = False) -> AsyncGenerator[Event, None]:
         """Write the answer that a pending message is to become. `waits`: it came out of the queue."""
-        return self._write(self._new_answer(message, waits=waits))
+        return self._begin(lambda: self._new_answer(message, waits=waits))
 
     def check_idle(self) -> None:
         """Raises `RuntimeError` while a reply runs."""
@@ -291,7 +350,12 @@ class Assistant:
             raise RuntimeError("one reply at a time: stop the running one, or wait for it")
 
     def _new_answer(self, message: Message, *, waits: bool = False) -> Request:
-        return new_answer(self._settings, message, waits=waits)
+        return new_answer(self._settings_of(message.id), message, waits=waits)
+
+    def _settings_of(self, message_id: str) -> Settings:
+        """The settings, with what was chosen for the conversation of this message. Raises `StorageError`."""
+        conversation = self.store.conversations.get(self.store.messages.get(message_id).conversation_id)
+        return settings_for(self._settings, conversation.choices, self._fixed)
 
     async def _begin(self, store: Callable[[], Request]) -> AsyncGenerator[Event, None]:
         """The events of the answer that `store` stores; `Failed` if it cannot."""
@@ -317,14 +381,21 @@ class Assistant:
         try:
             self._reading, self._stopped = True, False
             yield Started(message.conversation_id, message.id)
+            connection = self._replying_over = self.connection_of(message.conversation_id)
+            if self._prompts is not None:
+                server = None if connection is None else connection.system
+                keep_default(self.store, self._prompts, message, server=server, all=self._settings.system)
+            settings = self._settings_of(message.id)
             # In a thread: 1,000 messages take 0.3 s, in which nobody could type.
             given = await asyncio.to_thread(
-                request.read, self.store, self._settings, text, draft=self._draft, prompt=self._drafter.prompt
+                request.read, self.store, settings, text, draft=self._draft, prompt=self._drafter.prompt
             )
-            drafting, session = self._pool.enter(message.conversation_id)
+            if (left := self._pool.left(message.conversation_id, connection)) is not None:
+                await left.quiet()
+            drafting, session = self._pool.enter(message.conversation_id, connection)
             begun = request.begin(text)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
-            reply = Reply(generation, self._connection, alone=request.does != "verifies", early=self._early)
+            reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)
             self._reply = reply
             if self._stopped:
                 reply.stop()
@@ -332,13 +403,18 @@ class Assistant:
                 async for step in steps:
                     if isinstance(step, RoundEnded):
                         self._checkpoint(message.id, reply)
+                    if isinstance(step, SystemUnread):
+                        if message.conversation_id in self._unread:
+                            continue
+                        self._unread.add(message.conversation_id)
                     yield step
             outcome = completed(request, reply)
         except (NoAnswer, DrafterError, StorageError) as error:
             outcome = failed(request, reply, error)
         finally:
-            self._reading, self._reply = False, None
+            self._reading, self._reply, self._replying_over = False, None, None
             unsaved = await save(self.store, text, request, reply, outcome)
+            self._close_unneeded()
             self.outbox.stir()
         if outcome.judged is not None:
             yield outcome.judged

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -23,7 +23,7 @@ from app.log import note
 from app.reply import question
 from app.reply.errors import NoAnswer
 from app.sanitise import sanitise
-from storage import FinalStatus, Message, Queued, StorageError, Store
+from storage import Attachment, Choices, FinalStatus, Message, Queued, StorageError, Store
 
 if TYPE_CHECKING:
     from app.config import Folders, Settings
@@ -44,12 +44,16 @@ class DeferredCore:
     A question is stored as soon as it is asked, and answered as soon as the assistant is there.
     """
 
-    def __init__(self, store: Store, settings: Settings, folders: Folders) -> None:
+    def __init__(self, store: Store, settings: Settings, folders: Folders, model: str | None = None) -> None:
+        """`model`: the model to ask the server of the settings for, if the command line names one."""
         self.store = store
         self.outbox = DeferredOutbox(self)
         # A window is still there when the server is back, so a question may wait; a command has ended by then.
         self._settings = settings.replaced({"offline": settings.offline or "queue"}, "the screen")
         self._folders = folders
+        self._model = model
+        self._shown = Choices()
+        """What was chosen for the conversation that is open."""
         self._begun = asyncio.Event()
         self._closing = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -94,11 +98,14 @@ class DeferredCore:
             return
         try:
             bootstrap = await asyncio.to_thread(import_module, "app.reply.bootstrap")
-            source = import_module("app.remotes.choice").usable_source(self._settings, self._folders)
-            opening = bootstrap.assistant_on(self.store, self._settings, self._folders, source, early=True)
+            source = import_module("app.remotes.choice").usable_source(self._settings, self._folders, self._model)
+            opening = bootstrap.assistant_on(
+                self.store, self._settings, self._folders, source, early=True, shown=self._shown
+            )
             async with opening as assistant:
                 for source in self._chosen[-1:]:
                     assistant.use(source)
+                assistant.follow(self._shown)
                 gc.freeze()  # Its modules stay, and collections would take 100 ms to walk through them all.
                 self._assistant.set_result(assistant)
                 await self._closing.wait()
@@ -137,6 +144,10 @@ class DeferredCore:
         assistant = self.present
         return None if assistant is None else assistant.context(conversation_id)
 
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device; False while that is not known."""
+        return self.present is not None and self.present.stays_here()
+
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Spans of an answer's characters that nobody verified. Without an assistant: all of them or none."""
         if assistant := self.present:
@@ -153,19 +164,25 @@ class DeferredCore:
         else:
             self._chosen.append(source)
 
+    def follow(self, choices: Choices) -> None:
+        """A conversation with these choices is open now: its server answers."""
+        self._shown = choices
+        if assistant := self.present:
+            assistant.follow(choices)
+
     def stop(self) -> None:
         """End the running reply, or the wait for the assistant."""
         self._stopped.set()
         if assistant := self.present:
             assistant.stop()
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+    def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store a question and answer it."""
-        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt)))
+        return _noted(self._ask(lambda: question.ask(self.store, conversation_id, prompt, attachments)))
 
-    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Store another wording of a question beside it, and answer that."""
-        return _noted(self._ask(lambda: question.edit(self.store, message_id, text)))
+        return _noted(self._ask(lambda: question.edit(self.store, message_id, text, attachments)))
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
         """See `Assistant.regenerate`."""
@@ -255,9 +272,9 @@ class DeferredOutbox:
     def __init__(self, core: DeferredCore) -> None:
         self._core = core
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        return self._stir(self._core.store.queue.add(conversation_id, prompt))
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        return self._stir(self._core.store.queue.add(conversation_id, prompt, attachments))
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there. Raises `StorageError`."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from os.path import commonprefix
 
-from app.events import ModeChanged, Reasoned, RoundEnded
+from app.events import Cut, RoundEnded
 from app.exits import GO_ON
 from app.remotes.connection import Connection
 from app.remotes.peer import Endpoint
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation, Step
 from remote import Busy, ChatStream, Incompatible, LinkDown, Refused, RemoteError, Unsent
-from remote.openai.stream import CUT
+from remote.openai.dialect import SAMPLING
+from remote.openai.stream import CUT, TOOL_CALLS
 
 BETWEEN_SECONDS = 60.0
 """Longest silence between two words, if the remote's settings name none. The system notices a dead line sooner; a busy
@@ -30,8 +31,17 @@ UNSENT_TRIES = 3
 """Times that a server may be found and be gone again before the question leaves."""
 SHARE = 256
 """The answer is stored when it has grown by this fraction: each time all of it is written, and answers may be long."""
+IMAGES = (
+    "An image was sent ({names}). If {model} reads no images, choose a model that does, or ask in a new conversation "
+    "without it. The question and its files are kept."
+)
 FILTERED = "content_filter"
 """Reason that a server gives if its content filter ended the answer."""
+LENGTH: Cut = "length"
+CONTEXT: Cut = "context"
+FILTER: Cut = "filter"
+BROKEN_OFF = ("insufficient_system_resource", "abort")
+"""Reasons that a server gives if it could not go on: DeepSeek's, and that of vLLM and SGLang."""
 
 
 class EndpointText:
@@ -46,14 +56,15 @@ class EndpointText:
         self._join = Continuation(self._known, continues=endpoint.model.continues)
         self._thinks = False
         """The model is reasoning."""
+        self._thinking_since: float | None = None
 
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The text until the answer is complete. Returns early if the question has not left. Raises `NoAnswer`."""
         generation = self._generation
         if generation.given.settings.mode == "edge":
-            advice = "which verifies no drafts. Choose --mode auto or hosted"
+            advice = "which checks no drafts. Choose --mode auto or hosted"
             raise NoAnswer(f"{self._host} is an OpenAI-compatible server, {advice}.", "incompatible")
-        yield ModeChanged("hosted", self._connection.why)
+        yield self._connection.mode("hosted")
         await generation.drafting.quiet()
         stream: ChatStream | None = None
         try:
@@ -65,14 +76,17 @@ class EndpointText:
                     wait = 2.0 ** (tries - 1) if error.after is None else error.after
                     if tries == BUSY_TRIES or wait > BUSY_SECONDS:
                         raise
-                    yield ModeChanged("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
+                    yield self._connection.mode("hosted", f"{self._host} is busy; it is asked again in {wait:.0f} s")
                     await generation.unless_stopped(generation.clock.sleep(wait))
                     if generation.stopping:
                         break
             if stream is None:
                 generation.end("stopped")
                 return
-            generation.begin_text(stream, self._endpoint.model.id)
+            generation.begin_text(stream)
+            generation.written_by(self._endpoint.model.id)
+            if refused := ", ".join(field for field in stream.left_out if field in SAMPLING):
+                yield self._connection.mode("hosted", f"{self._connection.why}; it does not take {refused}")
             async for step in self._read(stream):
                 yield step
         except Unsent as error:
@@ -90,6 +104,7 @@ class EndpointText:
         given, options = self._generation.given, self._endpoint.client.options
         first = options.first_words_seconds or given.settings.first_words_timeout
         begun = [("assistant", self._join.sent)] if self._join.sent else []
+        predicts = not self._known and self._endpoint.client.may_predict(self._endpoint.model)
         return await self._endpoint.client.chat(
             [*given.messages, *begun],
             given.sampling,
@@ -99,6 +114,7 @@ class EndpointText:
             silence=options.read_seconds or BETWEEN_SECONDS,
             patience=first,
             continued=bool(begun),
+            prediction=given.prediction if predicts else "",
         )
 
     async def _read(self, stream: ChatStream) -> AsyncGenerator[Step, None]:
@@ -128,37 +144,44 @@ class EndpointText:
             self._connection.speaks(stream)
         if piece and self._thinks:
             self._thinks = False
-            steps.append(ModeChanged("hosted", self._connection.why))
+            steps.append(self._connection.mode("hosted"))
         if not piece and not self._thinks:
             self._thinks = True
-            steps.append(ModeChanged("hosted", f"{self._connection.why}; {name} is reasoning"))
+            steps.append(self._connection.mode("hosted", f"{self._connection.why}; {name} is reasoning"))
         if thought := stream.new_thoughts():
-            steps.append(Reasoned(thought))
+            now = generation.clock.now()
+            self._thinking_since = now if self._thinking_since is None else self._thinking_since
+            steps.append(generation.add_reasoning(thought, now - self._thinking_since))
         steps += generation.add_text(self._join.take(piece))
         return steps
 
     def _end(self, stream: ChatStream) -> None:
         """Say that the answer is over, whether it is whole, and what cut it."""
-        reason, cut_by, full = stream.reason, "", False
+        reason, cut_by = stream.reason, ""
+        kind: Cut | None = None
         if reason == FILTERED:
-            cut_by = "the server's content filter ended it"
+            cut_by, kind = "the server's content filter ended it", FILTER
+        elif reason in BROKEN_OFF:
+            cut_by = f"{self._host} broke it off"
+        elif reason in TOOL_CALLS:
+            cut_by = "the model asked for a tool, and Outrider has none to offer"
         elif stream.overlong:
-            cut_by = "longer than any answer that is kept"
+            cut_by, kind = "longer than any answer that is kept", LENGTH
         elif reason in CUT:
-            limit, full = self._limit(stream)
+            limit, kind = self._limit(stream)
             cut_by = limit if stream.spoken else f"{limit}, while it was still reasoning"
-        cut = reason in CUT or stream.overlong
-        self._generation.end("length" if cut else "end", cut_by=cut_by, full=full)
+        cut = reason in CUT or reason in BROKEN_OFF or stream.overlong
+        self._generation.end("length" if cut else "end", cut_by=cut_by, kind=kind)
 
-    def _limit(self, stream: ChatStream) -> tuple[str, bool]:
-        """The limit that cut an answer, and whether that is the model's context."""
+    def _limit(self, stream: ChatStream) -> tuple[str, Cut]:
+        """The limit that cut an answer, in words and as one word."""
         most, window = self._generation.given.settings.max_tokens, self._endpoint.model.max_model_len
         used = 0 if stream.usage is None else stream.usage.prompt_tokens + stream.usage.completion_tokens
         if window is not None and used >= window - 1:
-            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", True
+            return f"the context of {self._endpoint.model.id}, {window:,} tokens, is full", CONTEXT
         if most is not None:
-            return f"cut at {most:,} tokens (max_tokens)", False
-        return f"cut at a limit of {self._host}", False
+            return f"cut at {most:,} tokens (max_tokens)", LENGTH
+        return f"cut at a limit of {self._host}", LENGTH
 
     def _failure(self, error: Exception) -> NoAnswer:
         """What the person reads if there is no answer, or no more of it."""
@@ -176,7 +199,11 @@ class EndpointText:
         if self._generation.answer.text:
             return NoAnswer(f"{said}. What came of the answer is kept. To go on: {GO_ON}.", "broken")
         if isinstance(error, Refused | Incompatible):
-            return NoAnswer(f"{said}.", "refused")
+            about_system = self._generation.given.system and "system" in said.lower()
+            advice = " This model may take no system prompt; choose none for this conversation." if about_system else ""
+            if images := self._generation.given.images:
+                advice += f" {IMAGES.format(model=self._endpoint.model.id, names=', '.join(images))}"
+            return NoAnswer(f"{said}.{advice}", "refused")
         settings, options = self._generation.given.settings, self._endpoint.client.options
         first = options.first_words_seconds or settings.first_words_timeout
         advice = f"A model that needs more than {first:.3g} s to begin needs a longer first_words_timeout. "

@@ -15,24 +15,26 @@ from app.concurrency import unless_set
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.lookahead import Lookahead
-from app.events import EndReason, ModeChanged, Reasoned, RoundEnded, Stats
+from app.events import AnsweredAgain, Cut, EndReason, ModeChanged, Reasoned, RoundEnded, Stats, SystemUnread
 from app.remotes.connection import Connection
 from app.remotes.mode_meter import Verifying
 from app.remotes.peer import Verifier
 from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
+from app.sanitise import Sanitiser
 from drafter.guide.search import Hit
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
 from drafter.tree import DraftTree
 from remote import ChatStream, HostedStream, RoundReply
 from remote.clock import CLOCK, Clock
-from remote.openai.schema import Usage
+from remote.openai.schema import Content, Usage
+from remote.openai.stream import KEPT_REASONING
 from remote.protocol import Progress, Sampling, unpack_tokens
 
 T = TypeVar("T")
-Step = Shown | Reasoned | ModeChanged | RoundEnded
+Step = Shown | Reasoned | SystemUnread | ModeChanged | RoundEnded
 
 PREFILL_SECONDS = 0.01
 """A guess at the target's time for each token that it has not read. A deadline may be too late, but not too early."""
@@ -71,15 +73,25 @@ class GenerationInput:
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
-    messages: Sequence[tuple[str, str]]
-    """That conversation as (role, text), for a server that reads no tokens of ours."""
+    system: str = field(default="", kw_only=True)
+    """The system prompt; empty: none. The recipe does not read it."""
+    system_digest: str | None = field(default=None, kw_only=True)
+    """See `app.reply.request.system_digest`."""
+    messages: Sequence[tuple[str, Content]]
+    """That conversation as (role, content), for a server that reads no tokens of ours."""
+    images: Sequence[str] = field(default=(), kw_only=True)
+    """Names of the images in that conversation."""
     text: ChatText
     settings: Settings
     sampling: Sampling
     most: int
-    """Tokens of a whole answer, in the drafter's vocabulary."""
+    """Tokens of a whole answer, in the drafter's vocabulary: its limit, or all that the context has room for."""
+    limited: bool = field(default=True, kw_only=True)
+    """A person has set that limit. False: the context is the limit."""
     draft: bool
     """False: the target alone, token by token."""
+    prediction: str = ""
+    """Text that the answer will probably have: what was written offline. For a server that reads no tokens of ours."""
     unreadable: NoAnswer | None = None
     """Why only a server that reads text can answer: the conversation has too many tokens of ours."""
 
@@ -116,12 +128,16 @@ class Generation:
         """Why the answer is over; None while it is written."""
         self.cut_by = ""
         """What ended the answer before the model did; empty if that is its limit of tokens, or nothing."""
-        self.full = False
-        """The conversation is as long as the server can read."""
+        self.cut_kind: Cut | None = None
+        """One word for `cut_by`; None if that is the limit of tokens, or nothing."""
         self.stop_tokens = set(given.text.stop_tokens)
         self.rounds = 0
+        self.reasoning = ""
+        """What the model of an OpenAI-compatible server thought before its answer, as far as it is kept."""
+        self.reasoning_seconds = 0.0
+        self._clean = Sanitiser()
         self.model = ""
-        """The model that an OpenAI-compatible server was asked for."""
+        """The model that wrote, or checked, last; empty while only the drafter has."""
         self._unsent = 0
         self._drafted_nodes = 0
         self._traffic: list[RoundReply | HostedStream | ChatStream] = []
@@ -176,6 +192,12 @@ class Generation:
         if self._text_stream is None:
             return None
         return self._text_stream.pieces if self.usage is None else self.usage.completion_tokens
+
+    @property
+    def answered_again(self) -> AnsweredAgain | None:
+        """How an OpenAI-compatible server answered, if this is not the first answer; None: no such server did."""
+        stream = self._text_stream
+        return None if stream is None else AnsweredAgain(self.model, stream.predicted, stream.kept_of_prediction)
 
     def stats(self, connection: Connection | None) -> Stats:
         """The totals so far."""
@@ -270,16 +292,20 @@ class Generation:
         """
         self._guided = own_target
 
+    def written_by(self, model: str) -> None:
+        """Say which model writes, or checks, from here on."""
+        self.model = model
+
     def add_stop_tokens(self, tokens: Collection[int]) -> None:
         """Let these tokens end the answer too: the ones that the verifier's card names."""
         self.stop_tokens.update(tokens)
 
     # ---- how text comes in -------------------------------------------------------------------------------------------
 
-    def begin_text(self, stream: ChatStream, model: str) -> None:
-        """Note that an OpenAI-compatible server has begun to answer, with this model."""
+    def begin_text(self, stream: ChatStream) -> None:
+        """Note that an OpenAI-compatible server has begun to answer."""
         self._traffic.append(stream)
-        self._text_stream, self.model = stream, model
+        self._text_stream = stream
 
     def replace_tokens(self, known: str) -> list[Shown]:
         """Let the answer be text from here on, which begins with `known`."""
@@ -290,6 +316,13 @@ class Generation:
         shown = self.answer.add_text(piece)
         self._note_first_token()
         return shown
+
+    def add_reasoning(self, piece: str, seconds: float) -> Reasoned:
+        """Note what the model thinks before its answer, `seconds` after it began to."""
+        self.reasoning_seconds = seconds
+        shown = self._clean.feed(piece)
+        self.reasoning += shown[: KEPT_REASONING - len(self.reasoning)]
+        return Reasoned(shown, seconds)
 
     def count_unsent(self) -> int:
         """Count that the question did not leave; returns how often that has happened."""
@@ -306,9 +339,9 @@ class Generation:
         """Have the answer end as soon as possible; whoever writes it then calls `end`."""
         self._stopping.set()
 
-    def end(self, reason: EndReason, *, cut_by: str = "", full: bool = False) -> None:
-        """Say why the answer is over."""
-        self.reason, self.cut_by, self.full = reason, cut_by, full
+    def end(self, reason: EndReason, *, cut_by: str = "", kind: Cut | None = None) -> None:
+        """Say why the answer is over, and what cut it, in words and as one word."""
+        self.reason, self.cut_by, self.cut_kind = reason, cut_by, kind
 
     def finish(self) -> list[Shown]:
         """Show what was held back. Call it last."""

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from itertools import takewhile
 from os.path import commonprefix
 
-from app.events import Judged
+from app.events import AnsweredAgain, Judged
+from app.reply.comparison import compare
 from app.sanitise import sanitise
 from storage import Message
-
-SENTENCE_ENDS = (".", "!", "?", ":", "\n", "。", "！", "？")
-"""What a sentence, or a line of code, ends with."""
 
 
 def unverified(answer: Message) -> bool:
@@ -39,27 +37,47 @@ def judge(answer: Message, tokens: Sequence[int], text: str) -> Judged | None:
     if start == len(answer.tokens):
         return None
     kept = sum(takewhile(bool, (a == b for a, b in zip(answer.tokens[start:], tokens[start:]))))
-    return Judged(answer.id, kept, len(answer.tokens) - start, dropped(answer.text, text), midway(answer.text, text))
+    return _judged(answer, kept, len(answer.tokens) - start, text)
+
+
+def judge_again(answer: Message, text: str, again: AnsweredAgain) -> Judged | None:
+    """What the `text` of a server that checks no drafts has of a drafted answer; None: that one had no words."""
+    kept, of, dropped = compare(answer.text, text)
+    return Judged(answer.id, kept, of, dropped, len(sanitise(text)), again) if of else None
+
+
+def judgement_stats(judged: Judged) -> dict[str, int | bool | None]:
+    """A judgement as it is stored with the newer answer, beside the model's name."""
+    stats: dict[str, int | bool | None] = {"kept": judged.kept, "of": judged.of}
+    if judged.again is not None:
+        kept, dropped = judged.again.tokens or (None, None)
+        stats |= {"predicted": judged.again.predicted, "prediction_kept": kept, "prediction_dropped": dropped}
+    return stats
 
 
 def stored_judgement(verified: Message, answer: Message) -> Judged | None:
     """The judgement that was stored with a verified answer; None: it was cut off before the judgement was known."""
-    kept, of = verified.stats.get("kept"), verified.stats.get("of")
+    stats = verified.stats
+    kept, of, predicted = stats.get("kept"), stats.get("of"), stats.get("predicted")
     if not isinstance(kept, int) or not isinstance(of, int):
         return None
-    return Judged(answer.id, kept, of, dropped(answer.text, verified.text), midway(answer.text, verified.text))
+    if isinstance(predicted, bool):
+        tokens = stats.get("prediction_kept"), stats.get("prediction_dropped")
+        told = (tokens[0], tokens[1]) if isinstance(tokens[0], int) and isinstance(tokens[1], int) else None
+        again = AnsweredAgain(sanitise(str(stats.get("model") or "the server")), predicted, told)
+        dropped_words = compare(answer.text, verified.text).dropped
+        return Judged(answer.id, kept, of, dropped_words, len(sanitise(verified.text)), again)
+    return _judged(answer, kept, of, verified.text)
+
+
+def _judged(answer: Message, kept: int, of: int, text: str) -> Judged:
+    at = len(sanitise(text[: _parting(answer.text, text)]))
+    return Judged(answer.id, kept, of, dropped(answer.text, text), at)
 
 
 def dropped(drafted: str, verified: str) -> str:
     """The end of a drafted text, from the first word where it differs from the verified one."""
     return sanitise(drafted[_parting(drafted, verified) :])
-
-
-def midway(drafted: str, verified: str) -> bool:
-    """Whether `dropped` begins within a sentence, or within a line of code."""
-    parting = _parting(drafted, verified)
-    before = drafted[:parting].rstrip(" \t")
-    return bool(before) and parting < len(drafted) and not before.endswith(SENTENCE_ENDS)
 
 
 def _parting(drafted: str, verified: str) -> int:

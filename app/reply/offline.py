@@ -19,6 +19,9 @@ EARLY_TOKENS = 32
 """Most tokens that the drafter writes while the verifier starts: as many as one round can judge."""
 ROUND_TOKENS = 16
 """Tokens after which what the drafter wrote is stored, as after a round."""
+MOST_ALONE = 512
+"""Most tokens that the drafter writes alone, if the person has set no limit: nobody checks it, and a small model may
+repeat itself without an end."""
 
 
 class Offline:
@@ -70,14 +73,19 @@ class Offline:
     async def steps(self) -> AsyncGenerator[Step, None]:
         """The drafter's tokens until the answer is complete or a verifier is there."""
         generation, connection, drafting = self._generation, self._connection, self._generation.drafting
-        yield ModeChanged("offline", "offline by choice" if connection is None else connection.why)
+        yield ModeChanged("offline", "offline by choice") if connection is None else connection.mode("offline")
         await drafting.quiet()
         await drafting.follow(generation.tokens)
-        sampling = generation.given.sampling
+        given, alone = generation.given, 0
+        sampling = given.sampling
         async with contextlib.aclosing(drafting.generate(sampling.temperature, sampling.seed)) as tokens:
             async for token in tokens:
                 for step in generation.draft(token, ends=True):
                     yield step
+                alone += 1
+                if generation.reason is None and not given.limited and alone >= MOST_ALONE:
+                    said = f"cut at {MOST_ALONE} tokens, the most that the drafter writes alone"
+                    generation.end("length", cut_by=said, kind="length")
                 if len(generation.answer.tokens) % ROUND_TOKENS == 0:
                     yield RoundEnded(generation.stats(connection))
                 if generation.reason is not None or generation.stopping:

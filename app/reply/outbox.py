@@ -1,22 +1,24 @@
 """What waits for the target, and when it is sent: questions asked without a line, and answers to be verified.
 
-All of it is in the database. The outbox says what is due, and keeps a verifier that fails from being asked the same
-again and again.
+All of it is in the database. The outbox says what is due, and keeps a server that fails from being asked the same again
+and again. What waits was put there because the person wants the server's answer. So an answer that waits to be verified
+is sent to an OpenAI-compatible server too, which may charge for it, and answers it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from app.concurrency import first_of
 from app.events import Event, Failed
 from app.remotes.connection import Connection
-from app.remotes.peer import Endpoint, Peer
+from app.remotes.peer import Peer
 from remote.clock import CLOCK, Clock
-from storage import Message, Queued, StorageError, Store
+from storage import Attachment, Message, Queued, StorageError, Store
 
 LOOK_SECONDS = 30.0
 """Pause between two looks for what another program has queued."""
@@ -38,8 +40,11 @@ class Answerer(Protocol):
     def start(self) -> None:
         """Begin to connect."""
 
-    def no_verifier(self) -> Failed | None:
-        """Why nothing can be sent now; None: it can."""
+    def connection_of(self, conversation_id: str) -> Connection | None:
+        """The connection to the server of a conversation; None: there is none to be asked. Raises `StorageError`."""
+
+    def no_server(self, conversation_id: str) -> Failed | None:
+        """Why nothing can be sent to the server of a conversation now; None: it can. Raises `StorageError`."""
 
     def verify(self, message_id: str) -> AsyncGenerator[Event, None]:
         """The events of an answer that is verified."""
@@ -48,25 +53,41 @@ class Answerer(Protocol):
         """The events of the answer that a pending message becomes."""
 
 
-class Outbox:
-    """The queue of `assistant`. While `connection` is None, nothing is due."""
+@dataclass
+class _Next:
+    """What can be sent now, if anything, and what may change that."""
 
-    def __init__(self, assistant: Answerer, connection: Connection | None, clock: Clock = CLOCK) -> None:
+    queued: Queued | None = None
+    server: Peer | None = None
+    looked_at: dict[Connection, None] = field(default_factory=dict)
+    """The connections to the servers of what waits, in the order of the queue."""
+    missed: list[Connection] = field(default_factory=list)
+    """Those without a server."""
+    pause: float = LOOK_SECONDS
+    """Seconds until something that failed may be sent again."""
+
+
+class Outbox:
+    """The queue of `assistant`. Each entry goes to the server of its own conversation, in the order of the queue.
+
+    An entry that has to wait holds up the others for the same server, and none for another one.
+    """
+
+    def __init__(self, assistant: Answerer, clock: Clock = CLOCK) -> None:
         self._assistant = assistant
         self._store = assistant.store
-        self._connection = connection
         self._stirred = asyncio.Event()
-        self._tried: tuple[str, Peer | None] = "", None
-        """Id of what was sent last, and the verifier it was sent with."""
+        self._tried: dict[str, Peer | None] = {}
+        """The server that something was last sent to, by its id in the queue."""
         self._clock = clock
-        self._failures: dict[str, int] = {}
-        """How often something was sent in vain, by id."""
-        self._not_before = clock.now()
-        """When what failed may be sent again."""
+        self._failures: dict[str, tuple[int, float]] = {}
+        """How often something was sent in vain, and when it may be sent again, by id."""
+        self.awaited: frozenset[Connection] = frozenset()
+        """The connections to the servers that something waits for."""
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Keep a prompt for the target. Raises `StorageError`."""
-        queued = self._store.queue.add(conversation_id, prompt)
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Keep a prompt for the target, with what goes with it. Raises `StorageError`."""
+        queued = self._store.queue.add(conversation_id, prompt, attachments)
         self.stir()
         return queued
 
@@ -84,13 +105,8 @@ class Outbox:
         """Take something out. If it is being answered, it is not tried again. Raises `StorageError`."""
         return self._store.queue.remove(queued_id)
 
-    def use(self, connection: Connection | None) -> None:
-        """Send what waits over this one from now on."""
-        self._connection = connection
-        self.stir()
-
     def stir(self) -> None:
-        """There may be something to send: something was queued, an answer has ended, the verifier is another one."""
+        """There may be something to send: something was queued, an answer has ended, a server is another one."""
         self._stirred.set()
         self._stirred = asyncio.Event()
 
@@ -99,38 +115,59 @@ class Outbox:
         return self._stirred.wait()
 
     async def due(self) -> AsyncGenerator[Queued, None]:
-        """What is to be sent now, one after another, while the verifier is there and no reply runs.
+        """What is to be sent now, one after another, while its server is there and no reply runs.
 
-        The reader passes each on to `send`. What fails is due again when a verifier has come back, and that is looked
+        The reader passes each on to `send`. What fails is due again when its server has come back, and that is looked
         for every second while something waits.
         """
         self._assistant.start()
-        with contextlib.ExitStack() as wanted:
-            eager: Connection | None = None
+        eager: dict[Connection, contextlib.ExitStack] = {}
+        try:
             while True:
-                stirred, connection = self._stirred, self._connection
-                verifier = None if connection is None else connection.verifier
-                queued: Queued | None = None
-                if not self._assistant.replying:
-                    with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
-                        queued = self._store.queue.next(verify=not isinstance(verifier, Endpoint))
-                missed = connection if queued is not None and verifier is None else None
-                if eager is not missed:
-                    wanted.close()
-                    if missed is not None:
-                        wanted.enter_context(missed.wanted())
-                    eager = missed
-                pause = 0.0
-                if queued is not None and verifier is not None and not self._was_tried(queued, verifier):
-                    if queued.id in self._failures:
-                        pause = self._not_before - self._clock.now()
-                    if pause <= 0:
-                        yield queued
-                        if self._was_tried(queued, verifier):
-                            continue
-                changed = [] if connection is None else [connection.changed()]
-                timeout = min(pause, LOOK_SECONDS) if pause > 0 else LOOK_SECONDS
+                stirred = self._stirred
+                next_one = _Next() if self._assistant.replying else self._next()
+                self.awaited = frozenset(next_one.looked_at)
+                for connection in [one for one in eager if one not in next_one.missed]:
+                    eager.pop(connection).close()
+                for connection in next_one.missed:
+                    if connection not in eager:
+                        eager[connection] = contextlib.ExitStack()
+                        eager[connection].enter_context(connection.wanted())
+                if next_one.queued is not None:
+                    yield next_one.queued
+                    if self._was_tried(next_one.queued, next_one.server):
+                        continue
+                changed = [connection.changed() for connection in next_one.looked_at]
+                timeout = min(next_one.pause, LOOK_SECONDS)
                 await first_of(stirred.wait(), *changed, self._clock.sleep(timeout))
+        finally:
+            for wanted in eager.values():
+                wanted.close()
+
+    def _next(self) -> _Next:
+        """What can be sent first, and what has to be waited for before there is more."""
+        found = _Next()
+        blocked: set[Connection] = set()
+        with contextlib.suppress(StorageError):  # If that goes on, whatever is done next will say so.
+            entries = self._store.queue.ready()
+            for queued in entries:
+                connection = self._assistant.connection_of(queued.conversation_id)
+                if connection is None or connection in blocked:
+                    continue
+                found.looked_at[connection] = None
+                server = connection.verifier
+                blocked.add(connection)
+                pause = self._pause(queued.id)
+                if server is None:
+                    found.missed.append(connection)
+                elif self._was_tried(queued, server):
+                    continue
+                elif pause > 0:
+                    found.pause = min(found.pause, pause)
+                else:
+                    found.queued, found.server = queued, server
+                    break
+        return found
 
     async def send(self, queued: Queued) -> AsyncGenerator[Event, None]:
         """Have something answered or verified, with the events of that; none if another program was faster.
@@ -138,10 +175,16 @@ class Outbox:
         It leaves the queue once the target has answered, or never can. If the line is lost on the way, the drafter may
         finish the answer, which then waits to be verified.
         """
-        self._tried = queued.id, None if self._connection is None else self._connection.verifier
+        try:
+            connection = self._assistant.connection_of(queued.conversation_id)
+            problem = self._assistant.no_server(queued.conversation_id)
+        except StorageError as error:
+            yield Failed(str(error), "internal")
+            return
+        self._tried[queued.id] = None if connection is None else connection.verifier
         if queued.message_id is not None:
             events = self._assistant.verify(queued.message_id)
-        elif problem := self._assistant.no_verifier():
+        elif problem is not None:
             yield problem
             return
         else:
@@ -162,11 +205,15 @@ class Outbox:
 
     def _sent(self, queued_id: str, *, failed: bool) -> None:
         """Note when the same may be sent again."""
-        count = self._failures.get(queued_id, 0) + 1
-        self._failures = {queued_id: count} if failed else {}
-        least, most = RETRY_SECONDS
-        self._not_before = self._clock.now() + (min(most, least * 2.0 ** (count - 1)) if failed else 0.0)
+        count, _ = self._failures.pop(queued_id, (0, 0.0))
+        if failed:
+            least, most = RETRY_SECONDS
+            self._failures[queued_id] = count + 1, self._clock.now() + min(most, least * 2.0**count)
 
-    def _was_tried(self, queued: Queued, verifier: Peer | None) -> bool:
-        # By identity: a verifier that has come back is another one, and worth another try.
-        return self._tried[0] == queued.id and self._tried[1] is verifier
+    def _pause(self, queued_id: str) -> float:
+        """Seconds until something may be sent again."""
+        return self._failures[queued_id][1] - self._clock.now() if queued_id in self._failures else 0.0
+
+    def _was_tried(self, queued: Queued, server: Peer | None) -> bool:
+        # By identity: a server that has come back is another one, and worth another try.
+        return queued.id in self._tried and self._tried[queued.id] is server

@@ -6,17 +6,17 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from app.events import Done, Failed, Judged, PageSource
+from app.events import Cut, Done, Failed, Judged, PageSource
 from app.reply.errors import NoAnswer
 from app.reply.generation import Generation
-from app.reply.judgement import judge
+from app.reply.judgement import judge, judge_again, judgement_stats
 from app.reply.reply import Reply
 from app.reply.request import Request
 from app.sanitise import sanitise
 from drafter.config import DrafterError
 from drafter.guide.sources import sources
 from drafter.text import ChatText
-from storage import FinalStatus, StorageBusy, StorageError, Store
+from storage import FinalStatus, Message, StorageBusy, StorageError, Store
 
 SAVE_TRIES = 6
 """Tries to store a complete answer; each waits five seconds for its turn."""
@@ -49,14 +49,24 @@ def completed(request: Request, reply: Reply) -> ReplyOutcome:
     assert generation.reason is not None
     stopped = generation.reason == "stopped"
     tokens, provenance = tuple(answer.tokens), tuple(answer.provenance)
-    cut, full, pages = _cut_by(generation), _is_full(generation), _sources(generation)
-    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, full, pages)
+    cut, kind, pages, model = _cut(generation), _cut_kind(generation), _sources(generation), _one_line(generation.model)
+    done = Done(stopped, generation.reason, tokens, provenance, reply.stats, cut, kind, pages, model)
     verified = all(provenance)
     judged = None
     if verified and not stopped and request.begun is not None:
-        judged = judge(request.begun, answer.tokens, answer.text)
+        judged = _judged(request.begun, generation)
     settles = request.settles(done=not stopped, verified=verified, never=False)
     return ReplyOutcome("stopped" if stopped else "done", done, judged, settles)
+
+
+def _judged(begun: Message, generation: Generation) -> Judged | None:
+    """What became of the drafted part of an answer; None: there was none."""
+    answer, again = generation.answer, generation.answered_again
+    if all(begun.provenance):
+        return None
+    if again is None:
+        return judge(begun, answer.tokens, answer.text)
+    return judge_again(begun, answer.text, replace(again, model=_one_line(again.model)))
 
 
 def failed(request: Request, reply: Reply | None, error: NoAnswer | DrafterError | StorageError) -> ReplyOutcome:
@@ -84,13 +94,21 @@ async def save(
     Another program may hold the database for longer than a call waits: a new version that brings its tables up to
     date, an import of a very long conversation. That is no reason to lose an answer, so it is tried again.
     """
-    message_id, answer = request.message.id, request.begin(text)
+    message_id, answer, reasoning = request.message.id, request.begin(text), ""
     stats: dict[str, Any] = {**request.about}
     if reply is not None:
         answer, totals = reply.answer, reply.stats
         stats |= {**asdict(totals), "tau": totals.tau, "reason": reply.reason, **_server_stats(reply.generation)}
+        if totals.streamed is not None and not totals.rounds:
+            del stats["verified"]  # It checks no drafts, so there is nothing to count.
+            stats["tau"] = None
+        if (system := reply.generation.given.system_digest) is not None:
+            stats["system"] = system
+        reasoning = reply.generation.reasoning
+        if reasoning:
+            stats["reasoning_seconds"] = reply.generation.reasoning_seconds
     if outcome.judged is not None:
-        stats |= {"kept": outcome.judged.kept, "of": outcome.judged.of}
+        stats |= judgement_stats(outcome.judged)
     if isinstance(outcome.last, Done) and outcome.last.sources:
         stats["sources"] = [asdict(source) for source in outcome.last.sources]
     tries = SAVE_TRIES
@@ -101,7 +119,9 @@ async def save(
                     return None
                 store.queue.add_verification(message_id)  # First: if the program dies in between, it is completed too.
             written = answer.tokens, answer.provenance, answer.text
-            store.messages.finish(message_id, *written, outcome.status, stats, settles=outcome.settles)
+            store.messages.finish(
+                message_id, *written, outcome.status, stats, settles=outcome.settles, reasoning=reasoning
+            )
             return None
         except StorageError as error:
             tries -= 1
@@ -118,28 +138,29 @@ def _sources(generation: Generation) -> tuple[PageSource, ...]:
     return tuple(PageSource(hit.page.name, hit.page.platform, "outrider" if hit.own else "tldr") for hit in found)
 
 
-def _cut_by(generation: Generation) -> str:
-    """What ended the answer before the model did; empty if it is whole, or was stopped."""
+def _cut(generation: Generation) -> str:
+    """What ended the answer before the model did, in words; empty if it is whole, or was stopped."""
     if generation.cut_by or generation.reason != "length":
         return _one_line(generation.cut_by)
-    if _is_full(generation):
+    if _cut_kind(generation) == "context":
         return "the conversation is as long as can be read"
     return f"cut at {generation.given.most:,} tokens (max_tokens)"
 
 
-def _is_full(generation: Generation) -> bool:
-    """No more of this conversation can be read."""
-    short = generation.streamed is None and len(generation.answer.tokens) < generation.given.most
-    return generation.full or (generation.reason == "length" and short)
+def _cut_kind(generation: Generation) -> Cut | None:
+    """What ended the answer before the model did, as one word; None if it is whole, or was stopped."""
+    if generation.cut_kind is not None or generation.reason != "length":
+        return generation.cut_kind
+    given, written = generation.given, len(generation.answer.tokens)
+    full = generation.streamed is None and (not given.limited or written < given.most)
+    return "context" if full else "length"
 
 
 def _server_stats(generation: Generation) -> dict[str, str | int | None]:
-    """What is stored of an answer by an OpenAI-compatible server; empty for any other answer."""
-    if generation.streamed is None:
-        return {}
-    stats: dict[str, str | int | None] = {"model": _one_line(generation.model), "cut": _cut_by(generation) or None}
-    if not generation.rounds:
-        stats["tau"] = None
+    """What is stored of the server that answered: its model, what cut the answer, and what it counted."""
+    stats: dict[str, str | int | None] = {"cut": _cut(generation) or None, "cut_by": _cut_kind(generation)}
+    if generation.model:
+        stats["model"] = _one_line(generation.model)
     if (usage := generation.usage) is not None:
         stats |= {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
     return stats

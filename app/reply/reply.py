@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 
-from app.events import EndReason, FailureCode, ModeChanged, Stats, Verified
+from app.events import EndReason, FailureCode, Stats, SystemUnread, Verified
 from app.remotes.connection import Connection, hopeless
 from app.remotes.peer import Endpoint, Peer, Verifier
 from app.remotes.source import SourceFailed
@@ -53,6 +53,8 @@ class Reply:
         """Failures since then."""
         self._asked_again = False
         """The last stream broke, and nothing has come since."""
+        self._told_unread = False
+        """It was said that the system prompt is not read."""
 
     @property
     def answer(self) -> Answer:
@@ -82,7 +84,7 @@ class Reply:
         try:
             with contextlib.nullcontext() if connection is None else connection.wanted():
                 if connection is not None and connection.warming:
-                    yield ModeChanged("warming", connection.why)
+                    yield connection.mode("warming")
                     generation.address(own_target=True)
                     async for step in self._offline.early_steps():
                         yield step
@@ -94,6 +96,8 @@ class Reply:
                     elif (steps := self._next_steps()) is None:
                         await self._until_return()
                     else:
+                        if self._leaves_system_out():
+                            yield SystemUnread()
                         async with contextlib.aclosing(steps):
                             async for step in steps:
                                 if isinstance(step, Verified) and (step.tokens or step.text):
@@ -128,6 +132,13 @@ class Reply:
         self._check_readable()
         return self._offline.steps()
 
+    def _leaves_system_out(self) -> bool:
+        """Whether the writer who comes now does not read the system prompt, for the first time in this answer."""
+        endpoint = self._connection is not None and isinstance(self._connection.verifier, Endpoint)
+        unread = bool(self.generation.given.system) and self.generation.guided and not endpoint
+        first, self._told_unread = unread and not self._told_unread, self._told_unread or unread
+        return first
+
     def _check_readable(self) -> None:
         """Raises `NoAnswer` for what neither the drafter nor a verifier can read."""
         if self.generation.given.unreadable is not None:
@@ -147,7 +158,8 @@ class Reply:
             )
         generation.add_stop_tokens(verifier.card.stop_tokens)
         mode = generation.mode(connection)
-        yield ModeChanged(mode, connection.why_mode if generation.chooses_mode else connection.why)
+        generation.written_by(verifier.model_name)
+        yield connection.mode(mode, connection.why_mode if generation.chooses_mode else None)
         writer = (Hosted if mode == "hosted" else Edge)(generation, connection, verifier)
         try:
             async with contextlib.aclosing(writer.steps()) as steps:
@@ -187,7 +199,7 @@ class Reply:
         """Wait for a verifier that was there. Raises `NoAnswer`."""
         generation, connection = self.generation, self._connection
         if connection is None:
-            raise NoAnswer("There is no verifier to ask. Choose another --mode, or give --remote.", "unavailable")
+            raise NoAnswer("There is no server to ask. Choose another --mode, or give --remote.", "unavailable")
         if connection.met and not (self._away and not self.answer.text and generation.given.settings.mode == "auto"):
             with contextlib.suppress(TimeoutError):
                 async with generation.clock.within(RETURN_SECONDS):

@@ -6,6 +6,7 @@ Each function stores a pending answer before anything is sent, and says how that
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,8 +14,18 @@ from typing import Literal
 
 import msgspec
 
+from app.attachments.images import is_image
+from app.attachments.reader import one_line
+from app.attachments.renderer import image_names
 from app.config import Settings
-from app.drafting.prompt import conversation_messages, conversation_tokens, is_spelt, questions_of, spelt
+from app.drafting.prompt import (
+    conversation_messages,
+    conversation_tokens,
+    is_spelt,
+    questions_of,
+    spelt,
+    system_apart,
+)
 from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
@@ -22,7 +33,7 @@ from app.reply.judgement import verified_length
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
 from remote.protocol import Sampling
-from storage import Message, Store
+from storage import Choices, Message, Store
 from storage import Stats as StoredStats
 
 CONTEXT_TOKENS = 8192
@@ -38,8 +49,8 @@ class Request:
     message: Message
     """The pending answer."""
     sampling: Sampling
-    most: int
-    """Tokens of the whole answer."""
+    most: int | None
+    """Tokens of the whole answer; None: as many as the context has room for."""
     begun: Message | None = None
     """The stored answer that it begins with, in tokens of the drafter in use."""
     does: Literal["answers", "verifies", "resumes"] = "answers"
@@ -48,6 +59,8 @@ class Request:
     """The question waits in the queue if nobody is there to answer."""
     sent: str = ""
     """The text of the begun answer if a server sent it, so that its tokens only spell it."""
+    anew: bool = False
+    """A server that checks no drafts gives an answer of its own, which is then compared with the begun one."""
 
     @property
     def about(self) -> dict[str, float | int | str | None]:
@@ -62,7 +75,7 @@ class Request:
         """The answer so far."""
         if self.begun is None:
             return Answer(text)
-        return Answer(text, self.begun.tokens, verified_length(self.begun), self.sent)
+        return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent)
 
     def read(
         self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None = None
@@ -72,26 +85,37 @@ class Request:
         `prompt`: the recipe of the drafter's own target. Raises `StorageError`, `TemplateFailed`, `DrafterCorrupt`.
         """
         thread = store.branches.path(self.message.id)[:-1]
-        tokens = conversation_tokens(text, thread)
+        chosen = store.conversations.get(self.message.conversation_id).choices.system
+        tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
         hits = prompt.hits(questions) if prompt is not None and (questions := questions_of(thread)) else []
-        length = len(guided or tokens) + (
-            len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0
-        )
+        asked = len(guided or tokens)
+        length = asked + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
         if length > CONTEXT_TOKENS:
             said = f"The conversation is {length} tokens long, and at most {CONTEXT_TOKENS} can be read."
             unreadable = NoAnswer(f"{said} Ask less at once, or start a new conversation.", "too_long")
+        if images := image_names(thread):
+            unreadable = NoAnswer(
+                f"The model here reads text and no images: {', '.join(images)}. Choose a server whose model reads "
+                "images, or ask without it. The question and its files are kept.",
+                "refused",
+            )
         return GenerationInput(
             prompt=tokens,
             guided=guided,
             hits=hits,
-            messages=conversation_messages(thread),
+            system=system_apart(thread, chosen)[0],
+            system_digest=system_digest(chosen),
+            messages=conversation_messages(thread, chosen),
+            images=[one_line(file.name) for message in thread for file in message.attachments if is_image(file)],
             text=text,
             settings=settings,
             sampling=self.sampling,
-            most=self.most,
+            most=max(1, CONTEXT_TOKENS - asked) if self.most is None else self.most,
+            limited=self.most is not None,
             draft=draft,
+            prediction="" if self.begun is None or all(self.begun.provenance) else self.begun.text,
             unreadable=unreadable,
         )
 
@@ -104,9 +128,20 @@ class Request:
         return self.message.id if done and verified or never else None
 
 
+def settings_for(settings: Settings, choices: Choices, fixed: Collection[str] = ()) -> Settings:
+    """The settings of one conversation: what was chosen for it replaces them, except what is `fixed` for this run."""
+    chosen = {name: value for name, value in choices.sampling.items() if name not in fixed}
+    return msgspec.structs.replace(settings, **chosen)
+
+
+def system_digest(system: str | None) -> str | None:
+    """Tells answers under one chosen system prompt from those under another; None: none was chosen."""
+    return hashlib.blake2b(system.encode(), digest_size=8).hexdigest() if system else None
+
+
 def new_answer(settings: Settings, message: Message, *, waits: bool = False) -> Request:
     """The answer to a stored question. `waits`: it came out of the queue; else the settings say whether it waits."""
-    return Request(message, _sampling(settings), settings.most_tokens, waits=waits or settings.offline == "queue")
+    return Request(message, _sampling(settings), settings.max_tokens, waits=waits or settings.offline == "queue")
 
 
 def regenerate(store: Store, settings: Settings, message_id: str, *, target: bool) -> Request:
@@ -122,15 +157,17 @@ def regenerate(store: Store, settings: Settings, message_id: str, *, target: boo
     pending = store.messages.add(message.conversation_id, "assistant", "", parent_id=parent_id, status="pending")
     versions = [version for version in store.branches.siblings(pending.id) if version.id != pending.id]
     sampling = _sampling(settings, version=len(versions))
-    if not sampling.temperature and any(_is_greedy(version, target=target) for version in versions):
+    system = system_digest(store.conversations.get(message.conversation_id).choices.system)
+    said = [version for version in versions if version.stats.get("system") == system]
+    if not sampling.temperature and any(_is_greedy(version, target=target) for version in said):
         sampling = msgspec.structs.replace(sampling, temperature=FRESH_TEMPERATURE)
-    return Request(pending, sampling, settings.most_tokens)
+    return Request(pending, sampling, settings.max_tokens)
 
 
 def resume(store: Store, settings: Settings, message_id: str, text: ChatText) -> Request:
     """The rest of an answer that was cut off, sampled as it was begun. Raises `NoAnswer`, `StorageError`.
 
-    It may get as many tokens more as a new answer may have.
+    If answers have a limit, it may get as many tokens more as a new one.
     """
     cut = store.messages.get(message_id)
     if cut.role != "assistant":
@@ -144,18 +181,23 @@ def resume(store: Store, settings: Settings, message_id: str, text: ChatText) ->
         raise _impossible("That answer is complete; ask for more in a new question.")
     if not is_spelt(text, begun):
         raise _impossible("The drafter cannot spell that answer, so nobody can go on with it; have it given again.")
-    most, sent = len(begun.tokens) + settings.most_tokens, "" if begun is cut else cut.text
+    most = None if settings.max_tokens is None else len(begun.tokens) + settings.max_tokens
+    sent = "" if begun is cut else cut.text
     return Request(store.messages.resume(message_id), _as_begun(settings, cut.stats), most, begun, "resumes", sent=sent)
 
 
-def verify(store: Store, settings: Settings, drafted: Message, text: ChatText) -> Request:
-    """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`."""
+def verify(store: Store, settings: Settings, drafted: Message, text: ChatText, *, anew: bool = False) -> Request:
+    """What the target makes of an answer that was drafted offline. Raises `NoAnswer`, `StorageError`.
+
+    `anew`: it is there, but checks no drafts.
+    """
     beside = store.messages.verify(drafted.id)
     if beside is None:
         raise _impossible("Another window is at work on that answer; wait until it is done.")
     begun = spelt(text, drafted) if drafted.tokens else drafted
-    most, sent = max(settings.most_tokens, len(begun.tokens)), "" if drafted.tokens else drafted.text
-    return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent)
+    most = None if settings.max_tokens is None else max(settings.max_tokens, len(begun.tokens))
+    sent = "" if drafted.tokens else drafted.text
+    return Request(beside, _sampling(settings), most, begun, "verifies", sent=sent, anew=anew)
 
 
 def _impossible(why: str) -> NoAnswer:

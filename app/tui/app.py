@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -16,6 +17,7 @@ from app.sanitise import sanitise
 from app.tui.bindings import EVERYWHERE, checked, rooms_near
 from app.tui.clipboard import copy
 from app.tui.core import Core
+from app.tui.job import has_shell, stop_job
 from app.tui.notices import excerpt
 from app.tui.saved_state import SavedState
 from app.tui.screens.chat.message_actions import MessageActions
@@ -23,6 +25,9 @@ from app.tui.screens.chat.screen import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.textual_private import drop_notification, keep_as_clipboard, shown_notifications, write_to_terminal
 from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.first_look import FirstLook
+from storage import Choices
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -54,15 +59,25 @@ def _conversations() -> type[Provider]:
 class OutriderApp(App[None]):
     """Opens at once. What is not ready yet shows in the badge of the status bar.
 
-    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. Raises `ConfigError` for a
+    `switcher`: manages the remotes; without it, the screen of remotes is not to be had. `first`: what new conversations
+    begin with. Raises `ConfigError` for a
     mistake in the keys of the settings.
     """
 
     TITLE = "Outrider"
+    CSS_PATH = Path(__file__).with_name("app.tcss")  # Absolute, for a class that is derived from this one.
     BINDINGS = [*EVERYWHERE]
     COMMANDS = App.COMMANDS | {_actions, _themes, _conversations}
 
-    def __init__(self, core: Core, settings: Settings | None = None, switcher: RemoteSwitcher | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings | None = None,
+        switcher: RemoteSwitcher | None = None,
+        *,
+        first: Choices = NONE,
+    ) -> None:
+        self.first = first
         self.settings = settings or Settings()
         mapped = checked(self.settings.keys)
         super().__init__()
@@ -80,7 +95,10 @@ class OutriderApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self._save(theme=theme.name))
-        self.push_screen(ChatScreen(self.core, self.settings, panel=self._saved.panel))
+        offer = self.switcher is not None and not self._saved.look_answered and self.switcher.unconfigured
+        self.push_screen(
+            ChatScreen(self.core, self.settings, panel=self._saved.panel, offer_look=offer, first=self.first)
+        )
         if self.switcher is not None and self.switcher.trouble:
             self.notify(sanitise(self.switcher.trouble), title="Remotes", severity="error", timeout=15, markup=False)
 
@@ -89,6 +107,18 @@ class OutriderApp(App[None]):
     @on(ChatScreen.PanelShown)
     def save_panel(self, event: ChatScreen.PanelShown) -> None:
         self._save(panel=event.shown)
+
+    @on(FirstLook.Answered)
+    def end_offer(self) -> None:
+        """Keep that the question of the first start was answered, and take it off the screen."""
+        self._save(look_answered=True)
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.end_offer()
+
+    def _end_offer_if_configured(self, _: object = None) -> None:
+        if self.switcher is not None and not self.switcher.unconfigured:
+            self.end_offer()
 
     def _save(self, **changes: str | bool) -> None:
         """Keep how the screen looks for the next start."""
@@ -150,16 +180,45 @@ class OutriderApp(App[None]):
 
     def action_show_help(self) -> None:
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen)))
+            commands = self.screen.commands.offered() if isinstance(self.screen, ChatScreen) else []
+            self.push_screen(HelpScreen(rooms_near(self.screen.focused or self.screen), commands))
+
+    def action_suspend_process(self) -> None:
+        """Stop the whole job, as any program on Ctrl+Z, where a shell waits for it that can bring it back."""
+        if not has_shell():
+            self.notify("No shell waits here that could bring it back, so it goes on.", severity="warning")
+            return
+        with self.suspend():
+            stop_job()
+
+    def action_redraw(self) -> None:
+        """Draw every cell: another program may have written on the terminal."""
+        self.screen.refresh()
 
     def action_toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.current_theme.dark else DARK.name
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "show_remotes" or self.switcher is not None
+        return action not in ("show_remotes", "look_nearby", "models") or self.switcher is not None
+
+    def action_models(self, words: str = "") -> None:
+        """Pick the model of the open conversation. `words`: what is looked for, or the exact name of a model."""
+        chat = next((screen for screen in self.screen_stack if isinstance(screen, ChatScreen)), None)
+        if self.switcher is not None and chat is not None and self.screen is chat:
+            chat.pick_model(self.switcher, words)
 
     def action_show_remotes(self) -> None:
         from app.tui.screens.remotes import RemotesScreen  # Forms are not on the first frame.
 
         if self.switcher is not None and not any(isinstance(screen, RemotesScreen) for screen in self.screen_stack):
-            self.push_screen(RemotesScreen(self.switcher))
+            chats = [screen for screen in self.screen_stack if isinstance(screen, ChatScreen)]
+            own = next((chat.conversation.choices.remote for chat in chats), None)
+            self.push_screen(RemotesScreen(self.switcher, own), self._end_offer_if_configured)
+
+    @on(FirstLook.Accepted)
+    def action_look_nearby(self) -> None:
+        """Look for model servers on this device, and show them."""
+        from app.tui.screens.nearby import NearbyScreen
+
+        if self.switcher is not None and not any(isinstance(screen, NearbyScreen) for screen in self.screen_stack):
+            self.push_screen(NearbyScreen(self.switcher))

@@ -22,8 +22,12 @@ EVERYWHERE = (
     Binding("f1", "show_help", "Help", id="app.help", priority=True),
     Binding("f2", "toggle_theme", "Light or dark", id="app.theme", priority=True),
     Binding("f4", "show_remotes", "Remotes: add, test, switch", id="app.remotes", priority=True),
+    Binding("f5", "models", "Models: choose who answers", id="app.models", priority=True),
+    Binding("f12", "look_nearby", "Look for model servers on this device", id="app.look", priority=True),
     Binding("f8", "show_log", "Log of the program", id="app.log", priority=True),
     Binding("ctrl+p", "command_palette", "Commands", id="app.commands", priority=True),
+    Binding("ctrl+l", "redraw", "Draw the screen again", id="app.redraw", priority=True),
+    Binding("ctrl+z", "suspend_process", "Suspend; `fg` in the shell comes back", id="app.suspend", priority=True),
 )
 """The application's own keys."""
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
@@ -40,10 +44,16 @@ def rooms() -> tuple[Room, ...]:
     from app.tui.screens.export import ExportScreen
     from app.tui.screens.help import HelpScreen
     from app.tui.screens.log import LogScreen
+    from app.tui.screens.models import ModelsScreen
+    from app.tui.screens.nearby import NearbyScreen
     from app.tui.screens.queue import QueueScreen, Rewording
+    from app.tui.screens.recall import RecallScreen
     from app.tui.screens.remote_form import RemoteForm
     from app.tui.screens.remotes import RemotesScreen
+    from app.tui.screens.sampling_form import SamplingForm
     from app.tui.screens.source import SourceScreen
+    from app.tui.screens.system import SystemScreen
+    from app.tui.screens.system_form import SystemForm
     from app.tui.widgets.conversation_list import ConversationList
     from app.tui.widgets.prompt import Prompt
     from app.tui.widgets.sidebar import SearchBox, TitleBox
@@ -56,10 +66,16 @@ def rooms() -> tuple[Room, ...]:
         Room("List of conversations", ConversationList, False),
         Room("Search", SearchBox, False),
         Room("New name", TitleBox, False),
+        Room("What you asked", RecallScreen, False, over=True),
         Room("Queue", QueueScreen, False, over=True),
         Room("A queued prompt", Rewording, False, over=True),
+        Room("Models", ModelsScreen, False, over=True),
         Room("Remotes", RemotesScreen, False, over=True),
         Room("Form of a remote", RemoteForm, False, over=True),
+        Room("System prompts", SystemScreen, False, over=True),
+        Room("Text of a system prompt", SystemForm, False, over=True),
+        Room("Sampling", SamplingForm, False, over=True),
+        Room("Servers on this device", NearbyScreen, False, over=True),
         Room("Question", Confirm, False, over=True),
         Room("Log", LogScreen, False, over=True),
         Room("Export", ExportScreen, False, over=True),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.events import Event, ModeChanged
-from storage import Message, Queued, Store
+from storage import Attachment, Choices, Message, Queued, Store
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class CoreOutbox(Protocol):
     """The queue of what waits for the verifier. All methods but `due` and `send` raise `StorageError`."""
 
-    def enqueue(self, conversation_id: str, prompt: str) -> Queued:
-        """Queue a prompt until the verifier is there."""
+    def enqueue(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> Queued:
+        """Queue a prompt, with what goes with it, until the verifier is there."""
 
     def enqueue_verification(self, message_id: str) -> Queued:
         """Queue an answer to be verified when the verifier is there."""
@@ -46,10 +46,10 @@ class Core(Protocol):
     def outbox(self) -> CoreOutbox:
         """The queue of what waits for the verifier."""
 
-    def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
-        """Store a question, answer it, store the answer. The text in the events is sanitised."""
+    def reply(self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
+        """Store a question and what goes with it, answer it, store the answer. The text in the events is sanitised."""
 
-    def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+    def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         """Ask an edited question, beside the old one. The new branch is the shown one from then on."""
 
     def regenerate(self, message_id: str) -> AsyncIterator[Event]:
@@ -72,6 +72,12 @@ class Core(Protocol):
 
     def use(self, source: Source | None) -> None:
         """Use another remote from now on; None: no remote. A running reply ends with the remote it began with."""
+
+    def follow(self, choices: Choices) -> None:
+        """A conversation with these choices is open now: connect to the server that was chosen for it."""
+
+    def stays_here(self) -> bool:
+        """Whether what is asked stays on this device; False while that is not known."""
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Ranges of characters of an answer that nobody verified; none if that is unknown."""

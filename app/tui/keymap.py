@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 
 from app.tui.textual_private import bindings_of, keymap_of
 
-SHORT = {"escape": "esc", "up": "↑", "down": "↓"}
+SHORT = {"escape": "esc", "up": "↑", "down": "↓", "slash": "/"}
 """Names of these keys in hints. Other keys are called as in the settings."""
 
 

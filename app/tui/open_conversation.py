@@ -7,22 +7,27 @@ to act on, and `ReplyRunning` when the running reply has to end first; `notices.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from app.attachments.renderer import described
 from app.events import Event, Mode
 from app.sanitise import sanitise
+from app.system_prompts import SystemPrompt
+from app.titles import title_from
 from app.tui.core import Core
 from app.tui.running_reply import RunningReply
 from app.tui.stored_thread import StoredThread, read_thread
 from app.tui.turn import Cursor, Part, Turn, place_questions
-from storage import NotFound, Queued, StorageError
+from storage import Attachment, Choices, NotFound, Queued, StorageError
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
-TITLE_LENGTH = 60
-"""Characters of the first prompt that make the title of a conversation."""
 NEARLY_FULL = 0.9
 """Share of the context from which the person is told that it is nearly full."""
 UNREACHABLE: tuple[Mode, ...] = ("offline", "warming")
@@ -52,11 +57,20 @@ class OpenConversation:
     At most one reply runs at a time. It goes on while another conversation is open.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, first: Choices = NONE) -> None:
+        """`first`: what new conversations begin with."""
         self.core = core
+        self._first = first
+        self._imported = SystemPrompt("")
         self.id: str | None = None
         """None until the first prompt of a new conversation is sent."""
         self.title = ""
+        self.choices = first
+        """What was chosen for it: the server and the model that answer it, and more."""
+        self.fresh: Callable[[], Choices] = Choices
+        """The server and the model of a new conversation."""
+        self._given = first
+        """What this one began with, if it is new."""
         self.turns: list[Turn] = []
         self.live: RunningReply | None = None
         self.shading = False
@@ -91,6 +105,11 @@ class OpenConversation:
         if stored.id != self.id:
             self._deleted.clear()
         self.id, self.title, self.turns = stored.id, stored.title, list(stored.turns)
+        if stored.id is None:
+            self._given = self._beginning()
+        self.choices = self._given if stored.id is None else stored.choices
+        self._imported = stored.imported
+        self.core.follow(self.choices)
         live = self.live
         if live is not None and live.conversation == stored.id:
             turns = self.turns
@@ -122,10 +141,41 @@ class OpenConversation:
     def begin(self, prompt: str) -> str:
         """The id of the open conversation; a new one is created if none is open, named after this prompt."""
         if self.id is None:
-            title = " ".join(prompt.split())
-            title = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1].rstrip()}…"
-            self.id, self.title = self.core.store.conversations.create(title).id, title
+            self.title = title_from(prompt)
+            self.id = self.core.store.conversations.create(self.title, self.choices).id
         return self.id
+
+    # ---- what is chosen for it ---------------------------------------------------------------------------------------
+
+    @property
+    def system(self) -> SystemPrompt:
+        """The system prompt of the next answer, as far as it is known; a default is kept with the first answer."""
+        if self.choices.system is None:
+            return self._imported
+        return SystemPrompt(self.choices.system, self.choices.system_name)
+
+    def choose(self, choices: Choices) -> None:
+        """Let this be chosen from the next answer on. A new conversation keeps it when it is begun."""
+        if self.id is not None:
+            self.core.store.conversations.choose(self.id, choices)
+        self.choices = choices
+        self.core.follow(choices)
+
+    def read_choices(self) -> None:
+        """Read again what is chosen: the first answer keeps the default system prompt with the conversation."""
+        if self.id is not None:
+            self.choices = self.core.store.conversations.get(self.id).choices
+
+    def renew(self) -> None:
+        """Begin with what a new conversation begins with now, if nothing was asked or chosen yet."""
+        if self.id is None and self.choices == self._given != self._beginning():
+            self._given = self._beginning()
+            self.choose(self._given)
+
+    def _beginning(self) -> Choices:
+        """What a new conversation begins with now."""
+        server = self.fresh()
+        return replace(self._first, remote=server.remote, model=server.model)
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 
@@ -134,15 +184,25 @@ class OpenConversation:
         if self.live is not None:
             raise ReplyRunning
 
-    def ask(self, question: str) -> RunningReply:
+    def ask(self, question: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to a question, as every method here that returns one: `start` and `listen` make it run."""
         conversation = self.begin(question)
-        return RunningReply(conversation, Turn(question), self.core.reply(conversation, question))
+        self._take_up()
+        turn = Turn(question, attachments=tuple(attachments))
+        return RunningReply(conversation, turn, self.core.reply(conversation, question, attachments))
 
-    def edit(self, at: int, question_id: str, text: str) -> RunningReply:
+    def _take_up(self) -> None:
+        """The conversation goes on in the chat, wherever it was begun: it is listed with the others from now on."""
+        with contextlib.suppress(StorageError):  # The reply reports it.
+            if self.id is not None:
+                self.core.store.conversations.set_origin(self.id, None)
+
+    def edit(self, at: int, question_id: str, text: str, attachments: Sequence[Attachment] = ()) -> RunningReply:
         """The reply to another wording of the question of `turns[at]`."""
         assert self.id is not None
-        return RunningReply(self.id, Turn(text), self.core.edit(question_id, text), instead=question_id, at=at)
+        self._take_up()
+        turn, events = Turn(text, attachments=tuple(attachments)), self.core.edit(question_id, text, attachments)
+        return RunningReply(self.id, turn, events, instead=question_id, at=at)
 
     def regenerate(self, target: ActionTarget) -> RunningReply:
         """Another answer to the same question."""
@@ -158,12 +218,15 @@ class OpenConversation:
     def _asked_again(self, target: ActionTarget, instead: str, events: AsyncIterator[Event]) -> RunningReply:
         """The reply to the same question, in a new turn."""
         assert self.id is not None
-        turn = Turn(target.turn.question, target.turn.asked, wordings=target.turn.wordings)
+        self._take_up()
+        asked = target.turn
+        turn = Turn(asked.question, asked.asked, wordings=asked.wordings, attachments=asked.attachments)
         return RunningReply(self.id, turn, events, instead=instead, at=target.at)
 
     def send(self, queued: Queued) -> RunningReply:
         """The reply to what waited in the queue."""
-        turn, events = Turn(sanitise(queued.text)), self.core.outbox.send(queued)
+        turn = Turn(sanitise(queued.text), attachments=queued.attachments)
+        events = self.core.outbox.send(queued)
         return RunningReply(queued.conversation_id, turn, events, queued.message_id or "", queued.id)
 
     def verify(self, cursor: Cursor) -> RunningReply | None:
@@ -184,7 +247,8 @@ class OpenConversation:
             outbox.enqueue_verification(turn.message)
         else:
             self.check_idle()
-            return RunningReply(self.id, Turn(turn.question), self.core.verify(turn.message), turn.message)
+            again = Turn(turn.question, attachments=turn.attachments)
+            return RunningReply(self.id, again, self.core.verify(turn.message), turn.message)
         return None
 
     def start(self, reply: RunningReply) -> Turn | None:
@@ -244,18 +308,25 @@ class OpenConversation:
         answers = {one.message_id for one in queued}
         for turn in self.turns:
             turn.await_verification(turn.message in answers)
-        return [one.text for one in queued if one.kind == "ask"]
+        return [
+            "\n".join((one.text, *(f"+ {described(file)}" for file in one.attachments)))
+            for one in queued
+            if one.kind == "ask"
+        ]
 
-    def enqueue(self, prompt: str) -> None:
+    def enqueue(self, prompt: str, attachments: Sequence[Attachment] = ()) -> None:
         """Queue a prompt for the verifier."""
-        self.core.outbox.enqueue(self.begin(prompt), prompt)
+        conversation = self.begin(prompt)
+        self._take_up()
+        self.core.outbox.enqueue(conversation, prompt, attachments)
 
-    def take_back(self) -> str:
-        """Take the last queued prompt out of the queue; its text."""
+    def take_back(self) -> tuple[str, tuple[Attachment, ...]]:
+        """Take the last queued prompt out of the queue; its text, and the files that go with it."""
         prompts = [queued for queued in self.queued() if queued.kind == "ask"]
         if not prompts:
             raise NotPossible("Nothing is queued here.")
-        return sanitise(self.core.outbox.unqueue(prompts[-1].id).text)
+        taken = self.core.outbox.unqueue(prompts[-1].id)
+        return sanitise(taken.text), taken.attachments
 
     # ---- messages ----------------------------------------------------------------------------------------------------
 

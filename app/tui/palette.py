@@ -1,4 +1,4 @@
-"""The commands of the palette: every action that has a key, the themes, and the conversations by their text."""
+"""The palette: every action that has a key, the prompt's commands, the themes, and the conversations by their text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from textual.dom import DOMNode
 
 from app.tui.bindings import rooms
 from app.tui.screens.chat.screen import ChatScreen
+from app.tui.slash import TypedCommand
 from app.tui.textual_private import bindings_of, keymap_of
-from app.tui.widgets.conversation_list import one_line
+from app.tui.widgets.conversation_list import marked_line, one_line
 from storage import StorageError
 
 MOVES = (
     "app.commands",
+    "list.open",
     "message.next_block",
     "message.previous_block",
+    "models.down",
+    "models.up",
+    "prompt.close",
+    "prompt.complete",
     "prompt.down",
     "prompt.newline",
     "prompt.page_down",
@@ -68,9 +74,16 @@ class Command(NamedTuple):
 
 
 class ActionCommands(Provider):
-    """Every action that has a key, with its key. It runs on the part of the screen that it belongs to."""
+    """Every action that has a key, with its key, and every command of the prompt, with its word.
+
+    An action runs on the part of the screen that it belongs to.
+    """
 
     def commands(self) -> Iterator[Command]:
+        chat = self.screen if isinstance(self.screen, ChatScreen) else None
+        typed = [] if chat is None else chat.commands.offered()
+        words = {command.key: f"/{command.word}" for command in typed if command.key}
+        actions: set[str] = set()
         seen: set[str] = set(MOVES)
         # Actions of the whole screen come first: the list is long, and people look for these.
         for room in sorted(rooms(), key=lambda room: not room.outer):
@@ -82,8 +95,13 @@ class ActionCommands(Provider):
             for _, binding in sorted(bindings, key=lambda entry: _rank(entry[1])):
                 if binding.id and binding.id not in seen:
                     seen.add(binding.id)
+                    actions.add(binding.action)
                     run = partial(self.app.run_action, binding.action, node)
-                    yield Command(binding.description, self.app.get_key_display(binding), run)
+                    ways = (self.app.get_key_display(binding), words.get(binding.id, ""))
+                    yield Command(binding.description, " · ".join(filter(None, ways)), run)
+        for command in typed:
+            if chat is not None and not command.key and command.action not in actions:
+                yield Command(command.help, f"/{command.word}", partial(chat.commands.run, TypedCommand(command, "")))
 
     def _node(self, kind: type[DOMNode]) -> DOMNode | None:
         for node in (self.app, self.screen):
@@ -128,6 +146,6 @@ class ConversationCommands(Provider):
             return  # The list of conversations reports it.
         for at, one in enumerate(found):
             title = f"Open: {one_line(one.conversation.title) or 'Untitled'}"
-            snippet = one_line(one.snippet)
+            shown = Content("Open: ") + (marked_line(one.conversation.title, one.title_marks) or Content("Untitled"))
             go = partial(screen.open_conversation, one.conversation.id, one.message_id)
-            yield Hit(0.5 - at / 1000, Content(title), go, title, snippet)
+            yield Hit(0.5 - at / 1000, shown, go, title, one_line(one.snippet))

@@ -1,4 +1,4 @@
-"""What the screen keeps from one start to the next: the theme, and whether the panel is open.
+"""What the screen keeps from one start to the next: the theme, whether the panel is open, what was answered once.
 
 It is a file beside the database that only the program writes. People write the settings file, which is never changed.
 """
@@ -17,6 +17,8 @@ class SavedState(msgspec.Struct, kw_only=True):
 
     theme: str = ""
     panel: bool = False
+    look_answered: bool = False
+    """The person has said whether to look for model servers on this device. They are not asked again."""
 
     @classmethod
     def load(cls, path: Path) -> SavedState:

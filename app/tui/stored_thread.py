@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from app.system_prompts import SystemPrompt, in_force
 from app.tui.turn import Turn
-from storage import Message, Store
+from storage import Choices, Message, Store
+from storage.choices import NONE
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,10 @@ class StoredThread:
     turns: list[Turn] = field(default_factory=list)
     found: int | None = None
     """Place of the turn with the message that was looked for."""
+    choices: Choices = NONE
+    """What was chosen for it."""
+    imported: SystemPrompt = SystemPrompt("")
+    """The system message that it begins with, where it was imported."""
 
 
 def read_thread(store: Store, conversation_id: str, message_id: str | None = None) -> StoredThread:
@@ -24,7 +30,7 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
 
     A thousand messages take 30 ms.
     """
-    title = store.conversations.get(conversation_id).title
+    conversation = store.conversations.get(conversation_id)
     messages, thread = _branch(store, conversation_id)
     found = None
     if message_id is not None:
@@ -33,7 +39,8 @@ def read_thread(store: Store, conversation_id: str, message_id: str | None = Non
             messages, thread = _branch(store, conversation_id)
         before = [message.id for message in thread].index(message_id)
         found = len(Turn.of_thread(thread[: before + 1])) - 1
-    return StoredThread(conversation_id, title, Turn.of_thread(thread, messages), found)
+    turns, imported = Turn.of_thread(thread, messages), in_force(NONE, thread)
+    return StoredThread(conversation_id, conversation.title, turns, found, conversation.choices, imported)
 
 
 def _branch(store: Store, conversation_id: str) -> tuple[list[Message], list[Message]]:

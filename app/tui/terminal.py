@@ -15,6 +15,8 @@ from app.tui.app import OutriderApp
 from app.tui.core import Core
 from app.tui.screens.chat.screen import ChatScreen
 from app.tui.textual_private import error_of
+from storage import Choices
+from storage.choices import NONE
 
 if TYPE_CHECKING:
     from app.remotes.switcher import RemoteSwitcher
@@ -46,9 +48,10 @@ class TerminalApp(OutriderApp):
         switcher: RemoteSwitcher | None = None,
         *,
         conversation: str | None = None,
+        first: Choices = NONE,
         on_painted: Callable[[], None],
     ) -> None:
-        super().__init__(core, settings, switcher)
+        super().__init__(core, settings, switcher, first=first)
         self._conversation = conversation
         self._on_painted = on_painted
         self._touched = 0.0

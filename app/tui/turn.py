@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from app.events import Done, Event, Failed, Judged, PageSource, ReplyText, Started
+from app.events import Done, Event, Failed, Judged, PageSource, Reasoned, ReplyText, Started
 from app.reply.judgement import stored_judgement
 from app.sanitise import sanitise
 from app.tui.markdown.parser import leaves
+from app.tui.markdown.struck import Struck, first_words
 from app.tui.sources import sources_of
-from storage import Message
+from storage import Attachment, Message
 
 CUT = "cut at the length limit"
 Outcome = Literal["running", "done", "stopped", "failed"]
 Part = Literal["question", "answer"]
+Share = Literal["none", "some", "all"]
+STRUCK_WORDS = 40
+"""Words of a withdrawn text that are shown at first: more would hide the answer between them."""
 
 
 @dataclass(eq=False)
@@ -36,6 +40,8 @@ class Turn:
     """Nobody could answer: the question waits in the queue, or the rest of the answer does."""
     cut: str = ""
     """What ended the answer before the model did; empty for a whole answer."""
+    model: str = ""
+    """Name of the model that answered, as one line; empty if it is not known."""
     provenance: tuple[bool, ...] = ()
     """For each token of the finished answer: True if the target verified it."""
     judged: Judged | None = None
@@ -52,8 +58,19 @@ class Turn:
     """The pages that the answer came from."""
     before: str = ""
     """The question before it in the conversation."""
-    unfolded: bool = False
-    """The withdrawn text is shown, and not only that there is some."""
+    attachments: tuple[Attachment, ...] = ()
+    """The files that go with the question."""
+    files_unfolded: bool = False
+    """Their text is shown, and not only their names."""
+    thoughts: str = ""
+    """What the model thought before its answer."""
+    thought_seconds: float = 0.0
+    thoughts_unfolded: bool = False
+    passed: bool = False
+    """Another question follows."""
+    withdrawn_shown: Share | None = None
+    """How much of the withdrawn text the person wants to see. None: the first words, until the next question; nothing
+    of an answer to the same question by a server that checks no drafts."""
     revision: int = 0
 
     @property
@@ -80,17 +97,37 @@ class Turn:
         return bool(self.drafted and self.message) and not self.running and self.judged is None
 
     @property
+    def answered_again(self) -> bool:
+        """Whether a server that checks no drafts gave this answer after one that was written offline."""
+        return self.judged is not None and self.judged.again is not None
+
+    @property
     def dropped(self) -> str:
         """The text of the replaced draft that the target did not keep."""
         return "" if self.judged is None or self.drafted else self.judged.dropped
 
     @property
     def withdrawn(self) -> str:
-        """`dropped` as Markdown of its own. An ellipsis shows that it begins within a sentence."""
-        if not self.dropped:
-            return ""
-        said = f"… {self.dropped}" if self.judged is not None and self.judged.midway else self.dropped
-        return f"```\n{said}" if _begins_in_code(self.dropped) else said
+        """`dropped` as Markdown of its own."""
+        return f"```\n{self.dropped}" if _begins_in_code(self.dropped) else self.dropped
+
+    @property
+    def shown_share(self) -> Share:
+        """How much of the withdrawn text is shown."""
+        chosen = self.withdrawn_shown or ("none" if self.passed or self.answered_again else "some")
+        return "all" if chosen == "some" and len(self.dropped.split()) <= STRUCK_WORDS else chosen
+
+    @property
+    def struck(self) -> Struck | None:
+        """What is shown of the withdrawn text, struck through where it stood."""
+        if not self.dropped or self.judged is None or self.shown_share == "none":
+            return None
+        some = self.shown_share == "some"
+        return Struck(self.judged.at, first_words(self.withdrawn, STRUCK_WORDS) if some else self.withdrawn)
+
+    def toggle_withdrawn(self) -> None:
+        """Show all of the withdrawn text, or none of it if all is shown."""
+        self.withdrawn_shown = "none" if self.shown_share == "all" else "all"
 
     @property
     def note(self) -> str:
@@ -128,12 +165,15 @@ class Turn:
         self.reply.apply(event)
         if isinstance(event, Started):
             self.message = event.message
+        elif isinstance(event, Reasoned):
+            self.thoughts += event.text
+            self.thought_seconds = event.seconds
         elif isinstance(event, Judged):
             self.judged = event
         elif isinstance(event, Done):
             self.outcome = "stopped" if event.stopped else "done"
             self.cut = event.cut or (CUT if event.reason == "length" else "")
-            self.provenance, self.sources = event.provenance, event.sources
+            self.provenance, self.sources, self.model = event.provenance, event.sources, event.model
             if not self.drafted:
                 self.reply.ghost = ""  # Drafts of a round without a verdict are not stored.
         elif isinstance(event, Failed):
@@ -182,7 +222,9 @@ class Turn:
         turns: list[Turn] = []
         for message in thread:
             if message.role == "user":
-                turns.append(cls(sanitise(message.text), message.id, outcome="stopped"))
+                turns.append(
+                    cls(sanitise(message.text), message.id, outcome="stopped", attachments=message.attachments)
+                )
             elif message.role == "assistant":
                 if not turns or turns[-1].message:
                     turns.append(cls(""))
@@ -190,16 +232,24 @@ class Turn:
                 turn.message, turn.provenance = message.id, tuple(message.provenance)
                 turn.outcome = message.status if message.status in ("done", "failed") else "stopped"
                 turn.cut = _cut(message) if turn.outcome == "done" else ""
+                turn.model = model_of(message.stats)
                 turn.reply.solid = sanitise(message.text)
                 turn.sources = sources_of(message.stats)
+                turn.thoughts, seconds = sanitise(message.reasoning), message.stats.get("reasoning_seconds")
+                turn.thought_seconds = seconds if isinstance(seconds, float) else 0.0
                 turn.judged, turn.awaiting = judgements.get(message.id), message.id in awaiting
         return turns
 
 
 def place_questions(turns: Sequence[Turn]) -> None:
-    """Tell each turn of a conversation the question before it."""
+    """Tell each turn of a conversation the question before it, and whether another one follows."""
     for before, turn in pairwise(turns):
         turn.before = before.question
+        if not before.passed:
+            before.passed = True
+            before.revision += 1
+    if turns:
+        turns[-1].passed = False
 
 
 Cursor = tuple[Turn, Part] | None
@@ -210,6 +260,12 @@ def _cut(message: Message) -> str:
     """What ended a stored answer before the model did; empty for a whole answer."""
     cut, reason = message.stats.get("cut"), message.stats.get("reason")
     return sanitise(cut) if isinstance(cut, str) else CUT if reason == "length" else ""
+
+
+def model_of(stats: Mapping[str, object]) -> str:
+    """The model's name in the statistics of an answer, as one line; empty if there is none."""
+    model = stats.get("model")
+    return " ".join(sanitise(model).split()) if isinstance(model, str) else ""
 
 
 def _begins_in_code(text: str) -> bool:

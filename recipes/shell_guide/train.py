@@ -108,7 +108,7 @@ class Drawing:
 
 
 _drawing: Callable[[int], Batch]
-"""Of the process that draws."""
+"""What a process of the pool draws with."""
 
 
 def _open_source(pages: Path, index: Path, tokenizer: Path, seed: int, tokens: int, per_step: int) -> None:

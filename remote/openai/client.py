@@ -15,9 +15,10 @@ import msgspec
 from remote.clock import CLOCK, Clock
 from remote.errors import Broken, Busy, Incompatible, Refused, Stranger
 from remote.handshake import Handshake
+from remote.openai.dialect import refused_field, takes_prediction, without_field
 from remote.openai.model_list import ModelList, find_model, read_model_list
-from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Model, StreamOptions
-from remote.openai.server_errors import refusal
+from remote.openai.schema import EVENTS, JSON, ChatMessage, ChatRequest, Content, Model, Prediction, StreamOptions
+from remote.openai.server_errors import BadRequest, refusal
 from remote.openai.stream import ChatStream
 from remote.protocol import Sampling
 from remote.transport import DEFAULT, TransportOptions
@@ -66,6 +67,9 @@ class CompletionsClient:
             keep_alive=IDLE_SECONDS,
             clock=clock,
         )
+        self._url = base
+        self._refused: dict[str, tuple[str, ...]] = {}
+        """Fields that the server refused to know, by model."""
         self.options = options
         """How the server is reached."""
         self.rtt_seconds: float | None = None
@@ -122,9 +126,15 @@ class CompletionsClient:
             raise Incompatible(f"{self._wire.host} serves no model; load one there, or name the model to ask for")
         return listing.models
 
+    def may_predict(self, model: Model) -> bool:
+        """Whether it makes sense to send a prediction: the server takes it, or nobody knows."""
+        return "prediction" not in self._refused.get(model.id, ()) and (
+            takes_prediction(self._url, model.owned_by) is not False
+        )
+
     async def chat(
         self,
-        messages: Sequence[tuple[str, str]],
+        messages: Sequence[tuple[str, Content]],
         sampling: Sampling,
         *,
         model: str,
@@ -133,16 +143,21 @@ class CompletionsClient:
         silence: float,
         patience: float,
         continued: bool = False,
+        prediction: str = "",
     ) -> ChatStream:
-        """Ask for an answer to `messages`, (role, text) in order. The request is sent once, whatever happens.
+        """Ask for an answer to `messages`, (role, content) in order. The server answers once, whatever happens.
+
+        A server that refuses to know an optional field is asked again without it, at once and for later questions to
+        the model too; `left_out` of the stream names such fields.
 
         `most`: tokens that the answer may have; None: as many as the server gives. `continued`: the last message is the
-        assistant's, and the answer continues it; only for a model that `continues`. `deadline`: seconds until the first
-        words. `silence`: seconds without a byte after them. `patience`: seconds without words after them, while the
-        line is kept open. Raises `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
+        assistant's, and the answer continues it; only for a model that `continues`. `prediction`: text that the answer
+        will probably have; only where `may_predict`. `deadline`: seconds until the first words. `silence`: seconds
+        without a byte after them. `patience`: seconds without words after them, while the line is kept open. Raises
+        `LinkDown`, `Refused`, `Incompatible`; `Unsent` and `Busy` if nothing was begun.
         """
         request = ChatRequest(
-            messages=tuple(ChatMessage(role=role, content=text) for role, text in messages),
+            messages=tuple(ChatMessage(role=role, content=content) for role, content in messages),
             model=model,
             max_tokens=most,
             temperature=sampling.temperature,
@@ -153,14 +168,28 @@ class CompletionsClient:
             stream_options=StreamOptions(include_usage=True),
             add_generation_prompt=False if continued else None,
             continue_final_message=True if continued else None,
+            prediction=Prediction(content=prediction) if prediction else None,
         )
-        traffic, body, begun = Traffic(), msgspec.json.encode(request), self._wire.clock.now()
+        left_out = tuple(field for field in self._refused.get(model, ()) if getattr(request, field) is not None)
+        for field in left_out:
+            request = without_field(request, field)
+        traffic, begun = Traffic(), self._wire.clock.now()
+        longest = max(deadline, silence, patience)
         async with self._wire.within(deadline):
-            answer = await self._asked(
-                "POST", "/chat/completions", (EVENTS, JSON), max(deadline, silence, patience), traffic, body
-            )
+            while True:
+                body = msgspec.json.encode(request)
+                try:
+                    answer = await self._asked("POST", "/chat/completions", (EVENTS, JSON), longest, traffic, body)
+                    break
+                except BadRequest as error:  # Nothing was begun, so nothing is charged twice.
+                    refused = refused_field(error.status, error.field, error.said, request)
+                    if refused is None:
+                        raise
+                self._refused[model] = (*self._refused.get(model, ()), refused)
+                left_out, request = (*left_out, refused), without_field(request, refused)
         limits = {"deadline": deadline, "silence": silence, "patience": patience}
-        return ChatStream(self._wire, answer, traffic, begun=begun, **limits)
+        predicted = request.prediction is not None
+        return ChatStream(self._wire, answer, traffic, begun=begun, predicted=predicted, left_out=left_out, **limits)
 
     async def _asked(
         self,

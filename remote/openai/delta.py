@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from remote.openai.lenient_json import number, text
-from remote.openai.schema import Usage
+from remote.openai.schema import PredictionTokens, Usage
 
 REASONING = ("reasoning_content", "reasoning", "thinking")
 """Fields with reasoning: of vLLM, llama.cpp, DeepSeek and SGLang; of OpenRouter, Ollama and newer vLLM; of a few
@@ -34,7 +36,8 @@ def read_delta(found: Any) -> AnswerDelta:
     """The parts of a decoded event, or of a whole answer. Empty if it holds none of them."""
     if not isinstance(found, dict):
         return AnswerDelta()
-    usage = _usage(found.get("usage"))
+    own = found.get("x_groq")  # Groq's own part, where the count stood before it was asked for.
+    usage = _usage(found.get("usage")) or _usage(own.get("usage") if isinstance(own, dict) else None)
     for choice in found["choices"] if isinstance(found.get("choices"), list) else ():
         if isinstance(choice, dict) and number(choice.get("index")) == 0:
             return _piece(choice, usage)
@@ -71,4 +74,12 @@ def _usage(found: Any) -> Usage | None:
     if not isinstance(found, dict):
         return None
     prompt, completion = number(found.get("prompt_tokens")), number(found.get("completion_tokens"))
-    return Usage(prompt, completion, number(found.get("total_tokens"))) if prompt or completion else None
+    if not prompt and not completion:
+        return None
+    details = found.get("completion_tokens_details")
+    kept, dropped = (
+        number(details.get(name)) if isinstance(details, dict) else 0 for name in PredictionTokens.__struct_fields__
+    )
+    # Two zeros stand in every answer of some services, with a prediction or without one.
+    prediction = PredictionTokens(kept, dropped) if kept or dropped else msgspec.UNSET
+    return Usage(prompt, completion, number(found.get("total_tokens")), prediction)

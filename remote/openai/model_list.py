@@ -18,6 +18,8 @@ LATEST = ":latest"
 NAMES = ("id", "name", "model")
 WINDOWS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
 """Fields that say how many tokens a conversation may have. What is loaded counts before what could be loaded."""
+SEEING = ("image", "vision", "multimodal")
+"""Words for reading images in a list of what a model can do."""
 MAX_NAME = 512
 """Longest name of a model, in characters; no real one comes near."""
 
@@ -68,4 +70,17 @@ def _model(name: str, entry: dict[str, Any]) -> Model:
     meta = entry.get("meta")  # llama.cpp's own part.
     places = [entry.get(key) for key in WINDOWS] + ([meta.get("n_ctx")] if isinstance(meta, dict) else [])
     window = next((size for place in places if (size := number(place)) > 0), None)
-    return Model(id=name, owned_by=text(entry.get("owned_by")), max_model_len=window)
+    return Model(id=name, owned_by=text(entry.get("owned_by")), max_model_len=window, images=_images(entry))
+
+
+def _images(entry: dict[str, Any]) -> bool | None:
+    """Whether a model reads images, where its entry tells what it can do; None: it does not."""
+    if entry.get("type") == "vlm":  # LM Studio.
+        return True
+    able, inner = entry.get("capabilities"), entry.get("architecture")
+    if isinstance(able, dict) and isinstance(able.get("vision"), bool):
+        return bool(able["vision"])
+    places = [able, entry.get("input_modalities"), entry.get("modalities")]
+    places += [inner.get("input_modalities")] if isinstance(inner, dict) else []
+    told = [place for place in places if isinstance(place, list) and all(isinstance(part, str) for part in place)]
+    return any(word in place for place in told for word in SEEING) if told else None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 HELD = 64
 """Characters, white space included, within which a tag must begin."""
-TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "[THINK]": "[/THINK]"}
+TAGS = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>", "[THINK]": "[/THINK]"}
+"""Most models have the first, a few the second. The third is Gemini's, the last one Mistral's."""
 
 
 class ThinkTags:

@@ -6,12 +6,11 @@ names.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from remote.openai.lenient_json import number, parse, text
 from remote.protocol import Error, ErrorCode, Positive
 
 PATHS = ("/v1/chat/", "/v1/models")
@@ -24,26 +23,41 @@ OWNER = "outrider"
 CONTINUING = frozenset({OWNER, "vllm", "sglang"})
 """Servers, as they name the owner of their models, that can continue an answer with `continue_final_message`."""
 
-MAX_CODE = 128
-"""Longest code of an error, in characters."""
-
 FinishReason = Literal["stop", "length"]
 
 
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message. Only parts of type text can be read here."""
+class ImageUrl(msgspec.Struct, frozen=True):
+    """The place of an image: an address, or all of it as a `data:` URL."""
+
+    url: str
+
+
+class ContentPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a message. Parts of type `image_url` are sent to other servers; only text can be read here."""
 
     type: str
     text: str = ""
+    image_url: ImageUrl | str | None = None
+
+
+Content = str | tuple[ContentPart, ...]
+"""What a message says: text, or parts if there is an image."""
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str = "assistant"
-    content: str | tuple[ContentPart, ...] | None = None
+    content: Content | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool | None = None
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """Text that the answer will probably have. The server may take over what fits, and writes the rest."""
+
+    type: Literal["content"] = "content"
+    content: str | tuple[ContentPart, ...] = ""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,12 +80,22 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     """The last message is the assistant's, and its text is to be continued."""
+    prediction: Prediction | None = None
+
+
+class PredictionTokens(msgspec.Struct, frozen=True):
+    """What a server made of a prediction, in its tokens. Both are charged for."""
+
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
 
 
 class Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int = 0
+    completion_tokens_details: PredictionTokens | msgspec.UnsetType = msgspec.UNSET
+    """Unset if the server says nothing of a prediction, or used none."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +144,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     owned_by: str = ""
     max_model_len: int | None = None
     """Tokens of a conversation, if the server says."""
+    images: bool | None = None
+    """It reads images; None: the server does not say."""
 
     @property
     def continues(self) -> bool:
@@ -149,23 +175,3 @@ def error_body(error: Error) -> bytes:
     kind = _TYPES.get(error.code, "server_error" if error.code in _SERVER else "invalid_request_error")
     inner = {"message": error.message, "type": kind, "param": None, "code": _CODES.get(error.code, error.code)}
     return msgspec.json.encode({"error": inner})
-
-
-def read_error(found: Any, *, bare: bool = False) -> tuple[str, str] | None:
-    """The sentence of an error and its code, from any of these servers. None for what is not an error.
-
-    `found`: JSON, decoded or not. `bare`: a `message` alone also counts, as gateways write it. Other shapes: OpenAI's,
-    vLLM's older one (`message` at the top), a bare `error`, and the `detail` of web frameworks.
-    """
-    found = parse(found) if isinstance(found, bytes | str) else found
-    if not isinstance(found, dict):
-        return None
-    inner = found.get("error") or (found if found.get("object") == "error" else found.get("detail"))
-    if isinstance(inner, list):  # One complaint for each field that a framework refuses.
-        inner = next((part for part in inner if isinstance(part, dict)), None)
-    if isinstance(inner, dict):
-        said = [str(code) for name in ("code", "type") if (code := text(inner.get(name)) or number(inner.get(name)))]
-        sentence = text(inner.get("message")) or text(inner.get("msg"))
-        return sentence or "it gave no reason", " ".join(said)[:MAX_CODE]
-    sentence = text(inner) or (text(found.get("message")) if bare else "")
-    return (sentence, "") if sentence else ("it gave no reason", "") if inner else None

@@ -11,9 +11,10 @@ from typing import Any
 
 from remote.errors import Broken, Incompatible, LinkDown
 from remote.openai.delta import AnswerDelta, read_delta
+from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import UNREADABLE, parse
 from remote.openai.reasoning_tags import ThinkTags
-from remote.openai.schema import DONE, EVENTS, Usage, read_error
+from remote.openai.schema import DONE, EVENTS, PredictionTokens, Usage
 from remote.openai.server_errors import refused
 from remote.openai.sse import EventReader, EventTooLong
 from remote.wire import Metered, Response, Traffic, Wire
@@ -30,6 +31,9 @@ AFTER_END_SECONDS = 2.0
 """How long to wait for the count of tokens after the answer has ended."""
 FAILED = ("error",)
 """Reasons of an end that mean a failure."""
+TOOL_CALLS = ("tool_calls", "function_call")
+"""Reasons of an end that mean that the model wants to use a tool instead of going on."""
+NO_TOOLS = "asked for a tool and said nothing else; Outrider has no tools to offer"
 CUT = ("length", "max_tokens", "model_length")
 """Reasons of an end that mean that the answer was cut at a limit. Mistral uses the last one."""
 
@@ -54,8 +58,14 @@ class ChatStream(Metered):
         deadline: float,
         silence: float,
         patience: float,
+        predicted: bool = False,
+        left_out: tuple[str, ...] = (),
     ) -> None:
         super().__init__(traffic)
+        self.predicted = predicted
+        """A prediction went up with the question, and the server did not refuse it."""
+        self.left_out = left_out
+        """Fields that the server refuses to know for this model, so the question was asked without them."""
         self.reason: str | None = None
         """Why the answer ended, in the server's word: `stop`, `length` or another. None before the end, or if it did
         not say."""
@@ -83,6 +93,14 @@ class ChatStream(Metered):
         """The reasoning that is new since the last call, as far as it is kept."""
         new, self._told = self._thoughts[self._told :], len(self._thoughts)
         return "".join(new)
+
+    @property
+    def kept_of_prediction(self) -> tuple[int, int] | None:
+        """Tokens of the prediction that the server kept, and those that it did not. None: it does not say."""
+        details = None if self.usage is None else self.usage.completion_tokens_details
+        if not isinstance(details, PredictionTokens):
+            return None
+        return details.accepted_prediction_tokens, details.rejected_prediction_tokens
 
     @property
     def spoken(self) -> bool:
@@ -161,7 +179,7 @@ class ChatStream(Metered):
     def _check_error(self, found: Any, piece: AnswerDelta) -> None:
         failed = isinstance(found, dict) and (found.get("error") or "choices" not in found)
         if failed and (told := read_error(found)) is not None:
-            raise refused(self._wire.host, 500, self._wire.hiding(told[0]), told[1])
+            raise refused(self._wire.host, 500, self._wire.hiding(told.message), told.code)
         if piece.finish in FAILED:
             raise refused(self._wire.host, 500, "it ended the answer with an error and did not say which", "")
 
@@ -201,6 +219,8 @@ class ChatStream(Metered):
             raise Broken(f"the answer of {host} ended early; check the network")
         if not self.spoken and self.reason not in CUT:
             what = "reasoned, but said nothing" if self.reasoning else "ended its answer without a word"
+            if self.reason in TOOL_CALLS:
+                raise Incompatible(f"{host} {NO_TOOLS}")
             raise Incompatible(f"{host} {what}; check which model it serves")
 
     async def _heard(self) -> AsyncGenerator[bytes, None]:
@@ -227,6 +247,8 @@ class ChatStream(Metered):
         self._check_error(found, piece)
         self._done = True
         text = self._add(piece) + self._rest()
+        if not text and self.reason in TOOL_CALLS:
+            raise Incompatible(f"{self._wire.host} {NO_TOOLS}")
         if not text and self.reason not in CUT:
             raise Incompatible(f"{self._wire.host} sent an answer without text; check which model it serves")
         if text:

@@ -110,6 +110,19 @@ async def test_a_chat(tracer: Tracer, person: Person, tmp_path: Path) -> None:
     assert not person.strange(seen.files)
 
 
+def test_a_look_at_this_device(tracer: Tracer, person: Person, tmp_path: Path) -> None:
+    trace = tracer(tmp_path / "trace")
+    looked = subprocess.run(
+        [*trace.prefix, *OUTRIDER, "remote", "find"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=person.environment, cwd=REPOSITORY,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert looked.returncode in (0, 3), looked.stderr
+    seen = trace.seen()
+    assert not seen.connections
+    assert not person.strange(seen.files)
+
+
 def test_a_question_to_a_server(tracer: Tracer, person: Person, tiny_pair: Path, tmp_path: Path) -> None:
     """Both sides: `outrider serve` with a local folder, and `outrider ask`."""
     serving = tracer(tmp_path / "serving")

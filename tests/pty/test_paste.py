@@ -41,7 +41,7 @@ def test_a_paste_is_text(environment: dict[str, str], tmp_path: Path, name: str)
         for at in range(0, len(sent), READ):
             terminal.type(sent[at : at + READ])
             terminal.read(0.01)
-        terminal.type("\x0c")  # Ctrl+L: the whole prompt is queued.
+        terminal.type("\x13")  # Ctrl+S: the whole prompt is queued.
         terminal.wait_for(lambda: bool(queued(tmp_path)))
         terminal.type("\x11")
         assert terminal.end() == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage import Message, NotFound, Store
+from storage import Choices, Message, NotFound, Store
 
 
 def test_conversations_come_newest_first(store: Store) -> None:
@@ -31,3 +31,33 @@ def test_a_command_continues_the_given_or_the_last_conversation(store: Store) ->
     assert store.conversations.to_continue(None, last=False) is None
     with pytest.raises(NotFound):
         store.conversations.to_continue("c0ffee", last=False)
+
+
+def test_what_was_chosen_stays_with_the_conversation_and_its_copies(store: Store) -> None:
+    chosen = Choices(remote="home", model="qwen3", system="Be short.", temperature=0.5)
+    plain, conversation = store.conversations.create(), store.conversations.create("short", chosen)
+    assert store.conversations.get(plain.id).choices == Choices()
+    question = store.messages.add(conversation.id, "user", "hello", parent_id=None, status="done")
+    assert store.branches.duplicate(conversation.id, question.id).choices == chosen
+    store.conversations.choose(conversation.id, Choices(seed=7))
+    assert store.conversations.get(conversation.id).choices.sampling == {"seed": 7}
+    with pytest.raises(NotFound):
+        store.conversations.choose("c0ffee", chosen)
+
+
+def test_choices_that_another_program_has_garbled_are_none(store: Store) -> None:
+    conversation = store.conversations.create("short", Choices(temperature=0.5))
+    for garbled in ("", "[]", '{"temperature": "warm"}'):
+        with store.database.write() as sql:
+            sql.execute("UPDATE conversations SET choices = ? WHERE id = ?", (garbled, conversation.id))
+        assert store.conversations.get(conversation.id).choices == Choices()
+
+
+def test_where_it_was_begun_is_kept_beside_what_was_chosen(store: Store) -> None:
+    conversation = store.conversations.create("a", Choices(model="qwen3")).id
+    store.conversations.set_origin(conversation, "ask")
+    assert store.conversations.get(conversation).choices == Choices(model="qwen3", origin="ask")
+    store.conversations.set_origin(conversation, None)
+    assert store.conversations.get(conversation).choices == Choices(model="qwen3")
+    with pytest.raises(NotFound):
+        store.conversations.set_origin("gone", "ask")

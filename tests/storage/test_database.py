@@ -25,7 +25,7 @@ from storage import (
     StorageReadOnly,
     Store,
 )
-from storage.database import LOG_BYTES
+from storage.database import LOG_BYTES, MEMORY
 
 NOBODY = 65534
 
@@ -235,3 +235,14 @@ def test_a_store_is_closed_at_the_end_of_its_block_whatever_happens_there(path: 
         store.conversations.all()
     with Store.open(path) as again:
         assert [message.status for message in again.branches.thread(conversation.id)] == ["done", "stopped"]
+
+
+def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store.open(MEMORY) as store, Store.open(MEMORY) as other:
+        conversation = store.conversations.create("secret").id
+        answer = store.messages.ask(conversation, "what?", parent_id=None)
+        store.messages.finish(answer.id, (1,), (True,), "that", "done", {})
+        assert [one.text for one in store.branches.thread(conversation)] == ["what?", "that"]
+        assert store.search.messages("that", 5) and not other.conversations.all()
+        assert not list(tmp_path.iterdir())

@@ -136,15 +136,6 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
     assert store.queue.next() == waiting
 
 
-def test_a_server_that_cannot_verify_gets_prompts_only(
-    store: Store, conversation: Conversation, finished: Message
-) -> None:
-    verification = store.queue.add_verification(finished.id)
-    prompt = store.queue.add(conversation.id, "and a zip?")
-    assert store.queue.next() == verification
-    assert store.queue.next(verify=False) == prompt
-
-
 def test_what_waits_goes_with_its_conversation(store: Store, conversation: Conversation, finished: Message) -> None:
     store.queue.add(conversation.id, "one")
     store.queue.add_verification(finished.id)

@@ -196,3 +196,23 @@ def test_words_are_found_where_no_spaces_are_between_them(
             for words in missed:
                 assert each.search.conversations(words) == [] == each.search.messages(words), words
             assert_sound(each)
+
+
+def test_where_the_words_are_and_how_many_messages_have_them(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "outrider.db") as store:
+        titled = store.conversations.create("Unpacking archives").id
+        said = store.conversations.create("other").id
+        parent = None
+        for text in ("an archive here", "no", "two archives, each archived"):
+            parent = store.messages.add(said, "user", text, parent_id=parent, status="done").id
+        chinese = store.conversations.create("x").id
+        store.messages.add(chinese, "user", "明天去公园散步", parent_id=None, status="done")
+        by_id = {one.conversation.id: one for one in store.search.conversations("archive")}
+        named, told = by_id[titled], by_id[said]
+        assert [named.conversation.title[start:end] for start, end in named.title_marks] == ["archives"]
+        assert (named.messages, named.message_id) == (0, None) and named.snippet == "Unpacking archives"
+        assert told.messages == 2 and told.title_marks == ()
+        words = [told.snippet[start:end] for start, end in told.marks]
+        assert words in (["archive"], ["archives", "archived"]) and "\ufdd0" not in told.snippet
+        (found,) = store.search.conversations("公园")
+        assert [found.snippet[start:end] for start, end in found.marks] == ["公园"]

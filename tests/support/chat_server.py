@@ -31,6 +31,8 @@ class ChatServer:
     scripts: Sequence[Script]
     owner: str = "somebody"
     away: bool = False
+    refuses: str = ""
+    """An error message with which every question is refused as a bad request."""
     leaves: bool = False
     """Whether it is `away` after an answer that it cut."""
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -51,6 +53,11 @@ class ChatServer:
         elif path == b"/v1/chat/completions":
             size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             self.asked.append(json.loads(await reader.readexactly(size)))
+            if self.refuses:
+                body = json.dumps({"error": {"message": self.refuses, "type": "invalid_request_error"}}).encode()
+                writer.write(http(body, status="400 Bad Request", content_type=JSON))
+                await writer.drain()
+                return
             script = self.scripts[min(len(self.asked), len(self.scripts)) - 1]
             try:
                 await self._say(script, reader, writer)

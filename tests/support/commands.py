@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,8 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     monkeypatch.setenv("HOME", str(home))  # Nothing in the tester's own home may matter.
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("OUTRIDER_DRAFTER", str(drafter))
+    if "OUTRIDER_MAX_TOKENS" not in os.environ:  # Random weights seldom end an answer.
+        monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "512")
 
     def run(*arguments: str, stdin: str = "") -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from app.remotes.last_seen import LastSeen
 from app.remotes.mode_meter import Verifying
 from app.remotes.source import AddressSource
 from app.reply.assistant import Assistant
+from app.system_prompts import SystemPrompts
 from drafter.runtime import Drafter
 from remote import TransportOptions
 from remote.clock import CLOCK, Clock
@@ -61,19 +62,34 @@ async def assistant(
     patient: bool = True,
     seen: LastSeen | None = None,
     clock: Clock = CLOCK,
+    prompts: SystemPrompts | None = None,
+    system: str | None = None,
+    fixed: Collection[str] = (),
 ) -> AsyncIterator[Assistant]:
     """An assistant with its own database connection, connected to `url` if one is given.
 
     `modes`: what `auto` may choose from; which one is faster here is a matter of milliseconds. `patient` False: a
-    silent verifier is given up after what rounds have taken so far, which may be too soon on a busy machine.
+    silent verifier is given up after what rounds have taken so far, which may be too soon on a busy machine. `system`:
+    the default system prompt of the server, from the library `prompts`.
     """
     with Store.open(database) as store:
         source = None if url is None else AddressSource(url, clock=clock)
         if source is not None and patient:
             source.options = TransportOptions(read_seconds=PATIENCE_SECONDS)
+        if source is not None:
+            source.system = system
         settings = settings or Settings(max_tokens=40)
         async with Assistant(
-            drafter, store, source, settings, draft=draft, modes=modes, seen=seen, clock=clock
+            drafter,
+            store,
+            source,
+            settings,
+            draft=draft,
+            modes=modes,
+            seen=seen,
+            clock=clock,
+            prompts=prompts,
+            fixed=fixed,
         ) as opened:
             yield opened
 

@@ -18,9 +18,11 @@ from app.tui.markdown.notes import NO_BLOCK_NOTES, NO_NOTES, AnswerNotes, BlockN
 from app.tui.markdown.parser import leaves
 from app.tui.textual_private import wrap_offsets
 
-GHOST = "dim"
+GHOST = ".ghost"
 CODE_PADDING = 2
 TAB = 8
+NO_PLACE = -1
+"""Stands for the place of a piece that does not belong to the text."""
 NARROW = 8
 """The smallest width of a squeezed column, in cells; a table that needs less is written without columns."""
 
@@ -34,13 +36,21 @@ class Row:
     left: Content
     """The marks at the left: bullets and the bars of quotes."""
     pieces: tuple[tuple[int, Content, int], ...] = ()
-    """Pieces of text: the distance from `left` in cells, the text, and the place of its first character in its line."""
+    """Pieces of text: the distance from `left` in cells, the text, and the place of its first character in its line, or
+    `NO_PLACE`."""
     y: int = 0
     """The number of its line in the whole text; a long line makes several rows."""
     kind: str = ""
     """The component class of the whole row."""
     copy: int = 0
-    """The number of the code block that a click at the end of this row copies; 0 for none."""
+    """The number of the code block whose head this row is: a click at its end copies the block. 0 for other rows."""
+    language: str = ""
+    """The language that the head of a code block names; "" if the answer names none."""
+
+    @property
+    def place(self) -> int | None:
+        """The place of its first character in its line; None if it shows nothing of the text."""
+        return next((x for _, _, x in self.pieces if x != NO_PLACE), None)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def wrap(
         old = known[at] if at < len(known) and known[at].y == y else None
         if old is None or old.leaf is not leaf or _state(old) != (ghost, marked, noted, footer):
             rows, lines = _rows(leaf, ghost, marked, noted.marks, width, y, old)
-            gap = [Row(Content(""))] if footer and not (noted.lines or leaf.kind == "code") else []
+            gap = [Row(Content(""))] if footer and not noted.lines else []
             rows += [Row(left) for line in noted.lines for left in wrap_note(line, leaf.rest, width)]
             rows += gap + [Row(left) for line in footer for left in wrap_note(line, Content(""), width)]
             old = WrappedLeaf(leaf, ghost, marked, noted, footer, tuple(rows), y, lines)
@@ -151,9 +161,9 @@ def _rows(
     if leaf.kind == "code":
         plain = not shaded and not marks and not leaf.content.spans
         return _code_rows(rows, leaf, content, first, room, y, ghost, old if plain else None)
-    lines = _lines(content)
+    lines = lines_of(content)
     for number, line in enumerate(lines):
-        for x, piece in _wrap_line(line, room):
+        for x, piece in wrap_line(line, room):
             left = leaf.rest if rows and rows[-1].pieces else first
             rows.append(Row(left, ((0, piece, x),), y + number))
     return rows, len(lines)
@@ -170,17 +180,17 @@ def _code_rows(
     old: WrappedLeaf | None,
 ) -> tuple[list[Row], int]:
     """The rows of a code block; of a block that has grown, only the new lines are wrapped."""
-    rows.append(Row(first, kind="code", copy=leaf.number))
+    rows.append(Row(first, kind="code_head", copy=leaf.number, language=leaf.language))
     known = 0
     if old is not None and (same := _unchanged_characters(old, leaf, ghost)):
         known = content.plain.count("\n", 0, same)
         rows = list(takewhile(lambda row: not row.pieces or row.y < y + known, old.rows))
         content = Content(content.plain[same:]).stylize(GHOST, max(0, ghost - same))
-    lines = _lines(content)
+    lines = lines_of(content)
     for number, line in enumerate(lines, known):
-        for x, piece in _wrap_line(line, max(1, room - 2 * CODE_PADDING)):
+        for x, piece in wrap_line(line, max(1, room - 2 * CODE_PADDING)):
             rows.append(Row(leaf.rest, ((CODE_PADDING, piece, x),), y + number, "code"))
-    return [*rows, Row(leaf.rest, kind="code")], known + len(lines)
+    return rows, known + len(lines)
 
 
 def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:
@@ -196,12 +206,13 @@ def _unchanged_characters(old: WrappedLeaf, leaf: Leaf, ghost: int) -> int:
     return lines if after.content.plain.startswith(before.content.plain[:lines]) else 0
 
 
-def _lines(content: Content) -> list[Content]:
+def lines_of(content: Content) -> list[Content]:
+    """The lines of a text, with spaces for its tabs."""
     lines = content.split("\n", allow_blank=True) if "\n" in content.plain else [content]
     return [line.expand_tabs(TAB) if "\t" in line.plain else line for line in lines]
 
 
-def _wrap_line(line: Content, width: int) -> Iterator[tuple[int, Content]]:
+def wrap_line(line: Content, width: int) -> Iterator[tuple[int, Content]]:
     """Cuts a line into pieces that fit into `width` cells; each with the place of its first character."""
     plain = line.plain
     if len(plain) <= width and (plain.isascii() or line.cell_length <= width):
@@ -219,13 +230,13 @@ def _table_rows(leaf: Leaf, content: Content, width: int, y: int) -> Iterator[Ro
     kind = "head" if leaf.kind == "head" else ""
     widths = _fit_columns(leaf.widths, width - len(SEPARATOR) * (len(leaf.widths) - 1))
     if widths is None:
-        for number, (x, piece) in enumerate(_wrap_line(content, width)):
+        for number, (x, piece) in enumerate(wrap_line(content, width)):
             yield Row(leaf.rest if number else leaf.first, ((0, piece, x),), y, kind)
         return
     starts = [0, *accumulate(length + len(SEPARATOR) for length in leaf.cells)]
     cells = [content[start : start + length] for start, length in zip(starts, leaf.cells)]
     columns = [
-        [(start + at, piece) for at, piece in _wrap_line(cell, max(1, cell_width))]
+        [(start + at, piece) for at, piece in wrap_line(cell, max(1, cell_width))]
         for start, cell, cell_width in zip(starts, cells, widths)
     ]
     bar = Content.styled(SEPARATOR, ".rule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,9 +82,25 @@ async def export(screen: Screen[None], store: Store, settings: Settings, convers
 
     def write() -> Path:
         ids = every_conversation(store) if choice.everything or conversation is None else [conversation.id]
-        folder.mkdir(parents=True, exist_ok=True)
-        return export_conversations(store, ids, choice.format, folder, settings=settings, branches=choice.everything)
+        return export_conversations(store, ids, choice.format, settings=settings, branches=choice.everything)
 
+    await _tell(screen, write)
+
+
+async def write_export(
+    screen: Screen[None],
+    store: Store,
+    settings: Settings,
+    conversation: Conversation,
+    format: Format,
+    path: Path | None = None,
+) -> None:
+    """Write one conversation to a file or into a folder, and say where it is. `path` None: the folder for exports."""
+    await _tell(screen, lambda: export_conversations(store, [conversation.id], format, path, settings=settings))
+
+
+async def _tell(screen: Screen[None], write: Callable[[], Path]) -> None:
+    """Write in a thread, and say where the file is, or why there is none."""
     try:
         path = await asyncio.to_thread(write)
     except StorageError as error:

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.tui.keymap import Room, actions_in, hint
+from app.tui.slash import SlashCommand
 from app.tui.textual_private import keymap_of
 
 WORDS = (
@@ -21,7 +22,6 @@ WORDS = (
     ("danger, warning", "what a command would do that cannot be undone"),
     ("not asked for", "no word of the question asks for that"),
     ("struck text", "drafted offline, and not kept by the target"),
-    ("/source", "sent as a question: shows where the last answer came from"),
     ("τ", "tokens gained per round trip"),
     ("rtt", "round trip time of the link"),
 )
@@ -31,14 +31,18 @@ TWO_COLUMNS = 64
 
 
 class HelpScreen(ModalScreen[None]):
-    """Lists the keys as they are mapped now. `rooms`: whose keys, in the order in which they are listed."""
+    """Lists the keys as they are mapped now, and the prompt's commands.
+
+    `rooms`: whose keys, in the order in which they are listed. `commands`: those that can be done now.
+    """
 
     CSS_PATH = "help.tcss"
     BINDINGS = [Binding("escape,f1,question_mark,q", "dismiss", "Close", id="help.close")]
 
-    def __init__(self, rooms: Sequence[Room]) -> None:
+    def __init__(self, rooms: Sequence[Room], commands: Sequence[SlashCommand] = ()) -> None:
         super().__init__()
         self._rooms = rooms
+        self._commands = [(command.usage, command.help) for command in commands]
 
     def compose(self) -> ComposeResult:
         with VerticalScroll() as panel:
@@ -48,6 +52,8 @@ class HelpScreen(ModalScreen[None]):
                 here = actions_in(room, keymap_of(self.app))
                 rows = [(", ".join(map(self._shown, action.keys)), action.description) for action in here]
                 yield from table(room.title, rows)
+                if room is self._rooms[0] and self._commands:
+                    yield from table("Commands, typed into the prompt", self._commands)
             yield from table("Words", WORDS)
 
     def on_mount(self) -> None:

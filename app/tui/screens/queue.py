@@ -20,7 +20,7 @@ from app.tui.widgets.conversation_list import one_line
 from app.tui.widgets.folding_text_area import FoldingTextArea
 from storage import Queued, StorageError
 
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 KEYS = (("queue.edit", "change"), ("queue.earlier", "earlier"), ("queue.later", "later"), ("queue.remove", "take out"))
 
 
@@ -171,4 +171,7 @@ def _option(queued: Queued, titles: dict[str, str]) -> Option:
     where = "begins a conversation" if title == what else f"in {title}"
     if queued.kind == "verify":
         where = f"its answer is to be verified, {where}"
+    if queued.attachments:
+        count = len(queued.attachments)
+        where = f"with {count} files, {where}" if count > 1 else f"with 1 file, {where}"
     return Option(Content.assemble(what, "\n", (f"  {where}", QUIET)), id=queued.id)

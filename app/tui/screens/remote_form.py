@@ -37,6 +37,7 @@ FIRST = (
 )
 REST = (
     Field("model", "Model", "the first that the server lists"),
+    Field("system", "System", "name of the system prompt for new conversations"),
     Field("ca", "Authority", "file; else those that this device trusts"),
     Field("cert", "Certificate", "file; where the server wants one"),
     Field("key", "Its key", "file; if it is not in the same one"),
@@ -49,7 +50,10 @@ KINDS = {"auto": "found out by asking", "verifier": "a verifier", "openai": "Ope
 
 
 class RemoteForm(ModalScreen[str | None]):
-    """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one."""
+    """Closes with the name of the saved remote, or None. `name` and `remote`: the one to edit; None: a new one.
+
+    `proposed`: a name for a new one, whose `remote` is filled in. `missing`: the field to begin with.
+    """
 
     CSS_PATH = "remotes.tcss"
     BINDINGS = [
@@ -62,9 +66,18 @@ class RemoteForm(ModalScreen[str | None]):
         Binding("up", "app.focus_previous", "Previous field", id="remote.up"),
     ]
 
-    def __init__(self, switcher: RemoteSwitcher, name: str | None, remote: Remote | None) -> None:
+    def __init__(
+        self,
+        switcher: RemoteSwitcher,
+        name: str | None,
+        remote: Remote | None,
+        *,
+        proposed: str = "",
+        missing: str = "name",
+    ) -> None:
         super().__init__()
         self._switcher, self._was, self._before = switcher, name, remote
+        self._proposed, self._missing = proposed, missing
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
@@ -95,7 +108,7 @@ class RemoteForm(ModalScreen[str | None]):
     def _value(self, field: str) -> str:
         """The first value of a field. A token is never shown again."""
         if field == "name":
-            return self._was or ""
+            return self._was or self._proposed
         if self._before is None or field == "token":
             return ""
         value = getattr(self._before, field)
@@ -113,7 +126,7 @@ class RemoteForm(ModalScreen[str | None]):
         return "as it is" if same else "give it again: it is for another server"
 
     def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
+        self.query_one(f"#{self._missing}", Input).focus()
 
     @on(Input.Changed, "#url")
     def hint_at_token(self, event: Input.Changed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -17,11 +18,12 @@ from app.config import ConfigError
 from app.remotes.registry import Remote, Remotes
 from app.remotes.switcher import RemoteSwitcher
 from app.sanitise import sanitise
-from app.tui.keymap import hint, key_of
+from app.tui.keymap import key_of
 from app.tui.notices import complain
 from app.tui.screens.confirm import Confirm
+from app.tui.screens.nearby import NearbyScreen
 from app.tui.screens.remote_form import RemoteForm
-from app.tui.textual_private import bindings_of
+from app.tui.textual_private import bindings_of, wrap_offsets
 
 if TYPE_CHECKING:
     from app.remotes.check import Finding
@@ -32,7 +34,13 @@ ADDRESS = ".address"
 """Id of the remote in use, if it is an address without a name."""
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the state of the remote in use."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
+NAME = 18
+"""Width of the column of names, in cells."""
+INDENT = "\N{NO-BREAK SPACE}" * (NAME + 2)
+"""Stands before the second column. Wrapping drops other spaces."""
+MOST_WIDTH, SHARE, FRAME = 84, 96, 8
+"""The panel's width in cells, its share of the screen in percent, and the cells of its border, padding and margins."""
 STATES = {"edge": "$text-success", "hosted": "$text-success", "offline": "$text-warning"}
 
 
@@ -45,20 +53,22 @@ class RemotesScreen(ModalScreen[None]):
         Binding("a", "add", "Add", id="remotes.add"),
         Binding("e", "edit", "Edit", id="remotes.edit"),
         Binding("t", "test", "Test", id="remotes.test"),
+        Binding("l", "look", "Look on this device", id="remotes.look"),
         Binding("d,delete", "remove", "Remove", id="remotes.remove"),
         Binding("escape,q", "dismiss", "Close", id="remotes.close"),
     ]
 
-    def __init__(self, switcher: RemoteSwitcher) -> None:
+    def __init__(self, switcher: RemoteSwitcher, own: str | None = None) -> None:
+        """`own`: name of the server that was chosen for the open conversation alone, if one was."""
         super().__init__()
         self.switcher = switcher
+        self._own = own
         self._shown = ""
         """The state of the remote in use, as it is on the screen."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel") as panel:
             panel.border_title = "Remotes"
-            panel.border_subtitle = hint(self, ("remotes.close", "close"))
             yield OptionList(id="list")
             yield VerticalScroll(id="findings")
             yield Static(self._hint(), id="hint", markup=False)
@@ -87,6 +97,12 @@ class RemotesScreen(ModalScreen[None]):
             return
         if notice:
             self.notify(sanitise(notice), severity="warning", markup=False)
+        if self._own is not None:
+            key = key_of(self, "app.models").capitalize()
+            self.notify(
+                f"The open conversation stays with {sanitise(self._own)}, which was chosen for it. {key} changes that.",
+                markup=False,
+            )
         self._list(name)
 
     def action_add(self) -> None:
@@ -124,13 +140,19 @@ class RemotesScreen(ModalScreen[None]):
         self.call_after_refresh(self.query_one(OptionList).scroll_to_highlight)
         try:
             async for found in self.switcher.test(name):
-                await findings.mount(_row(found), before=waiting)
+                await findings.mount(_finding(found), before=waiting)
                 findings.scroll_end(animate=False)
         except ConfigError as error:
             self._complain(error)
         finally:
             if waiting.is_attached:
                 await waiting.remove()
+
+    @work(group="form", exclusive=True)
+    async def action_look(self) -> None:
+        """Look for model servers on this device, and list what was added."""
+        await self.app.push_screen_wait(NearbyScreen(self.switcher))
+        self._list(self.switcher.now)
 
     def action_remove(self) -> None:
         if (name := self._named()) is not None:
@@ -162,7 +184,7 @@ class RemotesScreen(ModalScreen[None]):
         options.add_option(Option(self._bundled(now is None), id=BUNDLED))
         known = {} if remotes is None else dict(remotes)
         if now is not None and now not in known:
-            options.add_option(Option(self._two_lines(sanitise(now), "", True), id=ADDRESS))
+            options.add_option(Option(self._row(sanitise(now), "", True), id=ADDRESS))
         for name, remote in known.items():
             assert remotes is not None
             options.add_option(Option(self._remote(name, remote, remotes, name == now), id=name))
@@ -171,25 +193,33 @@ class RemotesScreen(ModalScreen[None]):
         options.highlighted = ids.index(wanted) if wanted in ids else 0
 
     def _bundled(self, used: bool) -> Content:
-        return self._two_lines("bundled verifier", "started on this device when it is needed", used)
+        return self._row("bundled verifier", "started on this device when it is needed", used)
 
     def _remote(self, name: str, remote: Remote, remotes: Remotes, used: bool) -> Content:
         kind = {"auto": "", "verifier": "verifier, ", "openai": "OpenAI-compatible, "}[remote.kind]
         about = f"{sanitise(remote.url)}\n{kind}token: {remotes.token_place(remote)}"
-        return self._two_lines(name, about, used)
+        return self._row(name, about, used)
 
-    def _two_lines(self, name: str, about: str, used: bool) -> Content:
-        """The name over `about`, which may be two lines itself; the remote in use has a line for its state."""
-        state = self._state() if used else ""
+    def _row(self, name: str, about: str, used: bool) -> Content:
+        """The name, and beside it, in a column of its own, what there is to know. `about`: one line or several.
+
+        The remote in use has a line for its state. A name that is too long for its column has a line to itself.
+        """
+        lines = [(line, QUIET) for line in about.splitlines()]
         if used:
-            self._shown = state
-        lines = [Content.assemble(("● " if used else "  ", "$success"), (name, "bold"))]
-        lines += [Content.styled(f"  {line}", QUIET) for line in about.splitlines()]
-        if state:
-            lines.append(Content.styled(f"  {state}", STATES.get(self.switcher.status.mode, QUIET)))
-        return Content("\n").join(lines)
+            self._shown = self._state()
+            lines.append((self._shown, STATES.get(self.switcher.status.mode, QUIET)))
+        column = max(1, min(MOST_WIDTH, self.app.size.width * SHARE // 100) - FRAME - NAME - 2)
+        pieces = [piece.rstrip() for line, style in lines for piece in _wrapped(line, column, style)]
+        beside = cell_len(name) < NAME
+        first = pieces.pop(0) if beside and pieces else Content("")
+        gap = " " * (NAME - cell_len(name)) if beside else ""
+        head = Content.assemble(("● " if used else "  ", "$success"), (name, "bold"), gap, first)
+        return Content("\n").join([head, *(Content(INDENT) + piece for piece in pieces)])
 
     def _state(self) -> str:
+        if self._own is not None:
+            return ""  # The connection that is known of is that of the open conversation.
         status = self.switcher.status
         return sanitise(f"{status.mode}: {status.why}")
 
@@ -200,8 +230,11 @@ class RemotesScreen(ModalScreen[None]):
 
     def _hint(self) -> Content:
         keys = [binding for _, binding in bindings_of(self) if binding.id and binding.key not in ("q", "delete")]
-        named = [(self.app.get_key_display(binding), binding.description.lower()) for binding in keys[:-1]]
+        named = [(key_of(self, binding.id or ""), binding.description.lower()) for binding in keys]
         return Content("   ").join(Content.assemble((key, "bold"), " ", (what, QUIET)) for key, what in named)
+
+    def on_resize(self) -> None:
+        self._list(self._highlighted() if self.query_one(OptionList).options else self.switcher.now)
 
     def _highlighted(self) -> str:
         option = self.query_one(OptionList).highlighted_option
@@ -227,7 +260,12 @@ class RemotesScreen(ModalScreen[None]):
         complain(self, error, "Remotes", timeout=15)
 
 
-def _row(found: Finding) -> Horizontal:
+def _wrapped(line: str, width: int, style: str) -> list[Content]:
+    """A line in pieces of at most `width` cells."""
+    return Content.styled(line, style).divide(wrap_offsets(line, width))
+
+
+def _finding(found: Finding) -> Horizontal:
     """One finding: its mark, what was looked at, what was seen."""
     mark, part = str(found)[0], sanitise(found.part)
     return Horizontal(

@@ -1,7 +1,11 @@
-"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found."""
+"""The list of stored conversations: pinned ones first, then by age; or the ones that a search has found.
+
+What was asked in the shell, one question each, is folded into one line.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,17 +20,61 @@ from textual.widgets.option_list import Option, OptionDoesNotExist
 from app.sanitise import sanitise
 from app.tui.textual_private import line_of_option
 from storage import Conversation, FoundConversation
+from storage.choices import ASKED
 
 PINNED = "Pinned"
 NEW = "new"
+SHELL = "asked-in-the-shell"
+"""Id of the line that stands for what was asked in the shell."""
+SHELL_TITLE = "Asked in the shell"
 PAGE = 200
 """Conversations that are listed at first, and added near the end of the list: 5,000 at once take 120 ms."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
+FOUND = "bold underline $foreground"
+"""The style of words that a search has found."""
+INDENT = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+"""Stands before the lines below a title. Wrapping drops other spaces."""
+BEFORE_MARK = 12
+"""The most cells of a snippet before the first word that was found: the list shows 24 of it."""
+SPACES = re.compile(r"\s+")
 
 
 def one_line(text: str) -> str:
     """A title or a snippet as one line that is safe to draw."""
     return " ".join(sanitise(text).split())
+
+
+def marked_line(text: str, marks: Sequence[tuple[int, int]], *, before: int | None = None) -> Content:
+    """A text as one line that is safe to draw, with the ranges that a search has found in another style.
+
+    `before`: the most cells that stand before the first of them; what is more is cut off.
+    """
+    pieces: list[tuple[str, str]] = []
+    at = 0
+    for start, end in [*marks, (len(text), len(text))]:
+        pieces += [(text[at:start], ""), (text[start:end], FOUND)]
+        at = end
+    line = Content("")
+    for piece, style in pieces:
+        safe = SPACES.sub(" ", sanitise(piece))
+        safe = safe.removeprefix(" ") if line.plain.endswith(" ") or not line.plain else safe
+        first = style and not line.spans
+        if first and before is not None and line.cell_length > before:
+            cut, space, words = line.plain[-before - 1 :].partition(" ")
+            line = Content("…" + (words if space and words.strip() else cut[1:] + space))
+        line = Content.assemble(line, (safe, style)) if style else line + Content(safe)
+    return line.rstrip()
+
+
+def day(written: str, now: datetime) -> str:
+    """When something was: the time of today, the day of this year, or the date. `written`: UTC, ISO 8601."""
+    try:
+        then = datetime.fromisoformat(written).astimezone(now.tzinfo)
+    except ValueError:  # An import may hold anything.
+        return "some time ago"
+    if then.date() == now.date():
+        return f"today {then:%H:%M}"
+    return f"{then.day} {then:%b}" if then.year == now.year else f"{then.day} {then:%b %Y}"
 
 
 def age(written: str, now: datetime) -> str:
@@ -46,13 +94,21 @@ def age(written: str, now: datetime) -> str:
 
 def group(conversation: Conversation, now: datetime) -> str:
     """The part of the list that a conversation belongs to."""
+    if in_shell(conversation):
+        return SHELL_TITLE
     return PINNED if conversation.pinned else age(conversation.updated, now)
+
+
+def in_shell(conversation: Conversation) -> bool:
+    """It was asked in the shell, and neither continued in the chat nor pinned there."""
+    return conversation.choices.origin == ASKED and not conversation.pinned
 
 
 class ConversationList(OptionList):
     """The first line starts a new conversation; Enter or a click opens one. Other keys are commands to the sidebar."""
 
     BINDINGS = [
+        Binding("enter", "select", "Open the conversation", id="list.open"),
         Binding("slash", "command('search')", "Search titles and texts", id="list.search"),
         Binding("r", "command('rename')", "Rename the conversation", id="list.rename"),
         Binding("p", "command('pin')", "Pin the conversation, or unpin it", id="list.pin"),
@@ -83,6 +139,11 @@ class ConversationList(OptionList):
     def __init__(self) -> None:
         super().__init__(compact=True)
         self._rows: list[Conversation] = []
+        """In the order of the list: first those that are folded, if they are shown."""
+        self._stored: Sequence[Conversation] = ()
+        self._shell: list[Conversation] = []
+        """What was asked in the shell."""
+        self._unfolded = False
         self._found: list[FoundConversation] | None = None
         self._current: str | None = None
         self._listed = 0
@@ -92,9 +153,21 @@ class ConversationList(OptionList):
     def show(self, conversations: Sequence[Conversation], current: str | None) -> None:
         """List the conversations, and mark the open one. The highlighted one stays so, unless another was opened."""
         moved = current != self._current
-        self._rows, self._current = list(conversations), current
+        self._stored, self._current = conversations, current
+        self._shell = [one for one in conversations if in_shell(one)]
+        self._order()
         if self._found is None:
             self._draw(keep=None if moved else self._highlighted_id)
+
+    def _order(self) -> None:
+        others = [one for one in self._stored if not in_shell(one)]
+        self._rows = [*self._shell, *others] if self._unfolded else others
+
+    def fold(self, folded: bool) -> None:
+        """Fold what was asked in the shell into its line, or show it below that."""
+        self._unfolded = not folded
+        self._order()
+        self._draw(keep=SHELL)
 
     def show_found(self, found: Sequence[FoundConversation] | None) -> None:
         """What a search has found, the first one highlighted. None: everything again."""
@@ -107,6 +180,8 @@ class ConversationList(OptionList):
         """Highlight a conversation, whatever was searched for and however far down it is."""
         self.show_found(None)
         name = f"at-{conversation_id}"
+        if any(one.id == conversation_id for one in self._shell):
+            self.fold(False)
         while not self._has(name) and self._listed < len(self._rows):
             self._more()
         if self._has(name):
@@ -146,7 +221,7 @@ class ConversationList(OptionList):
 
     def _draw(self, keep: str | None) -> None:
         now = datetime.now().astimezone()
-        wanted = (self._rows, self._current, self._found, now.date())
+        wanted = (self._rows, self._shell, self._unfolded, self._current, self._found, now.date())
         if wanted == self._drawn:
             return
         self._drawn = wanted
@@ -154,7 +229,9 @@ class ConversationList(OptionList):
         self._listed, self._group = 0, ""
         first: list[Option | None] = []
         if self._found is None:
-            first = [Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW), None]
+            first = [Option(Content.assemble(("+ ", "bold"), "New conversation"), id=NEW)]
+            first += [self._shell_option()] if self._shell else []
+            first.append(None)
         elif not self._found:
             first = [Option(Content.styled("Nothing found", QUIET), disabled=True)]
         self.set_options([*first, *self._next(PAGE, now)])
@@ -177,23 +254,39 @@ class ConversationList(OptionList):
         for conversation in self._rows[self._listed : self._listed + count]:
             if (name := group(conversation, now)) != self._group:
                 self._group = name
-                yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
+                if name != SHELL_TITLE:  # Its line stands above.
+                    yield Option(Content.styled(name, f"{QUIET} italic"), disabled=True)
             self._listed += 1
             yield self._option(conversation)
 
+    def _shell_option(self) -> Option:
+        here = any(one.id == self._current for one in self._shell) and not self._unfolded
+        mark = Content.styled("▍ " if here else "▾ " if self._unfolded else "▸ ", "$text-primary" if here else "bold")
+        title = Content.styled(f"{SHELL_TITLE}: {len(self._shell):,}", "bold" if here else "")
+        return Option(mark + title, id=SHELL)
+
     def _option(self, conversation: Conversation) -> Option:
-        here = conversation.id == self._current
         title = one_line(conversation.title) or "Untitled"
-        mark = Content.styled("▍ " if here else "  ", "$text-primary")
-        return Option(mark + Content.styled(title, "bold" if here else ""), id=f"at-{conversation.id}")
+        style = "bold" if conversation.id == self._current else ""
+        return Option(self._mark(conversation) + Content.styled(title, style), id=f"at-{conversation.id}")
+
+    def _mark(self, conversation: Conversation) -> Content:
+        """What stands before a title: a bar for the open conversation."""
+        return Content.styled("▍ " if conversation.id == self._current else "  ", "$text-primary")
 
     def _found_option(self, found: FoundConversation) -> Option:
-        snippet = Content.styled(
-            "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" + one_line(found.snippet), QUIET
-        )  # Wrapping drops others.
-        option = self._option(found.conversation)
-        assert isinstance(option.prompt, Content)
-        return Option(option.prompt + Content("\n") + snippet, id=option.id)
+        """Three lines: the title; when it was, and how often the words are in it; the place that Enter opens."""
+        conversation = found.conversation
+        title = marked_line(conversation.title, found.title_marks) or Content("Untitled")
+        said = "in the title"
+        if found.messages:
+            said = "1 message" if found.messages == 1 else f"{found.messages} messages"
+        about = Content.styled(f"{INDENT}{day(conversation.updated, datetime.now().astimezone())} · {said}", QUIET)
+        lines = [self._mark(conversation) + title, about]
+        if found.message_id is not None:
+            snippet = marked_line(found.snippet, found.marks, before=BEFORE_MARK)
+            lines.append(Content.assemble(INDENT, snippet.stylize_before(QUIET)))
+        return Option(Content("\n").join(lines), id=f"at-{conversation.id}")
 
     def _more(self) -> None:
         """List the next conversations."""
@@ -224,6 +317,9 @@ class ConversationList(OptionList):
         chosen = event.option.id or NEW
         if chosen == NEW:
             self.post_message(self.Opened(None))
+            return
+        if chosen == SHELL:
+            self.fold(self._unfolded)
             return
         conversation_id = chosen.removeprefix("at-")
         found = [one.message_id for one in self._found or () if one.conversation.id == conversation_id]

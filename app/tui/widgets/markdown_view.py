@@ -12,20 +12,25 @@ from collections.abc import Sequence
 from itertools import accumulate, takewhile, zip_longest
 from typing import NamedTuple
 
-from rich.segment import Segment
-from textual.content import Content
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.style import Style
 
 from app.tui.markdown.blocks import closed_length
-from app.tui.markdown.layout import Row, WrappedLeaf, character_at, ranges_in, wrap, wrap_finished
+from app.tui.markdown.layout import (
+    WrappedLeaf,
+    character_at,
+    ranges_in,
+    wrap,
+    wrap_finished,
+)
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import NO_NOTES, AnswerNotes
 from app.tui.markdown.parser import close_marks, highlight_leaf, leaves, parse
-from app.tui.textual_private import GrowingHeight, style_finder, use_line_cache
+from app.tui.markdown.struck import Struck, strike
+from app.tui.textual_private import GrowingHeight, use_line_cache
+from app.tui.widgets.markdown_rows import paint
 
 LONG = 4_000
 """A part of more characters is parsed in a thread: 20,000 take 10 ms, and 100 ms if all are brackets."""
@@ -33,9 +38,6 @@ HELD = 4
 """The most empty rows that a growing text keeps when it becomes shorter. Other words soon take the place of withdrawn
 ones, and the lines above do not jump back and forth."""
 WAITING = "…"
-COPY = "copy"
-CURSOR = "▌"
-"""Stands left of each row of the code block that has the cursor."""
 
 
 class TextPlace(NamedTuple):
@@ -56,11 +58,15 @@ class MarkdownView(GrowingHeight):
         "bullet",
         "chosen",
         "code",
+        "code_head",
         "code_inline",
         "copy",
         "cursor",
         "danger",
+        "dropped",
+        "dropped_marks",
         "em",
+        "ghost",
         "head",
         "heading",
         "notice",
@@ -96,7 +102,10 @@ class MarkdownView(GrowingHeight):
         """The number of the code block that has the cursor; 0: none."""
         self._solid = len(text)
         self._shaded: tuple[tuple[int, int], ...] = ()
+        self._struck: Struck | None = None
+        self._wrapped: list[WrappedLeaf] = []
         self._drawn: list[WrappedLeaf] = []
+        """The wrapped leaves, with the struck text among their rows."""
         self._tops: list[int] = [0]
         self._height = 0
         self._width = 0
@@ -166,6 +175,12 @@ class MarkdownView(GrowingHeight):
             self._shaded = tuple(ranges)
             self._redraw()
 
+    def strike(self, struck: Struck | None) -> None:
+        """Shows dropped text struck through where it stood in a finished text. None: shows none."""
+        if struck != self._struck:
+            self._struck = struck
+            self._redraw()
+
     def choose(self, number: int) -> None:
         """Marks the code block of this number as the one that has the cursor; 0: none."""
         if number != self._chosen:
@@ -199,8 +214,9 @@ class MarkdownView(GrowingHeight):
             return None
         at = bisect_right(self._tops, row) - 1
         above = reversed(self._drawn[at].rows[: row - self._tops[at] + 1])
-        found = next((one for one in above if one.pieces), None)  # A note counts as the last line of its block.
-        return TextPlace(at, found.y, found.pieces[0][2]) if found else TextPlace(at, 0, 0)
+        # A note counts as the last line of its block.
+        found = next((TextPlace(at, one.y, one.place) for one in above if one.place is not None), None)
+        return found or TextPlace(at, 0, 0)
 
     def row_of(self, place: TextPlace, width: int) -> int:
         """The row of that place if the text is `width` cells wide."""
@@ -208,7 +224,7 @@ class MarkdownView(GrowingHeight):
             self._lay_out(width)
         at = min(place.leaf, len(self._drawn) - 1)
         rows = self._drawn[at].rows
-        before = [n for n, row in enumerate(rows) if row.pieces and (row.y, row.pieces[0][2]) <= place[1:]]
+        before = [n for n, row in enumerate(rows) if row.place is not None and (row.y, row.place) <= place[1:]]
         return self._tops[at] + (before[-1] if before else 0)
 
     # ---- rows --------------------------------------------------------------------------------------------------------
@@ -231,11 +247,14 @@ class MarkdownView(GrowingHeight):
         """Wraps the leaves that have changed since the last time; all of them if the width has."""
         if not width:
             return
-        known = self._drawn if width == self._width else []
+        known = self._wrapped if width == self._width else []
         if known or self.growing or self._shaded:
             drawn = wrap(self.parsed, width, solid=self._solid, shaded=self._shaded, notes=self._notes, known=known)
         else:
             drawn = list(wrap_finished(self.source, width, self._notes))
+        self._wrapped = drawn
+        if self._struck is not None:
+            drawn = strike(drawn, self._struck, width)
         self._tops = [0, *accumulate(len(one.rows) for one in drawn)]
         held = self._height if self.growing and width == self._width else 0
         self._height = max(self._tops[-1], min(held, self._tops[-1] + HELD))
@@ -261,52 +280,7 @@ class MarkdownView(GrowingHeight):
         at = bisect_right(self._tops, y) - 1
         drawn = self._drawn[at]
         chosen = bool(self._chosen) and drawn.leaf.number == self._chosen
-        return self._strip(drawn.rows[y - self._tops[at]], width, style, chosen)
-
-    def _strip(self, row: Row, width: int, style: Style, chosen: bool) -> Strip:
-        segments: list[Segment] = []
-        cells = self._add(segments, row.left, style)
-        inner = self.get_visual_style(row.kind) if row.kind else style
-        indent = cells
-        if chosen and row.kind == "code":
-            inner = self.get_visual_style(row.kind, "chosen")
-            segments.append(Segment(CURSOR, self.get_visual_style(row.kind, "chosen", "cursor").rich_style))
-            cells += 1
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(row.y)
-        for start, piece, x in row.pieces:
-            segments.append(Segment(" " * (indent + start - cells), inner.rich_style))
-            if span is not None:
-                begin, end = span[0] - x, len(piece.plain) if span[1] == -1 else span[1] - x
-                if end > 0 and begin < len(piece.plain):
-                    selected = Style.from_styles(self.screen.get_component_styles("screen--selection"))
-                    piece = piece.stylize(selected, max(0, begin), end)
-            cells = indent + start + self._add(segments, piece, inner, (x, row.y))
-        if row.kind == "rule":
-            segments.append(Segment("─" * (width - cells), inner.rich_style))
-        elif row.copy and self._labels and width - cells > len(COPY) + 2:
-            click = self.get_visual_style(row.kind, *["chosen"] * chosen, "copy")
-            click += Style.from_meta({"@click": f"copy_block({row.copy})"})
-            label = f"{COPY} {row.copy}" if row.copy < 10 else COPY
-            segments.append(Segment(" " * (width - cells - len(label) - 1), inner.rich_style))
-            segments += [Segment(label, click.rich_style), Segment(" ", inner.rich_style)]
-        return Strip(segments).adjust_cell_length(width, inner.rich_style)
-
-    def _add(
-        self, segments: list[Segment], content: Content, style: Style, offset: tuple[int, int] | None = None
-    ) -> int:
-        """Appends the content's segments, and returns their width in cells.
-
-        `offset`: column and line of the first character, for the selection of text.
-        """
-        if not content.plain:
-            return 0
-        x, y = offset or (0, 0)
-        for text, part in content.render(style, end="", parse_style=style_finder(self)):
-            whole = style + part
-            segments.append(Segment(text, whole.rich_style_with_offset(x, y) if offset else whole.rich_style))
-            x += len(text)
-        return content.cell_length
+        return paint(self, drawn.rows[y - self._tops[at]], width, chosen=chosen, labels=self._labels)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         text = "\n".join(leaf.content.plain for leaf in self.parsed)

@@ -7,25 +7,34 @@ import time
 from dataclasses import dataclass
 
 from textual import events, on
-from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.strip import Strip
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.attachments.renderer import described
 from app.events import PageSource
+from app.sanitise import sanitise
 from app.tui.block_notes import answer_notes, block_notes
 from app.tui.markdown.leaf import Leaf
 from app.tui.markdown.notes import AnswerNotes
+from app.tui.markdown.parser import leaves
 from app.tui.textual_private import GrowingHeight
-from app.tui.turn import Turn
+from app.tui.turn import STRUCK_WORDS, Turn
 from app.tui.widgets.markdown_view import WAITING, MarkdownView, TextPlace
+from app.tui.widgets.thoughts import Thoughts
 
 FLUSH_SECONDS = 0.08
 """Between two draws of a running answer: fast enough to read along, and rounds of one link share a draw."""
+FILES = "files"
+"""Marks the lines of a question that a click unfolds."""
+FILE_STYLE = Style.parse("not bold") + Style.from_meta({FILES: True})
+MOST_SHOWN = 20_000
+"""Characters of a file that are drawn."""
 REST = 4
 """The pause after a draw, in times that the draw took: one long paragraph takes longer with each word."""
 
@@ -66,13 +75,58 @@ class QuestionView(Static, MessageView):
     def render(self) -> Content:
         place, count = self.turn.wordings
         text = Content(self.turn.question)
-        return text if count == 1 else Content.assemble(text, (f"  {place}/{count}", "$text-muted not bold"))
+        if count > 1:
+            text = Content.assemble(text, (f"  {place}/{count}", "$text-muted not bold"))
+        return Content("\n").join([text, *file_lines(self.turn)])
+
+    @on(events.Click)
+    def unfold_clicked(self, event: events.Click) -> None:
+        if FILES in event.style.meta and not self.screen.selections:
+            self.toggle_files()
+
+    def toggle_files(self) -> bool:
+        """Shows or hides the text of the files that go with the question; False if there are none."""
+        self.turn.files_unfolded = not self.turn.files_unfolded
+        self.refresh(layout=True)
+        return bool(self.turn.attachments)
 
     def flush(self) -> None:
         """Draws what has changed."""
         if self._versions != self.turn.wordings:
             self._versions = self.turn.wordings
             self.refresh(layout=True)
+
+
+class WithdrawnLine(Static):
+    """One line below the answer: how much of a draft was not kept. A click shows that text or hides it."""
+
+    class Clicked(Message):
+        """The person wants to see the text, or not any more."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(markup=False, classes="withdrawn")
+        self.turn = turn
+        said = " ".join(leaf.content.plain for leaf in leaves(turn.withdrawn))
+        self._count = sum(any(map(str.isalnum, word)) for word in said.split())
+        self.tell()
+
+    def tell(self) -> None:
+        """Says how much is shown."""
+        one = self._count == 1
+        if self.turn.answered_again:
+            words = "1 word" if one else f"{self._count} words"
+            said = f"{words} of the offline answer {'is' if one else 'are'} not in this one"
+        else:
+            words = "1 drafted word was" if one else f"{self._count} drafted words were"
+            said = f"{words} not kept when the answer was checked"
+        mark = "▾" if self.turn.shown_share == "all" else "▸"
+        more = f"; the first {STRUCK_WORDS} are shown" if self.turn.shown_share == "some" else ""
+        self.update(Content(f"{mark} {said}{more}"))
+
+    def on_click(self, event: events.Click) -> None:
+        if not self.screen.selections:  # Else words were marked to be copied.
+            event.stop()
+            self.post_message(self.Clicked())
 
 
 class AnswerView(Vertical, MessageView, GrowingHeight):
@@ -99,14 +153,20 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """The code blocks of a running answer whose notes are drawn."""
         self._notes: dict[str, Static] = {}
         """The lines below the answer, by their CSS class."""
-        self._withdrawn: WithdrawnText | None = None
+        self._withdrawn: WithdrawnLine | None = None
+        self._thoughts = Thoughts(turn) if turn.thoughts else None
         if not turn.running:
             self._revision = turn.revision
             self._draw_notes()
 
     def compose(self) -> list[Widget]:
         self.prose.display = bool(self.prose.source) or self.turn.running
-        return [self.prose, *([self._withdrawn] if self._withdrawn else []), *self._notes.values()]
+        return [
+            *([self._thoughts] if self._thoughts else []),
+            self.prose,
+            *([self._withdrawn] if self._withdrawn else []),
+            *self._notes.values(),
+        ]
 
     async def on_mount(self) -> None:
         if self.turn.running or self.turn.revision != self._revision:
@@ -117,11 +177,16 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
         """Draw a row that no child covers. Textual itself gives a new row another style than an old one."""
         return Strip.blank(self.size.width, self.visual_style.rich_style)
 
+    @property
+    def _top(self) -> int:
+        """The first row of the answer itself: what the model thought stands above it."""
+        return 0 if self._thoughts is None else self.prose.virtual_region.y
+
     def place_at(self, row: int) -> TextPlace | None:
-        return self.prose.place_at(row)
+        return None if row < self._top else self.prose.place_at(row - self._top)
 
     def row_of(self, place: TextPlace, width: int) -> int:
-        return self.prose.row_of(place, width - self.gutter.width)
+        return self._top + self.prose.row_of(place, width - self.gutter.width)
 
     @on(MarkdownView.SourcesClicked)
     def ask_for_sources(self, event: MarkdownView.SourcesClicked) -> None:
@@ -142,8 +207,20 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
     def toggle_withdrawn(self) -> bool:
         """Shows or hides the withdrawn text of the draft; False if there is none."""
         if self._withdrawn is not None:
-            self._withdrawn.toggle()
+            self.turn.toggle_withdrawn()
+            self._draw_withdrawn()
         return self._withdrawn is not None
+
+    def toggle_thoughts(self) -> bool:
+        """Shows or hides what the model thought; False if it told nothing of that."""
+        if self._thoughts is not None:
+            self._thoughts.toggle()
+        return self._thoughts is not None
+
+    @on(WithdrawnLine.Clicked)
+    def show_or_hide_withdrawn(self, event: WithdrawnLine.Clicked) -> None:
+        event.stop()
+        self.toggle_withdrawn()
 
     async def _flush_in_time(self) -> None:
         if not self.turn.running or time.monotonic() >= self._rests_until:
@@ -160,6 +237,7 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                 return
             self._revision = turn.revision
             text, solid = turn.text, len(turn.reply.solid)
+            await self._draw_thoughts()
             if turn.running:
                 await self.prose.grow(text or WAITING, solid)
                 await self._note_blocks()
@@ -183,20 +261,36 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
             self._noted = blocks
             self.prose.annotate(await asyncio.to_thread(block_notes, self.turn.request, blocks))
 
+    async def _draw_thoughts(self) -> None:
+        """Draws what the model thinks, or has thought, before its answer."""
+        if self._thoughts is not None:
+            self._thoughts.draw()
+        elif self.turn.thoughts:
+            self._thoughts = Thoughts(self.turn)
+            await self.mount(self._thoughts, before=self.prose)
+
     def _draw_notes(self) -> None:
         """Draws the notes of a finished answer."""
         turn = self.turn
         self.prose.shade(turn.shaded)
         if turn.dropped and self._withdrawn is None:
-            self._withdrawn = WithdrawnText(turn)
+            self._withdrawn = WithdrawnLine(turn)
             if self.is_attached:
                 self.mount(self._withdrawn, after=self.prose)
+        self._draw_withdrawn()
         self._draw_note("error", turn.error)
         self._draw_note("note", turn.note)
+        self._draw_note("model", turn.model if turn.text else "")
         self.set_class(bool(turn.drafted), "-drafted")
         self.set_class(turn.outcome == "stopped", "-stopped")
         self.set_class(bool(turn.error), "-failed")
         self.set_class(bool(turn.note), "-noted")
+
+    def _draw_withdrawn(self) -> None:
+        """Strikes through what was withdrawn, where it stood, as far as it is to be shown."""
+        self.prose.strike(self.turn.struck)
+        if self._withdrawn is not None:
+            self._withdrawn.tell()
 
     def _draw_note(self, name: str, text: str) -> None:
         line = self._notes.get(name)
@@ -209,38 +303,19 @@ class AnswerView(Vertical, MessageView, GrowingHeight):
                 self.mount(line)
 
 
+def file_lines(turn: Turn) -> list[Content]:
+    """The files of a question, one line each, with their text below if it is unfolded."""
+    lines: list[Content] = []
+    for file in turn.attachments:
+        mark = "▾" if turn.files_unfolded and file.is_text else "▸" if file.is_text else "▪"
+        lines.append(Content.styled(f"{mark} {described(file)}", FILE_STYLE))
+        if turn.files_unfolded and file.is_text:
+            text = sanitise(file.text[: MOST_SHOWN + 1])
+            more = f"\n… only the first {MOST_SHOWN:,} characters; an export has all" if len(text) > MOST_SHOWN else ""
+            lines.append(Content.styled(text[:MOST_SHOWN].rstrip("\n") + more, "$text-muted not bold"))
+    return lines
+
+
 def _notes(turn: Turn) -> AnswerNotes:
     """The notes of a finished answer."""
     return answer_notes(turn.request, turn.text, turn.sources)
-
-
-class WithdrawnText(Vertical):
-    """The end of a draft that the check did not keep: one line below the answer, which unfolds to the text, dimmed."""
-
-    def __init__(self, turn: Turn) -> None:
-        super().__init__(classes="withdrawn")
-        self.turn = turn
-        self._label = Static(markup=False, classes="label")
-        self._prose = MarkdownView(turn.withdrawn)
-
-    def compose(self) -> ComposeResult:
-        self._draw()
-        yield self._label
-        yield self._prose
-
-    def toggle(self) -> None:
-        """Unfolds or folds the text; the turn remembers which, for when the answer is mounted again."""
-        self.turn.unfolded = not self.turn.unfolded
-        self._draw()
-
-    def on_click(self, event: events.Click) -> None:
-        if not self.screen.selections:  # Else words were marked to be copied.
-            event.stop()
-            self.toggle()
-
-    def _draw(self) -> None:
-        unfolded = self.turn.unfolded
-        count = sum(any(map(str.isalnum, word)) for word in self._prose.plain.split())
-        words = "1 drafted word was" if count == 1 else f"{count} drafted words were"
-        self._label.update(f"{'▾' if unfolded else '▸'} {words} not kept when the answer was checked")
-        self._prose.display = unfolded

@@ -22,7 +22,7 @@ DEPTHS = 10
 """Levels of the draft tree that are listed."""
 BAR = 14
 """Columns of a bar."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 HEAD = "bold $text-primary"
 
 
@@ -33,6 +33,7 @@ class Panel(VerticalScroll, can_focus=False):
         super().__init__()
         self._metrics = metrics
         self._mode: ModeChanged | None = None
+        self._sampling = ""
         self._down_since: str | None = None
         """The time of day since when no server answers, if none does."""
 
@@ -51,20 +52,32 @@ class Panel(VerticalScroll, can_focus=False):
         self._mode = mode
         self.draw()
 
+    def show_sampling(self, chosen: str) -> None:
+        """Show what was chosen for the open conversation; empty: nothing, so the settings count."""
+        if chosen != self._sampling:
+            self._sampling = chosen
+            self.draw()
+
     def draw(self) -> None:
         if self.display:
-            self.query_one(Static).update(Content("\n").join(lines(self._metrics, self._mode, self._down_since)))
+            shown = lines(self._metrics, self._mode, self._down_since, self._sampling)
+            self.query_one(Static).update(Content("\n").join(shown))
 
 
-def lines(figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None) -> list[Content]:
-    """The text of the panel. `down_since`: the time of day since when no server answers."""
+def lines(
+    figures: SessionMetrics, mode: ModeChanged | None, down_since: str | None = None, sampling: str = ""
+) -> list[Content]:
+    """The text of the panel. `down_since`: the time of day since when no server answers. `sampling`: what was chosen
+    for the conversation."""
     answer, session = figures.answer, figures.session
     shown = [Content.styled("Mode", HEAD)]
     if mode is not None:
         shown += [Content(mode.mode), Content.styled(sanitise(mode.why), QUIET)]
+    if sampling:
+        shown += [Content(""), Content.styled("Sampling, this conversation", HEAD), Content(sampling)]
     shown += [Content(""), Content.styled("Round trip", HEAD), *_line(figures, down_since), Content("")]
     shown.append(_columns("", "answer", "session", HEAD))
-    hidden = _hidden(session)
+    hidden = _hidden(session, checks=mode is None or mode.checks)
     for name, one, all_of_them in zip(ROWS, _cells(answer), _cells(session)):
         if name not in hidden:
             shown.append(_columns(name, one, all_of_them))
@@ -91,11 +104,12 @@ VERIFYING = ("τ, tokens per round", "verified", "drafted only", "dimmed, taken 
 STREAMED = ("streamed",)
 
 
-def _hidden(session: Totals) -> tuple[str, ...]:
-    """The rows that mean nothing for the answers of this session."""
-    if not session.streamed:
-        return STREAMED
-    return () if session.rounds or session.drafted else VERIFYING
+def _hidden(session: Totals, *, checks: bool) -> tuple[str, ...]:
+    """The rows that mean nothing for the answers of this session. `checks`: the server that is there checks drafts."""
+    checked = bool(session.rounds or session.drafted)
+    if session.streamed or not checks:
+        return () if checked else VERIFYING
+    return STREAMED
 
 
 def _cells(totals: Totals) -> tuple[str, ...]:

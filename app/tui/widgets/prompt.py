@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.cells import cell_len
 from textual import events
@@ -11,22 +12,23 @@ from textual.binding import Binding
 from textual.message import Message
 from textual.reactive import var
 
+from app.attachments.mentions import dropped, written
 from app.sanitise import sanitise
 from app.tui.keymap import hint
-from app.tui.widgets.folding_text_area import FoldingTextArea
+from app.tui.slash import Question, SlashCommand, TypedCommand, parse
+from app.tui.widgets.completing_text_area import CompletingTextArea
 
 Hint = tuple[tuple[str, str], ...]
 """Ids of actions, each with a word or two for it."""
-SOURCE = "/source"
-"""Sent alone, it shows the pages that the last answer came from."""
 KEYS = ("app.help", "keys")
 HINT: Hint = (("prompt.send", "send"), ("prompt.newline", "new line"), KEYS)
+HINT_COMPLETING: Hint = (("prompt.down", "choose"), ("prompt.complete", "complete"), ("prompt.close", "close"))
 HINT_RUNNING: Hint = (("chat.stop", "stop"), KEYS)
 HINT_OFFLINE: Hint = (("prompt.send", "ask the drafter"), ("prompt.keep", "queue for the verifier"), KEYS)
 HINT_VERIFIABLE: Hint = (("prompt.send", "send"), ("chat.verify", "verify the drafted answer"), KEYS)
 
 
-class Prompt(FoldingTextArea):
+class Prompt(CompletingTextArea):
     """A few lines that grow with the text. Up in the first line recalls earlier prompts; Down in the last goes back."""
 
     BINDINGS = [
@@ -35,8 +37,11 @@ class Prompt(FoldingTextArea):
         Binding("up", "cursor_up", "In the first line: an earlier prompt", id="prompt.up"),
         Binding("down", "cursor_down", "In the last line: a later prompt", id="prompt.down"),
         Binding("ctrl+g", "edit", "Write it in $VISUAL or $EDITOR", id="prompt.edit", priority=True),
-        Binding("ctrl+l", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
-        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop", id="prompt.cancel"),
+        Binding("ctrl+s", "keep", "Queue for the verifier; empty: take it back", id="prompt.keep", priority=True),
+        Binding("ctrl+r", "search", "Search in what was asked", id="prompt.search", priority=True),
+        Binding("ctrl+c", "cancel", "Copy what is selected, else clear, else stop; twice: quit", id="prompt.cancel"),
+        Binding("ctrl+d", "delete_or_quit", "Delete the next character; empty: quit", id="prompt.delete"),
+        Binding("ctrl+underscore", "undo", "Take back the last change", id="prompt.undo"),
         Binding("pageup", "scroll_transcript(-1)", "Scroll up", id="prompt.page_up", priority=True),
         Binding("pagedown", "scroll_transcript(1)", "Scroll down", id="prompt.page_down", priority=True),
     ]
@@ -46,12 +51,24 @@ class Prompt(FoldingTextArea):
         """The person sent a prompt."""
 
         text: str
+        typed: str = ""
+        """The text without what was pasted and folded: only there a path behind an `@` names a file."""
+
+    @dataclass
+    class Commanded(Message):
+        """The person sent a command. It is no question, and is not in the prompt any more."""
+
+        typed: TypedCommand
+        text: str
+        """The whole line, for the prompt if it has to be mended."""
 
     @dataclass
     class Kept(Message):
         """The person wants a prompt queued for the verifier."""
 
         text: str
+        typed: str = ""
+        """The text without what was pasted and folded, as in `Submitted`."""
 
     class Recalled(Message):
         """The person wants the last queued prompt back."""
@@ -68,8 +85,8 @@ class Prompt(FoldingTextArea):
     class HelpWanted(Message):
         """The person typed a question mark in an empty prompt."""
 
-    class SourceWanted(Message):
-        """The person sent the word that shows where the last answer came from. It is no question."""
+    class SearchWanted(Message):
+        """The person wants to find a prompt that was sent before."""
 
     class EditorWanted(Message):
         """The person wants to write in their own editor."""
@@ -90,6 +107,8 @@ class Prompt(FoldingTextArea):
     def __init__(self) -> None:
         super().__init__("How do I …?")
         self.cursor_blink = False  # A blink would wake an idle laptop twice a second.
+        self.commands: Callable[[], Sequence[SlashCommand]] = tuple
+        """The commands that can be done now."""
         self.earlier: list[str] = []
         """Earlier prompts, oldest first."""
         self._recalled: int | None = None
@@ -116,8 +135,13 @@ class Prompt(FoldingTextArea):
     def on_resize(self) -> None:
         self._hint()
 
+    def watch_completing(self) -> None:
+        self._hint()
+
     def _hint(self) -> None:
-        if self.answering:
+        if self.completing:
+            said = HINT_COMPLETING
+        elif self.answering:
             said = HINT_RUNNING
         elif self.offline:
             said = HINT_OFFLINE
@@ -145,15 +169,46 @@ class Prompt(FoldingTextArea):
 
     def take_off(self, sent: str) -> None:
         """Remove a text that was sent and is stored now. Text that was typed after it stays."""
-        if self.full_text.strip() == sent:
+        if self._sent_as(self.full_text) == sent:
             self.write("")
             self._sent.clear()
         for front in self._sent:
-            if self.text.startswith(front) and self._unfolded(front).strip() == sent:
+            if self.text.startswith(front) and self._sent_as(self._unfolded(front)) == sent:
                 lines = front.split(self.document.newline)
                 self.delete((0, 0), (len(lines) - 1, len(lines[-1])))
                 self._sent.clear()
                 break
+
+    def cut_out(self, start: int, end: int) -> None:
+        """Remove the characters from `start` to `end` of the text, and one space that would be left over."""
+        text = self.text
+        if text[end : end + 1] == " " and (start == 0 or text[start - 1].isspace()):
+            end += 1
+        (first, left), (last, right) = (
+            (text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1) for at in (start, end)
+        )
+        self.delete((first, left), (last, right))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A file that was dropped on the terminal comes as a paste of its path: it becomes `@path`."""
+        path = dropped(event.text)
+        if path is None:
+            return
+        mention = written(path, Path.cwd())
+        if mention is None:
+            self.notify(
+                "The name of that file has characters that cannot be typed, so it was not attached. Rename it first.",
+                severity="warning",
+            )
+            return
+        row, column = self.selection.start
+        before = self.document.get_line(row)[:column][-1:]
+        event.text = f"{' ' if before and not before.isspace() else ''}{mention} "
+
+    def _sent_as(self, text: str) -> str:
+        """What is sent of a text."""
+        typed = parse(text, self.commands())
+        return typed.text if isinstance(typed, Question) else text.strip()
 
     def _about_to_leave(self) -> None:
         self._sent = [front for front in self._sent if self.text.startswith(front) and front != self.text]
@@ -183,24 +238,47 @@ class Prompt(FoldingTextArea):
         self.call_later(self.insert, "\n")
 
     def _submit(self) -> None:
-        text = self.full_text.strip()
-        if text:
-            self._recalled = None
+        if self.take_chosen() or not self.full_text.strip():
+            return
+        self._recalled = None
+        if (question := self._question()) is not None:
             self._about_to_leave()
-            if text == SOURCE:
-                self.take_off(text)
-                self.post_message(self.SourceWanted())
-            else:
-                self.post_message(self.Submitted(text))
+            self.post_message(self.Submitted(question, self.text))
 
     def _keep(self) -> None:
         self._recalled = None
-        self._about_to_leave()
-        text = self.full_text.strip()
-        self.post_message(self.Kept(text) if text else self.Recalled())
+        if not self.full_text.strip():
+            self.post_message(self.Recalled())
+        elif (question := self._question()) is not None:
+            self._about_to_leave()
+            self.post_message(self.Kept(question, self.text))
+
+    def _question(self) -> str | None:
+        """The text to be sent. None: it was a command, which is done, or cannot be and stays."""
+        text = self.full_text
+        typed = parse(text, self.commands())
+        if isinstance(typed, Question):
+            return typed.text
+        if typed.problem:
+            self.notify(typed.problem, severity="warning", markup=False)
+        elif isinstance(typed, TypedCommand):
+            self.write("")
+            self._sent.clear()
+            self.keep_in_reach(text.strip())
+            self.post_message(self.Commanded(typed, text))
+        return None
 
     def action_edit(self) -> None:
         self.post_message(self.EditorWanted())
+
+    def action_search(self) -> None:
+        self.post_message(self.SearchWanted())
+
+    async def action_delete_or_quit(self) -> None:
+        if self.text:
+            self.action_delete_right()
+        else:
+            await self.run_action("app.quit")
 
     def action_cancel(self) -> None:
         if self.selected_text:

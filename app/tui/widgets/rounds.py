@@ -11,7 +11,7 @@ from app.events import RoundReport
 
 SHOWN = 6
 """Rounds that are shown."""
-QUIET = "$foreground 60%"
+QUIET = "$foreground 75%"
 COLUMNS = (
     ("levels", 6),
     ("nodes", 7),

@@ -10,12 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from app.tui.keymap import key_of
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.widgets.conversation_list import ConversationList, one_line
+from app.tui.widgets.part_keys import PartKeys
 from storage import Conversation, StorageError
 
 SEARCH_SECONDS = 0.1
@@ -116,6 +118,23 @@ class TitleBox(Input):
         self.action_keep()  # What was typed is meant, wherever the person looks next.
 
 
+KEYS: dict[type[Widget], tuple[tuple[str, str], ...]] = {
+    ConversationList: (
+        ("list.open", "open"),
+        ("list.rename", "rename"),
+        ("list.pin", "pin"),
+        ("list.delete", "delete"),
+        ("list.undo", "undo"),
+        ("list.export", "export"),
+        ("list.search", "search"),
+        ("list.leave", "back"),
+    ),
+    SearchBox: (("search.open", "open"), ("search.down", "next"), ("search.up", "before"), ("search.clear", "all")),
+    TitleBox: (("rename.keep", "keep"), ("rename.drop", "keep the old one")),
+}
+"""Keys that are told below the list while that part has the focus."""
+
+
 class Sidebar(Vertical):
     """The search above the list, and all commands on conversations of the list.
 
@@ -146,11 +165,23 @@ class Sidebar(Vertical):
         self.conversations = ConversationList()
         self._search = SearchBox()
         self._rename = TitleBox()
+        self._keys = PartKeys(KEYS)
 
     def compose(self) -> ComposeResult:
         yield self._search
         yield self.conversations
         yield self._rename
+        yield self._keys
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def tell_keys(self) -> None:
+        """Tell the keys of what has the focus, below the list."""
+        focused = self.screen.focused  # The two events come in any order.
+        if focused is not None and type(focused) in KEYS:
+            self._keys.tell(focused)
+        else:
+            self._keys.display = False
 
     # ---- showing -----------------------------------------------------------------------------------------------------
 
@@ -189,13 +220,13 @@ class Sidebar(Vertical):
         elif (conversation := self._meant(event.conversation)) is None:
             self.notify("Choose a conversation first.")
         elif event.command == "rename":
-            self._ask_name(conversation)
+            self.ask_name(conversation)
         elif event.command == "pin":
-            self._pin(conversation)
+            self.pin(conversation)
         elif event.command == "export":
             self.post_message(self.ExportAsked(conversation))
         elif event.command == "delete":
-            self._delete(conversation)
+            self.delete(conversation)
 
     def _meant(self, highlighted: Conversation | None) -> Conversation | None:
         """The highlighted conversation if the list has the focus, else the open one: the palette means that."""
@@ -207,10 +238,12 @@ class Sidebar(Vertical):
 
     # ---- search ------------------------------------------------------------------------------------------------------
 
-    def search(self) -> None:
-        """Go to the search."""
+    def search(self, words: str = "") -> None:
+        """Go to the search. `words`: what to search for; empty: the last words, for the person to change."""
         self.show()
-        if not self._search.has_focus:
+        if words:
+            self._search.value = words
+        elif not self._search.has_focus:
             self._search.select_all()  # The next letters begin another search.
         self.screen.set_focus(self._search)
 
@@ -240,7 +273,7 @@ class Sidebar(Vertical):
 
     # ---- names -------------------------------------------------------------------------------------------------------
 
-    def _ask_name(self, conversation: Conversation) -> None:
+    def ask_name(self, conversation: Conversation) -> None:
         """Open a title for editing, in the list, which is shown for that."""
         self.show()
         if not self.conversations.lists(conversation.id):
@@ -270,23 +303,26 @@ class Sidebar(Vertical):
     def rename(self, event: TitleBox.Renamed) -> None:
         event.stop()
         self.screen.set_focus(self.conversations)
-        title = event.title
-        if title and title != one_line(event.conversation.title):
-            with reporting(self):
-                self._store.conversations.rename(event.conversation.id, title)
-                if event.conversation.id == self._conversation.id:
-                    self.post_message(self.TitleChanged(title))
-                self.refresh_list()
+        if event.title and event.title != one_line(event.conversation.title):
+            self.retitle(event.conversation, event.title)
+
+    def retitle(self, conversation: Conversation, title: str) -> None:
+        """Give a conversation another title."""
+        with reporting(self):
+            self._store.conversations.rename(conversation.id, title)
+            if conversation.id == self._conversation.id:
+                self.post_message(self.TitleChanged(title))
+            self.refresh_list()
 
     # ---- pinning, deleting -------------------------------------------------------------------------------------------
 
-    def _pin(self, conversation: Conversation) -> None:
+    def pin(self, conversation: Conversation) -> None:
         """Keep a conversation first in the list, or let it go."""
         with reporting(self):
             self._store.conversations.pin(conversation.id, not conversation.pinned)
         self.refresh_list()
 
-    def _delete(self, conversation: Conversation) -> None:
+    def delete(self, conversation: Conversation) -> None:
         """Put a conversation in the bin, and say how it comes back."""
         live = self._conversation.live
         if live is not None and live.conversation == conversation.id:

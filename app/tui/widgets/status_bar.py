@@ -1,4 +1,4 @@
-"""The line at the bottom: the mode, the figures of the last reply, the context, and the reason of the mode."""
+"""The line at the bottom: the state, the model, the context, and what else there is room for."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from app.tui.open_conversation import UNREACHABLE
 if TYPE_CHECKING:
     from app.drafting.prompt import Context
 
-LABELS: dict[Mode, str] = {"edge": "edge", "hosted": "hosted", "offline": "offline", "warming": "warming up"}
+LABELS: dict[Mode, str] = {"edge": "online", "hosted": "online", "offline": "offline", "warming": "connecting"}
 QUIET = "$foreground 60%"
 WIDE = 90
 """Columns from which the context meter shows both of its numbers."""
-PADDING = 6
-"""Columns between and around the parts of the bar."""
+PADDING = 2
+"""Columns around each part of the bar."""
+SHORTEST = 12
+"""Columns that the model's name gets in any bar."""
 LEAST = (" verified", " tokens", "rtt  ms", "τ ")
 """Figures that a narrow bar leaves out; the first one goes first."""
 FOR_SHELL = "→ shell"
@@ -31,61 +33,96 @@ NEAR, FULL = 0.8, 0.95
 
 
 class StatusBar(Horizontal):
-    """Shows the mode as a coloured badge, the figures of the running or last reply, and the reason of the mode."""
+    """Shows the state as a coloured badge, the model that answers, and how full its context is.
 
-    def compose(self) -> ComposeResult:
-        yield Static(id="badge", markup=False)
-        yield Static(id="figures", markup=False)
-        yield Static(id="context", markup=False)
-        yield Static(id="for-shell", markup=False)
-        yield Static(id="why", markup=False)
+    Figures of the running or last reply and the reason of the state stand there if there is room for all of them. No
+    part is cut off: a long name of a model loses its middle.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._meter: Context | None = None
         self._stats: Stats | None = None
-        self._mode: Mode = "warming"
-        self._metered = 0
-        """Columns of the meter."""
+        self._state = ModeChanged("warming", "")
         self._for_shell = False
 
+    def compose(self) -> ComposeResult:
+        yield Static(id="badge", markup=False)
+        yield Static(id="model", markup=False)
+        yield Static(id="figures", markup=False)
+        yield Static(id="context", markup=False)
+        yield Static(id="for-shell", markup=False)
+        yield Static(id="why", markup=False)
+
     def on_resize(self) -> None:
-        self.show_context(self._meter)
+        self._draw()
 
     def show_context(self, context: Context | None) -> None:
         """Show how full the context is; None: no conversation yet. A narrow bar shows the share only."""
         self._meter = context
-        meter = "" if context is None else context_meter(context, short=self.app.size.width < WIDE)
-        for line in self.query("#context").results(Static):  # There is none while the window closes.
-            line.update(meter)
-        self._metered = len(meter)
-        self.show_stats(self._stats)
+        self._draw()
 
     def show_for_shell(self, command: str) -> None:
         """Show that the person's shell gets a command when they quit; empty: none."""
         self._for_shell = bool(command)
-        line = self.query_one("#for-shell", Static)
-        line.update(FOR_SHELL)
-        line.display = self._for_shell
-        self.show_stats(self._stats)
+        self._draw()
 
     def show_mode(self, mode: ModeChanged) -> None:
         for name in LABELS:
             self.set_class(name == mode.mode, f"-{name}")
-        self._mode = mode.mode
-        self.query_one("#badge", Static).update(LABELS[mode.mode])
-        self.query_one("#why", Static).update(Content(mode.why))
+        self._state = mode
         self.show_stats(self._stats)
 
     def show_stats(self, stats: Stats | None) -> None:
         """Show the figures of a reply; None: no reply yet. Without a server the round trip is dropped for good."""
-        if stats is not None and self._mode in UNREACHABLE:
+        if stats is not None and self._state.mode in UNREACHABLE:
             stats = replace(stats, rtt_ms=None)
         self._stats = stats
-        room = self.app.size.width - len(LABELS[self._mode]) - self._metered - PADDING
-        room -= len(FOR_SHELL) + 2 if self._for_shell else 0
-        for line in self.query("#figures").results(Static):
-            line.update(figures(stats, room) if stats else "")
+        self._draw()
+
+    def _draw(self) -> None:
+        """Give each part its columns, the most important first."""
+        state, away = self._state, self._state.mode in UNREACHABLE
+        label, width = LABELS[state.mode], self.app.size.width
+        meter = Content("") if self._meter is None else context_meter(self._meter, short=width < WIDE)
+        for_shell = FOR_SHELL if self._for_shell else ""
+        room = width - sum(_columns(len(part)) for part in (label, meter, for_shell))
+        model = shortened(state.model, max(SHORTEST, room - PADDING))
+        room -= _columns(len(model))
+        why = state.why if len(state.why) + PADDING <= room or away else ""
+        told = figures(self._stats, room - PADDING) if self._stats else Content("")
+        if away and _columns(len(told)) + len(why) + PADDING > room:
+            told = Content("")  # Why nobody answers matters more.
+        elif _columns(len(told)) + len(why) + PADDING > room:
+            why = ""
+        why = shortened(why, room - _columns(len(told)) - PADDING)
+        parts: dict[str, str | Content] = {
+            "badge": label,
+            "model": model,
+            "figures": told,
+            "context": meter,
+            "for-shell": for_shell,
+            "why": why,
+        }
+        for name, text in parts.items():
+            for line in self.query(f"#{name}").results(Static):  # There is none while the window closes.
+                line.update(Content(text) if isinstance(text, str) else text)
+                line.display = bool(len(text)) or name == "why"
+
+
+def _columns(length: int) -> int:
+    """The columns of a part of so many characters; none if it is empty."""
+    return length + PADDING if length else 0
+
+
+def shortened(text: str, room: int) -> str:
+    """The text in at most `room` columns: a longer one loses its middle, as its end tells as much as its beginning."""
+    if len(text) <= room:
+        return text
+    if room < 2:
+        return "…"[: max(0, room)]
+    end = (room - 1) // 2
+    return f"{text[: room - 1 - end]}…{text[len(text) - end :]}"
 
 
 def figures(stats: Stats, room: int) -> Content:
@@ -109,7 +146,8 @@ def figures(stats: Stats, room: int) -> Content:
     for least in LEAST:
         if sum(len(span) + 2 for span in spans.values()) - 2 > room:
             spans.pop(least, None)
-    return Content("  ").join(spans.values())
+    told = Content("  ").join(spans.values())
+    return told if len(told) <= room else Content("")
 
 
 def context_meter(context: Context, *, short: bool) -> Content:

@@ -111,6 +111,14 @@ class Transcript(AnchoredScroll, can_focus=True):
         """Shows or hides the withdrawn text of this answer's draft; False if there is none."""
         return any(answer.toggle_withdrawn() for answer in self.query_children(AnswerView) if answer.turn is turn)
 
+    def toggle_thoughts(self, turn: Turn) -> bool:
+        """Shows or hides what the model thought before this answer; False if it told nothing of that."""
+        return any(answer.toggle_thoughts() for answer in self.query_children(AnswerView) if answer.turn is turn)
+
+    def toggle_files(self, turn: Turn) -> bool:
+        """Shows or hides the text of the files of this question; False if there are none."""
+        return any(question.toggle_files() for question in self.query_children(QuestionView) if question.turn is turn)
+
     @on(MoreTurns.Wanted)
     def show_more(self, event: MoreTurns.Wanted) -> None:
         event.stop()

@@ -12,6 +12,8 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.tui.widgets.first_look import FirstLook
+
 EXAMPLES = (
     "How do I unpack a .tar.gz file?",
     "Which folders take up the most space?",
@@ -38,8 +40,18 @@ class Welcome(Middle):
         with Center(), Vertical():
             yield Static("O U T R I D E R", id="name", markup=False)
             yield Static(INTRODUCTION, id="introduction", markup=False)
+            yield FirstLook()
             yield OptionList(*(Option(Content(f"› {example}")) for example in EXAMPLES), compact=True)
             yield Static(HINT, id="hint", markup=False)
+
+    @property
+    def offers_look(self) -> bool:
+        """Whether the question of the first start is on the screen."""
+        return self.display and self.has_class("-offered")
+
+    def offer_look(self, offered: bool) -> None:
+        """Show or hide the question of the first start, in the place of the introduction."""
+        self.set_class(offered, "-offered")
 
     def enter(self) -> None:
         """Move the focus to the last question, which is next to the prompt."""

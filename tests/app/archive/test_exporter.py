@@ -16,10 +16,11 @@ from app.archive.branches import branches
 from app.archive.errors import Unwritable
 from app.archive.exporter import every_conversation, export_conversations, export_pieces, new_file
 from app.archive.formats import Format
+from app.archive.html import STYLE
 from app.archive.markdown import contained
 from app.config import Settings
 from drafter.text import ChatText
-from storage import NotFound, Store
+from storage import Choices, NotFound, Store
 from tests.app.archive.test_html_markdown import HOSTILE, Tags
 
 NO_DRAFTER = Settings(drafter="/nowhere")
@@ -54,7 +55,7 @@ def test_several_get_a_table_of_contents(store: Store) -> None:
     assert said.startswith("# Conversations\n\n1. [two](#conversation-1)")
     assert said.index('<a id="conversation-1">') < said.index("# two") < said.index('<a id="conversation-2">')
     page = text_of(store, "html", second, first)
-    assert '<a href="#c1">two</a>' in page and '<section id="c2">\n<h1>one</h1>' in page
+    assert '<a href="#c1">two</a>' in page and '<section id="c2">\n<h2>one</h2>' in page
 
 
 def test_what_was_never_verified_is_told(store: Store, text: ChatText, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +131,25 @@ def test_no_text_swallows_what_follows_it(store: Store, text: str) -> None:
     assert [heading[:5] for heading in headings if re.match(r"\d\. (You|Assistant) ", heading)] == ["1. Yo", "2. As"]
 
 
+@pytest.mark.parametrize("conversations", [1, 2])
+def test_headings_make_one_outline(store: Store, conversations: int) -> None:
+    for number in range(conversations):
+        answered(store, "a question", "# One\n\n## Two\n\n###### Six\n\ntext", f"title {number}")
+    headings = re.findall(r"<h(\d)[^>]*>(\w+)", text_of(store, "html"))
+    deeper = conversations - 1
+    titles = [("1", "Conversations")] * deeper
+    for _ in range(conversations):
+        levels = (1, 2, 2, 3, 4, 6)
+        words = ("title", "You", "Assistant", "One", "Two", "Six")
+        titles += [(str(min(6, level + deeper)), word) for level, word in zip(levels, words, strict=True)]
+    assert headings == titles
+
+
+def test_paper_is_white_on_a_dark_device_and_a_phone_scrolls_no_page() -> None:
+    assert "@media screen and (prefers-color-scheme: dark)" in STYLE and "@media print" in STYLE
+    assert re.search(r"pre \{[^}]*overflow-x: auto", STYLE) and re.search(r"table \{[^}]*overflow-x: auto", STYLE)
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
     conversation = answered(store, text, text, text)
@@ -140,7 +160,7 @@ def test_no_text_breaks_out_of_the_page(store: Store, text: str) -> None:
     tags = [tag for tag, _ in parser.found]
     assert not {"script", "img", "iframe", "object", "b"} & set(tags)
     assert [tags.count(tag) for tag in ("style", "title", "section", "article", "h2")] == [1, 1, 1, 3, 3]
-    assert page.endswith("</section>\n</body>\n</html>\n")
+    assert page.endswith("</section>\n</main>\n</body>\n</html>\n")
     assert "default-src 'none'" in page
 
 
@@ -224,3 +244,19 @@ def test_a_folder_that_is_not_there_is_named(store: Store, tmp_path: Path) -> No
     conversation = answered(store)
     with pytest.raises(Unwritable, match=r"gone/x\.md cannot be written: No such file"):
         export_conversations(store, [conversation], "md", tmp_path / "gone" / "x.md", settings=NO_DRAFTER)
+
+
+@pytest.mark.parametrize("format", ["md", "html"])
+def test_a_system_prompt_is_in_the_export(store: Store, format: Format) -> None:
+    conversation = answered(store)
+    chosen = Choices(system="Be <b>brief</b>.\n```\nopen \x1b[31m", system_name="*brief*")
+    store.conversations.choose(conversation, chosen)
+    said = text_of(store, format, conversation)
+    assert said.index("brief") < said.index("how?") and "\x1b" not in said
+    if format == "md":
+        assert "## System prompt: \\*brief\\*\n\nBe <b>brief</b>.\n```\nopen" in said
+        assert [token.content for token in MarkdownIt().parse(said) if token.type == "inline"][-1] == "tar -x"
+    else:
+        assert "<h2>System prompt: *brief*</h2>" in said and "Be &lt;b&gt;brief&lt;/b&gt;." in said
+    store.conversations.choose(conversation, Choices(system=""))
+    assert "System prompt" not in text_of(store, format, conversation)

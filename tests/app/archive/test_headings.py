@@ -49,14 +49,16 @@ def size(tag: str, path: tuple[str, ...]) -> float:
 
 
 def test_the_headings_of_an_answer_stand_out_of_its_text() -> None:
-    sizes = [size(f"h{level}", ("section", "article", ".text")) for level in range(1, 7)]
+    tags = [*(f'[data-level="{level}"]' for level in (1, 2, 3)), "h5", "h6"]
+    sizes = [size(tag, ("section", "article", ".text")) for tag in tags]
     title = size("h1", ("section",))
+    assert size("h2", ("section",)) == title, "of one conversation or of several"
     assert title > sizes[0] > sizes[1] > sizes[2] > TEXT and sizes == sorted(sizes, reverse=True)
     assert sizes[-1] >= TEXT
 
 
 def test_who_speaks_is_told_in_small() -> None:
-    assert size("h2", ("section", "article")) < TEXT
+    assert size("h2", ("section", "article")) == size("h3", ("section", "article")) < TEXT
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def check_harmless(html: str) -> None:
     parser.feed(html)
     for tag, attributes in parser.found:
         assert tag in ALLOWED, html
-        assert set(attributes) <= {"href", "title", "class", "data-language", "start", "style"}, html
+        assert set(attributes) <= {"href", "title", "class", "data-language", "data-level", "start", "style"}, html
         assert re.fullmatch("(https?:|mailto:|#).*", attributes.get("href") or "#", re.IGNORECASE | re.DOTALL), html
         assert re.fullmatch("(text-align:(left|right|center))?", attributes.get("style") or ""), html
 

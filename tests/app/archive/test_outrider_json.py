@@ -22,7 +22,7 @@ from app.archive.exporter import every_conversation, export_conversations
 from app.archive.importer import import_file
 from app.cli.archive import summary
 from app.config import Settings
-from storage import Store
+from storage import Choices, Store
 from storage.migrations import MIGRATIONS
 from storage.sqlite import Sqlite
 from tests.storage.trees import TALKS, Talk, fill, rows
@@ -41,6 +41,16 @@ def a_conversation(store: Store) -> None:
     store.messages.finish(answer.id, [5, 6], [True, False], "tar \x9b2J", "done", {"tau": 2.0})
     store.queue.add_verification(answer.id)
     store.queue.add(conversation, "and a zip?")
+
+
+def test_what_was_chosen_for_a_conversation_comes_back(tmp_path: Path) -> None:
+    chosen = Choices(system="Be brief.", system_name="brief", temperature=0.9, seed=7)
+    with Store.open(tmp_path / "a.db") as source, Store.open(tmp_path / "b.db") as target:
+        a_conversation(source)
+        [conversation] = source.conversations.all()
+        source.conversations.choose(conversation.id, chosen)
+        import_file(target, exported(source, tmp_path / "all.json"))
+        assert [one.choices for one in target.conversations.all()] == [chosen]
 
 
 def test_import_of_export_is_the_same(tmp_path: Path) -> None:

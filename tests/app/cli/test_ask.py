@@ -170,6 +170,11 @@ def test_the_mode_is_told_once_and_not_for_each_prompt(
     assert ran.stdout.count('"text"') == 3 and ran.stderr.count("offline by choice") == 1
 
 
+def test_words_need_no_quotes(asking: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    quoted = asking("list hidden files", "--mode", "offline", "--max-tokens", "8")
+    assert asking("list", "hidden", "--mode", "offline", "files", "--max-tokens", "8").stdout == quoted.stdout != ""
+
+
 def test_a_pipe_without_an_end_is_not_read_to_it(environment: dict[str, str], tmp_path: Path) -> None:
     with Path("/dev/zero").open("rb") as endless:
         ran = subprocess.run(

@@ -81,7 +81,7 @@ def test_broken_settings_do_not_change_what_is_looked_at(outrider: Outrider, hom
     assert found.code == 1 and "nothing listens at 127.0.0.1:9" in said(found, "verifier")
 
 
-@pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f5"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
+@pytest.mark.parametrize(("keys", "mark"), [('chat.new = "f11"', "✓"), ('chat.nwe = "f5"', "✗"), ("chat.new = 5", "✗")])
 def test_remapped_keys(outrider: Outrider, home: Path, keys: str, mark: str) -> None:
     assert said(outrider("doctor"), "keys") == ""
     (home / "config").mkdir(parents=True)

@@ -1,15 +1,22 @@
-"""`outrider history` lists the conversation with the newest message first, as its help says."""
+"""`outrider history`: what scripts read, how little of an id it takes, and that nothing is lost by a removal."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from app.cli.history import SHORTEST_ID, short_ids
 from storage import Store
 from tests.support.commands import Outrider, runner
+
+TITLES = ("second", "third", "fourth", "first")
+"""Titles in the order in which they were last written to, the oldest first."""
 
 
 @pytest.fixture
@@ -19,18 +26,121 @@ def outrider(
     return runner(monkeypatch, capsys, tmp_path, tiny_pair / "drafter")
 
 
-def test_a_pinned_conversation_keeps_its_place_in_time(outrider: Outrider, tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "data" / "outrider.db")
-    ids = {title: store.conversations.create(title).id for title in ("first", "second", "third", "fourth")}
-    store.conversations.pin(ids["second"], True)
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
-        for day, title in enumerate(("second", "third", "fourth", "first"), 1):
+@pytest.fixture
+def ids(tmp_path: Path) -> dict[str, str]:
+    """Four conversations with a question each: ids by title. The second one is pinned."""
+    path = tmp_path / "data" / "outrider.db"
+    with Store.open(path) as store:
+        found = {title: store.conversations.create(title).id for title in ("first", "second", "third", "fourth")}
+        for title, identifier in found.items():
+            store.messages.add(identifier, "user", f"what is the {title} question?", parent_id=None, status="done")
+        store.conversations.pin(found["second"], True)
+    with closing(sqlite3.connect(path)) as database:
+        for day, title in enumerate(TITLES, 1):
             database.execute(
                 "UPDATE conversations SET updated = ? WHERE title = ?", (f"2026-01-0{day}T12:00:00Z", title)
             )
         database.commit()
-    listed = [line.split("  ") for line in outrider("history").out.splitlines()]
-    assert [title for _, _, title in listed] == ["first", "fourth", "third", "second"]
-    dates = [date for _, date, _ in listed]
+    return found
+
+
+def listed(outrider: Outrider, *arguments: str) -> list[str]:
+    """The titles that a command lists."""
+    return [line.split("  ", 2)[2] for line in outrider("history", *arguments).out.splitlines()]
+
+
+@pytest.mark.usefixtures("ids")
+def test_a_pinned_conversation_keeps_its_place_in_time(outrider: Outrider) -> None:
+    lines = [line.split("  ") for line in outrider("history").out.splitlines()]
+    assert [title for _, _, title in lines] == ["first", "fourth", "third", "second"]
+    dates = [date for _, date, _ in lines]
     assert dates == sorted(dates, reverse=True)
+    assert listed(outrider, "-n", "2") == listed(outrider, "list", "-n", "2") == ["first", "fourth"]
+
+
+def test_json_has_whole_ids(outrider: Outrider, ids: dict[str, str]) -> None:
+    (newest,) = [json.loads(line) for line in outrider("history", "list", "-n", "1", "--json").out.splitlines()]
+    assert (newest["id"], newest["title"], newest["pinned"]) == (ids["first"], "first", False)
+    (found,) = [json.loads(line) for line in outrider("history", "search", "third", "--json").out.splitlines()]
+    assert (found["conversation"], found["role"], found["text"]) == (
+        ids["third"],
+        "user",
+        "what is the third question?",
+    )
+
+
+def test_the_beginning_of_an_id_is_enough(outrider: Outrider, ids: dict[str, str]) -> None:
+    short = outrider("history", "-n", "1").out.split()[0]
+    assert ids["first"].startswith(short) and SHORTEST_ID <= len(short) < len(ids["first"])
+    shown = outrider("history", "show", short)
+    assert shown.code == 0 and "what is the first question?" in shown.out
+    assert outrider("export", short).out == shown.out
+    assert json.loads(outrider("history", "show", short, "--json").out)
+    assert "what is the first question?" in outrider("history", "show").out, "without an id, the last"
+    assert outrider("ask", "--queue", "-c", "and then?").code == 0
+    assert outrider("ask", "--queue", "--conversation", short, "and", "after", "that?").code == 0
+    assert [line.split("  ")[1] for line in outrider("queue").out.splitlines()] == [ids["first"]] * 2
+
+
+def test_what_begins_with_nothing_or_with_several_is_refused(outrider: Outrider, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        store.conversations.create("a")
+    with closing(sqlite3.connect(tmp_path / "data" / "outrider.db")) as database:
+        for number in range(4):
+            about = ("created", "updated", "title", "words")
+            database.execute(
+                f"INSERT INTO conversations (id, {', '.join(about)}) "
+                f"SELECT 'c0ffee0{number}', {', '.join(about)} FROM conversations WHERE title = 'a' LIMIT 1"
+            )
+        database.execute("UPDATE conversations SET id = 'c0ffee' WHERE id = 'c0ffee03'")
+        database.commit()
+    several = outrider("history", "show", "c0ff")
+    assert several.code == 1 and "More than one" in several.err and "c0ffee00" in several.err
+    assert outrider("history", "show", "c0ffee").code == 0, "a whole id is itself, whatever else begins so"
+    for nobody in ("", "beef", "%", "C0FFEE"):
+        gone = outrider("history", "rename", nobody, "x")
+        assert gone.code == 1 and "outrider history" in gone.err
+    assert outrider("history", "rm", "c0ffee00", "beef").code == 1
+    assert "c0ffee00" in outrider("history", "list", "--json").out, "one that is not there, and none is removed"
+
+
+def test_removed_conversations_come_back(outrider: Outrider, ids: dict[str, str]) -> None:
+    removed = outrider("history", "rm", ids["first"][:8], ids["third"])
+    assert removed.code == 0 and f"outrider history restore {ids['third']}" in removed.err
+    assert listed(outrider) == ["fourth", "second"]
+    assert sorted(listed(outrider, "list", "--bin")) == ["first", "third"]
+    assert outrider("history", "restore", ids["third"][:8]).code == 0
+    assert listed(outrider) == ["fourth", "third", "second"]
+    assert outrider("history", "restore", ids["fourth"]).code == 1, "it is not in the bin"
+
+
+def test_a_title_needs_no_quotes(outrider: Outrider, ids: dict[str, str]) -> None:
+    assert outrider("history", "rename", ids["first"], "notes", "on", "tar").code == 0
+    assert listed(outrider, "-n", "1") == ["notes on tar"]
+
+
+def test_a_search_prints_as_many_as_are_asked_for(outrider: Outrider, ids: dict[str, str]) -> None:
+    assert len(outrider("history", "search", "question").out.splitlines()) == len(ids)
+    (line,) = outrider("history", "search", "question", "-n", "1").out.splitlines()
+    assert line.split("  ")[2] == "user"
+    assert outrider("history", "search", "nowhere").err.strip().endswith("Nothing was found.")
+
+
+@given(st.sets(st.text("01", min_size=8, max_size=8), min_size=1, max_size=20))
+def test_short_ids_tell_each_from_all_others(ids: set[str]) -> None:
+    short = short_ids(ids)
+    assert set(short) == ids
+    for one, beginning in short.items():
+        assert len(beginning) >= SHORTEST_ID and [other for other in ids if other.startswith(beginning)] == [one]
+
+
+def test_what_was_asked_in_the_shell_is_told_apart(outrider: Outrider, ids: dict[str, str], tmp_path: Path) -> None:
+    with Store.open(tmp_path / "data" / "outrider.db") as store:
+        store.conversations.set_origin(ids["third"], "ask")
+    assert listed(outrider, "--from", "shell") == listed(outrider, "list", "--from", "shell") == ["third"]
+    assert listed(outrider, "list", "--from", "chat") == ["first", "fourth", "second"]
+    assert listed(outrider, "--from", "chat", "-n", "1") == ["first"]
+    assert len(listed(outrider)) == 4
+    rows = [json.loads(line) for line in outrider("history", "--json").out.splitlines()]
+    assert {row["title"]: row["from"] for row in rows}["third"] == "shell"
+    assert [row["from"] for row in rows].count("chat") == 3

@@ -23,9 +23,12 @@ from tests.support.serving import REPOSITORY, VerifierProcess
 KEYS = [
     "text",
     "token_ids",
+    "model",
     "provenance",
     "reason",
     "cut",
+    "cut_by",
+    "go_on",
     "sources",
     "reasoning",
     "mode",

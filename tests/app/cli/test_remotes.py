@@ -321,7 +321,7 @@ def test_a_chat_server(outrider: Outrider, chat_server: str, monkeypatch: pytest
     assert tested.code == 1 and "✗ model" in tested.out and "talker, other" in tested.out
     monkeypatch.setenv("OUTRIDER_MODE", "edge")
     tested = outrider("remote", "test", chat_server)
-    assert tested.code == 1 and "✗ mode        edge is not possible: the server verifies no drafts" in tested.out
+    assert tested.code == 1 and "✗ mode        edge is not possible: the server checks no drafts" in tested.out
 
 
 @pytest.mark.parametrize(("days", "mark"), [(100, "✓"), (5, "!")])

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from app.drafting.prompt import conversation_length, conversation_tokens, is_spelt, shared_prefix, spelt
+from app.attachments.renderer import question_text
+from app.drafting.prompt import (
+    conversation_length,
+    conversation_messages,
+    conversation_tokens,
+    is_spelt,
+    questions_of,
+    shared_prefix,
+    spelt,
+)
 from drafter.text import ChatText
-from storage import Message
+from storage import Attachment, Message
 from storage.records import Role
 from tests.support.tiny_text import CHAT_TEMPLATE, CORPUS, END, train_tokenizer
 
@@ -127,3 +138,75 @@ def test_a_prompt_is_of_one_vocabulary(text: ChatText, other: ChatText) -> None:
     rendered = text.render([("user", "a"), ("assistant", SAID), ("user", "b")])
     assert conversation_tokens(text, thread) == rendered
     assert conversation_length(text, thread) == pytest.approx(len(rendered), abs=3)
+
+
+# ---- the system prompt -----------------------------------------------------------------------------------------------
+
+EACH = "{%- for message in messages -%}"
+REFUSES = CHAT_TEMPLATE.replace(
+    EACH, EACH + "{%- if message['role'] == 'system' -%}{{ raise_exception('no system role') }}{%- endif -%}"
+)
+LEAVES_OUT = CHAT_TEMPLATE.replace(EACH, "{%- for message in messages if message['role'] != 'system' -%}")
+
+
+def with_template(template: str) -> ChatText:
+    assert template != CHAT_TEMPLATE
+    return ChatText(train_tokenizer().to_str().encode(), template, [END])
+
+
+def test_a_system_prompt_comes_first(text: ChatText) -> None:
+    thread = [message("user", "a"), message("assistant", "ls"), message("user", "b")]
+    said = [("user", "a"), ("assistant", "ls"), ("user", "b")]
+    assert text.takes_system
+    assert conversation_tokens(text, thread, system="be brief") == text.render([("system", "be brief"), *said])
+    assert conversation_tokens(text, thread, system="") == text.render(said)
+    assert conversation_messages(thread, "be brief") == [("system", "be brief"), *said]
+
+
+@pytest.mark.parametrize("template", [REFUSES, LEAVES_OUT], ids=["refuses", "leaves out"])
+def test_a_template_without_a_system_role_gets_it_in_the_first_question(template: str) -> None:
+    text = with_template(template)
+    thread = [message("user", "a"), message("assistant", "ls"), message("user", "b")]
+    assert not text.takes_system
+    merged = text.render([("user", "be brief\n\na"), ("assistant", "ls"), ("user", "b")])
+    assert conversation_tokens(text, thread, system="be brief") == merged
+    assert conversation_length(text, thread, system="be brief") == pytest.approx(len(merged), abs=3)
+    imported = [message("system", "be brief"), *thread]
+    assert conversation_tokens(text, imported) == merged
+
+
+def test_a_chosen_one_takes_the_place_of_an_imported_one(text: ChatText) -> None:
+    thread = [message("system", "be long"), message("user", "a")]
+    assert conversation_tokens(text, thread) == text.render([("system", "be long"), ("user", "a")])
+    assert conversation_tokens(text, thread, system="be brief") == text.render([("system", "be brief"), ("user", "a")])
+    assert conversation_tokens(text, thread, system="") == text.render([("user", "a")])
+    assert conversation_messages(thread) == [("system", "be long"), ("user", "a")]
+    assert conversation_messages(thread, "") == [("user", "a")]
+
+
+def test_what_was_read_before_stays(text: ChatText) -> None:
+    by_letter = tuple(token for letter in "list" for token in text.encode(letter))
+    thread = [message("user", "a"), message("assistant", "list", (*by_letter, END)), message("user", "b")]
+    before = conversation_tokens(text, thread[:1], system="be brief")
+    assert conversation_tokens(text, thread, system="be brief")[: len(before) + len(by_letter)] == [*before, *by_letter]
+
+
+def test_its_tokens_count(text: ChatText) -> None:
+    thread = [message("user", "a"), message("assistant", SAID), message("user", "b")]
+    for system in (None, "", "answer in verse, and be brief"):
+        exact = len(conversation_tokens(text, thread, system=system))
+        assert conversation_length(text, thread, system=system) == pytest.approx(exact, abs=3)
+
+
+# ---- files that go with a question -----------------------------------------------------------------------------------
+
+
+def test_files_are_read_before_the_question_and_count_as_its_tokens(text: ChatText) -> None:
+    notes = Attachment("notes.txt", "text/plain", b"list all files\n" * 20)
+    asked = replace(message("user", "what is this"), attachments=(notes,))
+    said = question_text(asked)
+    assert conversation_tokens(text, [asked]) == text.render([("user", said)])
+    assert questions_of([asked]) == ["what is this"], "pages are searched for what was typed"
+    counted = conversation_length(text, [asked])
+    assert abs(counted - len(text.render([("user", said)]))) <= 4
+    assert conversation_messages([asked]) == [("user", said)]

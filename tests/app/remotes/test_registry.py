@@ -53,6 +53,18 @@ def mode(path: Path) -> int:
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 
+def test_no_token_stays_of_a_remote_that_could_not_be_kept(folders: Folders, ring: MemoryKeyring) -> None:
+    remotes = Remotes(folders)
+    remotes.put("home", Remote(url="https://home.example"), "another-token")
+    remotes.path.write_text("broken = ")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        remotes.put("office", OFFICE, TOKEN)
+    assert list(ring.kept.values()) == ["another-token"]
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        remotes.put("home", Remote(url="https://home.example"), "a-new-token")
+    assert list(ring.kept.values()) == ["a-new-token"]  # It was there before, and still is.
+
+
 def test_what_was_put_is_there_again(folders: Folders, no_ring: None, tmp_path: Path) -> None:
     full = Remote(
         url="http://10.0.0.2:8000/team",

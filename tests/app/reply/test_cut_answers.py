@@ -24,7 +24,8 @@ def test_a_limit_of_tokens(outrider: Outrider, verifier: VerifierProcess, mode: 
     assert cut.code == 0 and "the answer is not whole: cut at 4 tokens (max_tokens)" in cut.err
     assert "To go on: " in cut.err and "--max-tokens" in cut.err
     told = json.loads(outrider("ask", "a", "--mode", mode, "--remote", verifier.url, "--max-tokens", "4", "--json").out)
-    assert (told["reason"], told["cut"]) == ("length", "cut at 4 tokens (max_tokens)")
+    assert (told["reason"], told["cut"], told["cut_by"]) == ("length", "length", "cut at 4 tokens (max_tokens)")
+    assert told["go_on"].endswith("a longer answer: --max-tokens")
 
 
 def test_each_answer_of_a_file(outrider: Outrider, verifier: VerifierProcess, tmp_path: Path) -> None:

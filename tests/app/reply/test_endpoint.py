@@ -133,7 +133,7 @@ async def test_edge_mode_needs_a_verifier(drafter: Drafter, database: Path) -> N
         assistant(drafter, database, f"http://127.0.0.1:{port}", settings=settings) as opened,
     ):
         heard = await ask(opened, QUESTION)
-    assert heard.failed is not None and "verifies no drafts" in heard.failed.message and not server.asked
+    assert heard.failed is not None and "checks no drafts" in heard.failed.message and not server.asked
 
 
 async def test_no_limit_is_set_and_none_is_counted_here(drafter: Drafter, database: Path) -> None:
@@ -388,6 +388,6 @@ async def test_the_doctor_says_who_is_at_an_address(
         said = capsys.readouterr().out
         assert "talker of 2 models answers" in said and "has to be asked for anew" in said
         assert await examine({**options, "mode": "edge"}) == 1
-        assert "verifies no drafts" in capsys.readouterr().out
+        assert "checks no drafts" in capsys.readouterr().out
         assert await examine({**options, "remote_model": "third"}) == 1
         assert "serves no model third" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.config import Settings
 from app.events import Judged, Verified
 from app.reply.assistant import Assistant
+from app.reply.judgement import stored_judgement
 from drafter.runtime import Drafter
 from storage import Queued, Store
 from tests.support.conversing import PATIENCE_SECONDS, Heard, ask, assistant, until_mode
@@ -225,19 +226,20 @@ async def test_what_fails_is_not_tried_again_with_the_same_verifier(
         assert other not in opened.outbox.queued()
 
 
-async def test_a_server_that_verifies_nothing_answers_prompts_and_leaves_the_rest(
+async def test_a_server_that_checks_no_drafts_answers_all_that_waits(
     verifier: VerifierProcess, drafter: Drafter, database: Path
 ) -> None:
     async with assistant(drafter, database, None, settings=OFFLINE) as opened:
         conversation = opened.store.conversations.create("kept").id
         alone = await ask(opened, "list files", conversation)
-        verification = opened.outbox.enqueue_verification(alone.message)
+        opened.outbox.enqueue_verification(alone.message)
         opened.outbox.enqueue(conversation, "and hidden ones")
     async with assistant(drafter, database, verifier.url + "/v1") as opened:
         async with working_off(opened) as done:
-            await until(lambda: len(done) == 1)
-        assert opened.store.branches.thread(conversation)[2].text == "and hidden ones"
-        assert opened.outbox.queued() == [verification]
-        heard = await send(opened, verification)
-        assert heard.failed is not None and "verifies no drafts" in heard.failed.message
-        assert len(opened.store.messages.of(conversation)) == 4
+            await until(lambda: len(done) == 2)
+        assert opened.outbox.queued() == []
+        thread = opened.store.branches.thread(conversation)
+        assert [message.text for message in thread[::2]] == ["list files", "and hidden ones"]
+        assert thread[1].verifies == alone.message and thread[1].status == "done"
+        judged = stored_judgement(thread[1], opened.store.messages.get(alone.message))
+        assert judged is not None and judged.again is not None and judged.again.model == "target"

@@ -50,7 +50,7 @@ async def test_what_is_asked_next_goes_to_the_new_one(
         conversation = opened.store.conversations.create("two").id
         first = await ask(opened, QUESTION, conversation)
         opened.use(AddressSource(f"http://127.0.0.1:{port}"))
-        assert opened.status() == ModeChanged("warming", "connecting to the verifier")
+        assert opened.status() == ModeChanged("warming", "connecting to the server")
         second = await ask(opened, "why?", conversation)
         opened.use(AddressSource(verifier.url))
         third = await ask(opened, "really?", conversation)

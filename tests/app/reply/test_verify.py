@@ -63,7 +63,10 @@ async def test_what_the_target_agrees_with_stays(
         answer = drafted(opened, own)
         heard, judged = await verify(opened, answer.id)
         assert heard.done is not None and heard.done.token_ids == own and all(heard.done.provenance)
-        assert judged == Judged(answer.id, 40, 40, "") and str(judged) == "the target kept all 40 drafted tokens"
+        assert (
+            judged == Judged(answer.id, 40, 40, "", len(answer.text))
+            and str(judged) == "the target kept all 40 drafted tokens"
+        )
         assert heard.done.stats.rounds <= 5, "drafts as deep as the verifier takes them"
         assert heard.reply.solid == answer.text and heard.reply.ghost == ""
         verified = opened.store.branches.thread(answer.conversation_id)[-1]
@@ -163,7 +166,7 @@ async def test_without_a_verifier_it_says_so_and_stores_nothing(
         await opened.settled()
         heard, judged = await verify(opened, answer.id)
         assert heard.failed is not None and heard.failed.code == "unavailable" and judged is None
-        assert heard.failed.message.startswith("No verifier: ")
+        assert heard.failed.message.startswith("No server: ")
         assert len(opened.store.messages.of(answer.conversation_id)) == 2
 
 

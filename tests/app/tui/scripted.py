@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from app.drafting.prompt import Context
 from app.events import Done, Drafted, Event, Failed, Judged, ModeChanged, ReplyText, Started, Stats, Verified
 from app.remotes.source import Source
-from storage import FinalStatus, Message, Queued, Store
+from storage import Attachment, Choices, FinalStatus, Message, Queued, Store
 
 READY = ModeChanged("edge", "drafting here, verified by shell-guide")
 STATS = Stats(rounds=6, verified=21, drafted_nodes=48, seconds=0.5, first_token_seconds=0.02, rtt_ms=84.0)
@@ -69,7 +69,10 @@ class ScriptedCore:
         self.modes: asyncio.Queue[ModeChanged] = asyncio.Queue()
         self.stops = 0
         self.sources: list[Source | None] = []
+        self.followed: list[Choices] = []
+        """The choices of each conversation that was opened."""
         self.limit = 8192
+        self.here = True
         self._stopped = asyncio.Event()
         self.outbox = ScriptedOutbox(self)
 
@@ -79,6 +82,9 @@ class ScriptedCore:
     def context(self, conversation_id: str) -> Context:
         """A token for each five characters."""
         return Context(sum(len(one.text) for one in self.store.branches.thread(conversation_id)) // 5, self.limit)
+
+    def stays_here(self) -> bool:
+        return self.here
 
     def drafted_spans(self, message: Message) -> list[tuple[int, int]]:
         """Every token says as much of the text as any other."""
@@ -90,6 +96,9 @@ class ScriptedCore:
         while True:
             yield await self.modes.get()
 
+    def follow(self, choices: Choices) -> None:
+        self.followed.append(choices)
+
     def use(self, source: Source | None) -> None:
         self.sources.append(source)
 
@@ -97,17 +106,23 @@ class ScriptedCore:
         self.stops += 1
         self._stopped.set()
 
-    async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+    async def reply(
+        self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+    ) -> AsyncIterator[Event]:
         self.prompts.append((conversation_id, prompt))
         tip = self.store.conversations.get(conversation_id).tip_id
-        async for event in self.play(self.store.messages.ask(conversation_id, prompt, parent_id=tip)):
+        async for event in self.play(
+            self.store.messages.ask(conversation_id, prompt, parent_id=tip, attachments=attachments)
+        ):
             yield event
 
-    async def edit(self, message_id: str, text: str) -> AsyncIterator[Event]:
+    async def edit(self, message_id: str, text: str, attachments: Sequence[Attachment] = ()) -> AsyncIterator[Event]:
         question = self.store.messages.get(message_id)
         self.prompts.append((question.conversation_id, text))
         async for event in self.play(
-            self.store.messages.ask(question.conversation_id, text, parent_id=question.parent_id)
+            self.store.messages.ask(
+                question.conversation_id, text, parent_id=question.parent_id, attachments=attachments
+            )
         ):
             yield event
 

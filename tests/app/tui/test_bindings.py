@@ -44,12 +44,12 @@ def test_every_key_of_ours_has_a_name_and_words() -> None:
 @pytest.mark.parametrize(
     ("keys", "complaint"),
     [
-        ({"chat.nwe": "f5"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
+        ({"chat.nwe": "f11"}, "no action 'chat.nwe'; did you mean 'chat.new'?"),
         ({"chat.new": "ctrl+t"}, "'ctrl+t' is the key of chat.verify"),
-        ({"chat.new": "f5", "chat.list": "f11,f5"}, "'f5' is the key of chat."),
+        ({"chat.new": "f11", "chat.list": "f10,f11"}, "'f11' is the key of chat."),
         ({"prompt.send": "ctrl+n"}, "'ctrl+n' is the key of chat.new"),
         ({"chat.new": "crtl+n"}, "'crtl+n' is no key"),
-        ({"chat.new": "f5,"}, "'' is no key"),
+        ({"chat.new": "f11,"}, "'' is no key"),
         ({"chat.new": "n"}, "could not be typed"),
     ],
 )
@@ -72,12 +72,12 @@ def test_the_settings_file_remaps_and_the_command_lists(
     outrider = runner(monkeypatch, capsys, tmp_path, tmp_path)
     file = tmp_path / "config" / "config.toml"
     file.parent.mkdir()
-    file.write_text('[keys]\nchat.new = "f5"\n')
+    file.write_text('[keys]\nchat.new = "f11"\n')
     listed = outrider("keys")
     assert listed.code == 0, listed.err
     (line,) = [line for line in listed.out.splitlines() if line.startswith("chat.new ")]
-    assert line.split() == ["chat.new", "f5", "New", "conversation"]
-    file.write_text('[keys]\nchat.neu = "f5"\n')
+    assert line.split() == ["chat.new", "f11", "New", "conversation"]
+    file.write_text('[keys]\nchat.neu = "f11"\n')
     wrong = outrider("keys")
     assert wrong.code == 2 and "did you mean 'chat.new'" in wrong.err
     file.write_text("[keys]\nchat.new = 5\n")
@@ -86,12 +86,12 @@ def test_the_settings_file_remaps_and_the_command_lists(
 
 async def test_a_remapped_key_acts_and_the_old_one_does_not(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await pilot.press("ctrl+n")
         await wait_until(pilot, lambda: app.questions == ["q"])
-        await pilot.press("f5")
+        await pilot.press("f11")
         await wait_until(pilot, lambda: app.chat.conversation.id is None and app.questions == [])
 
 
@@ -100,11 +100,12 @@ def rows(app: OutriderApp) -> list[str]:
 
 
 async def test_help_lists_the_keys_as_they_are_mapped(store: Store) -> None:
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
     async with app.run_test(size=(100, 40)) as pilot:
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        assert rows(app)[rows(app).index("New conversation") - 1] == "f5"
+        before = [rows(app)[at - 1] for at, row in enumerate(rows(app)) if row == "New conversation"]
+        assert before == ["/new", "f11"]
         await pilot.press("escape")
         await wait_until(pilot, lambda: app.screen is app.chat)
         assert app.prompt.text == ""
@@ -142,26 +143,26 @@ async def test_help_over_a_screen_tells_its_keys_and_no_others(store: Store) -> 
 async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
     conversation = store_turns(store, "old", [("q", "a")])
     keys = {
-        "app.help": "f9", "prompt.send": "f10", "prompt.keep": "alt+escape,f12", "chat.stop": "f5",
+        "app.help": "f13", "prompt.send": "f10", "prompt.keep": "alt+escape,f14", "chat.stop": "f11",
         "message.edit": "j", "queue.close": "z", "help.close": "z", "export.close": "z", "log.close": "z",
     }  # fmt: skip
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")), Settings(keys=dict(keys)))
     async with app.run_test(size=(100, 40)) as pilot:
         hint = lambda: str(app.prompt.border_subtitle)  # noqa: E731
-        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f9 keys")
+        await wait_until(pilot, lambda: hint() == "f10 ask the drafter · alt+esc queue for the verifier · f13 keys")
         await pilot.resize_terminal(60, 40)
-        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f9 keys")
+        await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier · f13 keys")
         await pilot.resize_terminal(36, 40)
         await wait_until(pilot, lambda: hint() == "alt+esc queue for the verifier")
         await pilot.resize_terminal(100, 40)
         await app.chat.open_conversation(conversation)
         await pilot.press("alt+up")
-        await wait_until(pilot, lambda: hint().startswith("f5 back · c copy · j reword"))
+        await wait_until(pilot, lambda: hint().startswith("f11 back · c copy · j reword"))
         await pilot.press("j")
-        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f5 gives up"))
-        await pilot.press("f5")
+        await wait_until(pilot, lambda: str(app.prompt.border_title).endswith("f11 gives up"))
+        await pilot.press("f11")
         await wait_until(pilot, lambda: not app.prompt.border_title and hint().startswith("f10 ask"))
-        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f9", "VerticalScroll")):
+        for key, panel in (("f7", "Vertical"), ("f6", "Vertical"), ("f8", "Log"), ("f13", "VerticalScroll")):
             await pilot.press(key)
             await wait_until(pilot, lambda: app.screen is not app.screen_stack[1])
             await wait_until(pilot, lambda: "z close" in str(app.screen.query_one(panel).border_subtitle))  # noqa: B023
@@ -170,16 +171,16 @@ async def test_hints_name_the_keys_as_they_are_mapped(store: Store) -> None:
 
 
 async def test_the_palette_offers_every_action_of_the_screen(store: Store) -> None:
-    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f5"}))
+    app = Window(ScriptedCore(store), Settings(keys={"chat.new": "f11"}))
     async with app.run_test(size=(120, 30)):
         offered = {command.title: command.help for command in ActionCommands(app.screen).commands()}
         for action in actions({}):
             room = next(room for room in rooms() if room.title == action.room)
             if not room.over and action.id not in MOVES:
                 assert action.description in offered, action.id
-        assert offered["New conversation"] == "f5"
+        assert offered["New conversation"] == "f11 · /new"
         first = ["Export this conversation, or all", "Conversations", "Search in all conversations"]
-        assert list(offered)[:3] == first and list(offered).index("Quit") == 13, "those of the whole screen come first"
+        assert list(offered)[:3] == first and list(offered).index("Quit") == 16, "those of the whole screen come first"
 
 
 async def test_the_palette_runs_actions_and_themes_that_are_remembered(store: Store) -> None:

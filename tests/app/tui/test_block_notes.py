@@ -135,7 +135,7 @@ async def test_a_stored_answer_has_its_notes_below_the_block(store: Store) -> No
         prose = app.screen.query_one(AnswerView).prose
         shown = rows(prose)
         at = next(at for at, row in enumerate(shown) if row.strip() == "rm -rf build")
-        assert shown[at + 2].startswith(f"warning, {UNASKED}: ")
+        assert shown[at + 1].startswith(f"warning, {UNASKED}: ")
         colours = {segment.text: segment.style.color for segment in prose.render_line(at) if segment.style is not None}
         plain = {segment.text: segment.style.color for segment in prose.render_line(at - 1) if segment.style}
         assert colours["rm -rf build"] != plain["ls"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from textual import events
@@ -17,7 +17,7 @@ from app.tui.widgets.status_bar import StatusBar
 from app.tui.widgets.transcript import Transcript
 from app.tui.widgets.welcome import EXAMPLES, Welcome
 from drafter.cost import Cost
-from storage import Store
+from storage import Attachment, Store
 from tests.app.tui.scripted import READY, STATS, ScriptedCore, finished, store_turns, verified, wait_until
 from tests.app.tui.window import Window
 
@@ -29,11 +29,11 @@ async def test_the_window_opens_before_the_verifier_is_ready(store: Store) -> No
     core = ScriptedCore(store, mode=WARMING)
     app = Window(core)
     async with app.run_test(size=(100, 30)) as pilot:
-        await wait_until(pilot, lambda: app.text("#badge") == "warming up")
+        await wait_until(pilot, lambda: app.text("#badge") == "connecting")
         assert app.text("#why") == "starting the bundled verifier"
         assert app.prompt.has_focus and app.screen.query_one(Welcome).display
         core.modes.put_nowait(READY)
-        await wait_until(pilot, lambda: app.text("#badge") == "edge")
+        await wait_until(pilot, lambda: app.text("#badge") == "online")
         core.modes.put_nowait(ModeChanged("offline", "no route"))
         await wait_until(pilot, lambda: app.screen.query_one(StatusBar).has_class("-offline"))
         assert not app.screen.query_one(StatusBar).has_class("-edge")
@@ -110,7 +110,9 @@ async def test_a_failure_is_told_and_the_prompt_kept(store: Store, typed: str) -
 
 async def test_a_reply_that_dies_does_not_take_the_window_along(store: Store) -> None:
     class Broken(ScriptedCore):
-        async def reply(self, conversation_id: str, prompt: str) -> AsyncIterator[Event]:
+        async def reply(
+            self, conversation_id: str, prompt: str, attachments: Sequence[Attachment] = ()
+        ) -> AsyncIterator[Event]:
             yield Verified("half", 1, 0)
             raise ValueError("no \x1b[31msuch luck")
 
@@ -288,11 +290,11 @@ async def test_the_last_rounds_are_there_when_they_are_asked_for(store: Store) -
     async with app.run_test(size=(120, 30)) as pilot:
         panel = app.screen.query_one(Rounds)
         assert not panel.display
-        await pilot.press("ctrl+r")
+        await pilot.press("f9")
         assert panel.display and "No round yet." in app.text("Rounds")
-        await pilot.press("ctrl+r", *"hi", "enter")
+        await pilot.press("f9", *"hi", "enter")
         await wait_until(pilot, lambda: len(app.answers) == 1)
-        await pilot.press("ctrl+r")
+        await pilot.press("f9")
         head, *lines = app.text("Rounds").splitlines()
         assert " ".join(head.split()) == "levels nodes expected came draft verify line by: round level node"
         assert [int(line.split()[1]) for line in lines] == list(range(11, 11 + SHOWN))

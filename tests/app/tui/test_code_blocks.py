@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -40,7 +41,7 @@ def marked_rows(app: Window) -> list[str]:
     """The rows that have the mark of the chosen block."""
     views = [one.prose for one in app.screen.query(AnswerView)]
     rows = [view.render_line(y).text.strip() for view in views for y in range(view.size.height)]
-    return [row.removeprefix("▌").strip() for row in rows if row.startswith("▌")]
+    return [re.sub(" {2,}", "  ", row.removeprefix("▌").strip()) for row in rows if row.startswith("▌")]
 
 
 def toasts(app: Window) -> str:
@@ -89,11 +90,11 @@ async def test_tab_walks_the_blocks_of_the_chosen_answer_and_then_goes_on(store:
         await wait_until(pilot, lambda: app.screen.query_one(Transcript).has_focus)
         assert marked_rows(app) == []
         await pilot.press("tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["copy 1", "ls -l", ""])
+        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
         await pilot.press("tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["copy 2", "ls -la", "du -sh", ""])
+        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 2", "ls -la", "du -sh"])
         await pilot.press("shift+tab")
-        await wait_until(pilot, lambda: marked_rows(app) == ["copy 1", "ls -l", ""])
+        await wait_until(pilot, lambda: marked_rows(app) == ["sh  copy 1", "ls -l"])
         await pilot.press("alt+up")
         await wait_until(pilot, lambda: marked_rows(app) == [])
         await pilot.press("alt+down", "tab", "tab", "tab")

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from app.tui.screens.export import ExportScreen
 from app.tui.widgets.conversation_list import PAGE, ConversationList, age, group
 from app.tui.widgets.message import QuestionView
+from app.tui.widgets.part_keys import PartKeys, in_lines
 from app.tui.widgets.sidebar import SearchBox, Sidebar, TitleBox
 from app.tui.widgets.transcript import Transcript
 from storage import Conversation, Store
@@ -185,7 +186,7 @@ async def test_search_finds_as_one_types_and_opens_where_the_words_are(store: St
         await wait_until(pilot, lambda: len(app.titles) == 2)
         first, second = sorted(app.titles)
         assert first.startswith("  evil needle\n")
-        assert second.startswith("  long\n") and "where is the needle" in second
+        assert second.startswith("  long\n") and "…is the needle?" in second
         await pilot.press(*"le hay")
         await wait_until(pilot, lambda: lines(app) == ["Nothing found"])
         await pilot.press(*["backspace"] * 4)
@@ -341,3 +342,83 @@ async def test_an_export_that_cannot_be_written_is_told(
         await pilot.press("enter")
         await wait_until(pilot, lambda: any(toast.title == "Export" for toast in app._notifications))
         assert "exports" in next(toast.message for toast in app._notifications if toast.title == "Export")
+
+
+def asked_in_shell(store: Store, title: str) -> str:
+    conversation = store_turns(store, title, [("q", "a")])
+    store.conversations.set_origin(conversation, "ask")
+    return conversation
+
+
+async def test_what_was_asked_in_the_shell_is_one_line_that_opens(store: Store) -> None:
+    for number in range(3):
+        asked_in_shell(store, f"asked {number}")
+    store_turns(store, "talk", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wait_until(pilot, lambda: app.titles == ["+ New conversation", "▸ Asked in the shell: 3", "  talk"])
+        conversations = conversations_of(app)
+        conversations.focus()
+        conversations.highlighted = 1
+        await pilot.press("enter")
+        folded = [f"  asked {number}" for number in (2, 1, 0)]
+        shown = ["+ New conversation", "▾ Asked in the shell: 3", *folded, "  talk"]
+        await wait_until(pilot, lambda: app.titles == shown)
+        assert lines(app)[-2:] == ["Today", "  talk"]
+        await pilot.press("r")  # Nothing is renamed with the line itself.
+        assert not app.screen.query_one(TitleBox).display
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(app.titles) == 3)
+
+
+async def test_one_that_goes_on_in_the_chat_is_listed_with_the_others(store: Store) -> None:
+    conversation, other = asked_in_shell(store, "asked"), asked_in_shell(store, "pinned")
+    store.conversations.pin(other, True)
+    app = Window(ScriptedCore(store, [[*verified("Yes."), finished(1)]]))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wait_until(pilot, lambda: "  pinned" in app.titles and "▸ Asked in the shell: 1" in app.titles)
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
+        app.prompt.focus()
+        await pilot.press(*"go on", "enter")
+        await wait_until(pilot, lambda: "▍ asked" in app.titles and len(app.titles) == 3)
+        assert store.conversations.get(conversation).choices.origin is None
+
+
+async def test_one_that_is_folded_is_found_and_named(store: Store) -> None:
+    conversation = asked_in_shell(store, "asked")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: "▍ Asked in the shell: 1" in app.titles)
+        await app.choose(pilot, "rename the conversation")
+        await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus and "▍ asked" in app.titles)
+        await pilot.press("escape", "slash", *"asked")
+        await wait_until(pilot, lambda: any("asked" in title for title in app.titles) and len(app.titles) == 1)
+
+
+async def test_the_keys_of_the_part_that_has_the_focus_are_told_below_the_list(store: Store) -> None:
+    store_turns(store, "talk", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 36)) as pilot:
+        keys = app.screen.query_one(PartKeys)
+        assert not keys.display
+
+        def told() -> str:
+            return str(keys.content) if keys.display else ""
+
+        await pilot.press("ctrl+f")
+        await wait_until(pilot, lambda: "enter open" in told() and "esc all" in told())
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: all(key in told() for key in ("r rename", "p pin", "d delete", "/ search")))
+        assert max(map(len, told().splitlines())) <= 26
+        conversations_of(app).highlighted = 2
+        await pilot.press("r")
+        await wait_until(pilot, lambda: told().startswith("enter keep"))
+        await pilot.press("escape", "escape")
+        await wait_until(pilot, lambda: told() == "")
+
+
+def test_no_part_of_a_hint_is_broken() -> None:
+    assert in_lines(["r rename", "p pin", "d delete"], 16) == "r rename  p pin\nd delete"
+    assert in_lines(["a very long hint"], 4) == "a very long hint" and in_lines([], 4) == ""

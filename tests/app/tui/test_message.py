@@ -102,10 +102,10 @@ async def test_rows_that_stay_are_not_drawn_again() -> None:
     app = Host(turn)
     async with app.run_test() as pilot:
         turn.apply(Verified("```py\n" + "x = 1\n" * 9, 9, 0))
-        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 11)
+        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 10)
         before = dict(app.answer.prose._styles_cache._cache)
         turn.apply(Verified("y = 2\n" * 4, 9, 0))
-        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 15)
+        await wait_until(pilot, lambda: len(app.answer.prose._styles_cache._cache) == 14)
         after = app.answer.prose._styles_cache._cache
         assert [y for y, strip in before.items() if after[y] is strip] == list(range(9))
         assert app.screen_text[1:14] == ["  x = 1"] * 9 + ["  y = 2"] * 4
@@ -147,7 +147,7 @@ async def test_what_is_selected_among_tabs_is_what_is_copied() -> None:
     turn.reply.solid = "```go\nfunc main() {\n\tfmt.Println(1)\n}\n```\n"
     app = Host(turn)
     async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: len(app.screen_text) == 5)
+        await wait_until(pilot, lambda: len(app.screen_text) == 4)
         assert app.screen_text[2] == " " * 10 + "fmt.Println(1)"
         await pilot.mouse_down(app.answer.prose, offset=(10, 2))
         await pilot.hover(app.answer.prose, offset=(15, 2))

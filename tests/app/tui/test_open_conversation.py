@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.events import Drafted, Event, Failed, ModeChanged, Verified
-from app.tui.open_conversation import TITLE_LENGTH, NotPossible, OpenConversation, ReplyRunning
+from app.titles import TITLE_LENGTH
+from app.tui.open_conversation import NotPossible, OpenConversation, ReplyRunning
 from app.tui.running_reply import RunningReply
 from app.tui.turn import Part
 from storage import NotFound, Store
@@ -69,7 +70,7 @@ async def test_a_question_begins_a_conversation_that_is_named_after_it(store: St
     assert conversation.live is None and reply.turn.outcome == "done" and len(events) == 5
     assert reply.stats == STATS and reply.written == 21
     assert conversation.id == store.conversations.all()[0].id
-    assert conversation.title.startswith("how do I very") and len(conversation.title) <= TITLE_LENGTH
+    assert conversation.title.startswith("Very very") and len(conversation.title) <= TITLE_LENGTH
     assert conversation.title.endswith("…") and shown(conversation) == [(question, "yes")]
     assert conversation.begin("another") == conversation.id, "the open one goes on"
 
@@ -281,7 +282,7 @@ async def test_a_prompt_waits_and_is_taken_back(store: Store) -> None:
     conversation.enqueue("of another conversation")
     await opened(conversation, next(one.id for one in store.conversations.all() if one.title == "first"))
     assert conversation.queued_prompts() == ["first", "second"]
-    assert conversation.take_back() == "second"
+    assert conversation.take_back() == ("second", ())
     assert conversation.queued_prompts() == ["first"]
 
 

@@ -111,7 +111,7 @@ async def test_figures_follow_an_answer_that_runs(store: Store) -> None:
     script: list[Step] = [ended(2, 3, stats=first), ended(2, 4, stats=second), hold]
     app = Window(ScriptedCore(store, [[*script, *verified("yes"), finished(3)]]))
     async with app.run_test(size=(130, 30)) as pilot:
-        await pilot.press("f3", "ctrl+r", *"hello", "enter")
+        await pilot.press("f3", "f9", *"hello", "enter")
         await wait_until(pilot, lambda: app.text("#figures") == "τ 3.50  7 verified")
         assert "rounds 2 2" in " ".join(app.text("Panel Static").split())
         assert len(app.text("Rounds").splitlines()) == 3 and app.chat.conversation.live is not None

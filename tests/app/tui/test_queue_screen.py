@@ -111,7 +111,7 @@ async def test_who_looks_at_the_queue_reads_on_where_they_were(store: Store) -> 
 async def test_a_click_on_what_waits_opens_the_queue_and_its_last_prompt_can_go(store: Store) -> None:
     app = Window(ScriptedCore(store, mode=OFFLINE))
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"later", "ctrl+l")
+        await pilot.press(*"later", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["later"])
         await pilot.click(QueuedPrompts)
         await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))

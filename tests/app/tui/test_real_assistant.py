@@ -33,7 +33,7 @@ async def test_what_is_shown_is_what_is_stored(drafter: Drafter, verifier: Verif
     async with assistant(drafter, tmp_path / "o.db", verifier.url, settings=SETTINGS) as core:
         app = Window(core)
         async with app.run_test(size=(120, 40)) as pilot:
-            await wait_until(pilot, lambda: app.text("#badge") == "edge", PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
             await pilot.press("f3", *"list files", "enter")
             await answered(pilot, app, 1)
             await pilot.press(*"and then", "enter")
@@ -66,7 +66,7 @@ async def test_what_is_drafted_alone_is_told_and_verified_later(
         app = Window(core)
         async with app.run_test(size=(120, 40)) as pilot:
             await app.chat.open_conversation(conversation)
-            await wait_until(pilot, lambda: app.text("#badge") == "edge", PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
             await pilot.press("ctrl+t")
             await wait_until(pilot, lambda: "the target kept" in app.text("AnswerView > .note"), PATIENCE_SECONDS)
             (stored,) = answers(core.store, conversation)

@@ -46,6 +46,11 @@ class Switch:
         return self.mode
 
 
+def columns(row: str) -> list[tuple[str, str]]:
+    """The two columns of a remote's lines."""
+    return [(line[:20].rstrip(), line[20:]) for line in row.splitlines()]
+
+
 class Host(App[None]):
     """The screen alone."""
 
@@ -149,20 +154,20 @@ async def test_they_are_listed_with_state_and_token(folders: Folders, remotes: R
     app = host(folders, switch)
     async with app.run_test(size=(60, 30)) as pilot:
         await wait_until(pilot, lambda: len(app.rows) == 3)
-        assert app.rows[0].splitlines() == ["  bundled verifier", "  started on this device when it is needed"]
-        assert app.rows[1].splitlines() == [
-            "● office",
-            "  https://office.example:8443",
-            "  verifier, token: keyring",
-            "  edge: verified by shell-guide",
+        assert columns(app.rows[0]) == [("  bundled verifier", "started on this device when"), ("", "it is needed")]
+        assert columns(app.rows[1]) == [
+            ("● office", "https://office.example:8443"),
+            ("", "verifier, token: keyring"),
+            ("", "edge: verified by shell-guide"),
         ]
-        assert app.rows[2].splitlines()[1:] == [
-            "  https://api.example/v1",
-            "  OpenAI-compatible, token: API_KEY (not set)",
+        assert columns(app.rows[2]) == [
+            ("  talker", "https://api.example/v1"),
+            ("", "OpenAI-compatible, token:"),
+            ("", "API_KEY (not set)"),
         ]
         assert app.highlighted == "office"
         switch.mode = ModeChanged("offline", "no answer\x1b[2J")
-        await wait_until(pilot, lambda: app.rows[1].splitlines()[-1] == "  offline: no answer")
+        await wait_until(pilot, lambda: columns(app.rows[1])[-1] == ("", "offline: no answer"))
         assert not any(TOKEN in row for row in app.rows)
 
 
@@ -205,7 +210,7 @@ async def test_an_address_without_a_name_is_shown(folders: Folders, remotes: Rem
     app = host(folders, Switch(), remote="https://elsewhere")
     async with app.run_test(size=(100, 30)) as pilot:
         await wait_until(pilot, lambda: app.highlighted == ".address")
-        assert app.rows[1].splitlines()[0] == "● https://elsewhere"
+        assert columns(app.rows[1]) == [("● https://elsewhere", "edge: verified by shell-guide")]
         await pilot.press("enter", "e")
         await wait_until(pilot, lambda: app.told == ["It has no name; a adds one for it."])
 
@@ -393,3 +398,23 @@ async def test_a_key_opens_it_over_the_conversation(folders: Folders, remotes: R
         await pilot.press("f4")
         await pilot.pause()
         assert isinstance(app.screen, ChatScreen)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_no_word_is_cut_off_and_the_columns_are_straight(folders: Folders, remotes: Remotes, width: int) -> None:
+    path = "/a/very/long/path/that/goes/on/and/on/to/the/model"
+    remotes.put("a-name-that-is-longer-than-its-column", Remote(url=f"http://127.0.0.1:11434{path}"))
+    app = host(folders, Switch())
+    async with app.run_test(size=(width, 24)) as pilot:
+        await wait_until(pilot, lambda: len(app.rows) == 4)
+        rows = [row for row in app.rows if "longer" in row]
+        first, *rest = rows[0].splitlines()
+        assert first.strip() == "a-name-that-is-longer-than-its-column"
+        assert all(line[:20].strip() == "" and line[20] != " " for line in rest)
+        assert "".join(line[20:] for line in rest).startswith(f"http://127.0.0.1:11434{path}")
+        most = app.list.size.width - 2
+        assert max(len(line) for row in app.rows for line in row.splitlines()) <= most, "the list wraps none of them"
+        hint = app.screen.query_one("#hint", Static)
+        keys = "enter use a add e edit t test l look on this device d remove esc close"
+        assert " ".join(str(hint.content).split()) == keys
+        assert hint.region.width * hint.region.height >= len(str(hint.content))

@@ -105,7 +105,7 @@ def test_what_waits_and_what_was_not_kept(store: Store, snap_compare: Any) -> No
         await wait_until(pilot, lambda: screen.query(AnswerView).last().has_class("-drafted"))
         await pilot.press("ctrl+t")
         screen.query_one(Prompt).write("And how do I empty the trash?")
-        await pilot.press("ctrl+l")
+        await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: screen.query_one(QueuedPrompts).display)
         screen.query_one(Prompt).write("Make it")
         await pilot.pause()

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
-from app.events import ModeChanged, Stats
+from app.drafting.prompt import Context
+from app.events import Mode, ModeChanged, Stats
+from app.tui.widgets import status_bar
 from app.tui.widgets.status_bar import StatusBar
+from tests.app.tui.scripted import wait_until
 
 STATS = Stats(rounds=3, verified=9, seconds=1.0, rtt_ms=84.0, line="online")
 
 
 class Host(App[None]):
+    CSS_PATH = str(Path(status_bar.__file__).with_suffix(".tcss"))
+
     def compose(self) -> ComposeResult:
         yield StatusBar()
 
 
+def shown(host: Host, part: str) -> str:
+    return str(host.query_one(part, Static).content)
+
+
 def figures(host: Host) -> str:
-    return str(host.query_one("#figures", Static).content)
+    return shown(host, "#figures")
 
 
 async def test_a_line_that_is_down_has_no_round_trip() -> None:
@@ -35,3 +47,37 @@ async def test_a_line_that_is_down_has_no_round_trip() -> None:
         assert "rtt" not in figures(host), "it is measured anew"
         bar.show_stats(STATS)
         assert "rtt 84 ms" in figures(host)
+
+
+LONG = "registry.example.com/somebody/Llama-3.3-70B-Instruct-abliterated-Q4_K_M.gguf"
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted", "offline", "warming"])
+@pytest.mark.parametrize("model", ["", "qwen2.5:7b", LONG])
+async def test_nothing_is_cut_off_in_80_columns(mode: Mode, model: str) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 5)) as pilot:
+        bar = host.query_one(StatusBar)
+        why = "nothing listens at 127.0.0.1:11434; start the server or check the address, as `outrider doctor` says."
+        bar.show_mode(ModeChanged(mode, why, model=model))
+        bar.show_stats(STATS)
+        bar.show_context(Context(1200, 2048))
+        bar.show_for_shell("ls")
+        context = host.query_one("#context", Static)
+        await wait_until(pilot, lambda: context.content_size.width == len("ctx 59%"))
+        for part in bar.query(Static):
+            text = str(part.content)
+            assert not text or (len(text) <= part.content_size.width and part.region.right <= 80), part.id
+        assert shown(host, "#badge") in ("online", "offline", "connecting")
+        name = shown(host, "#model")
+        assert name == model or (name.startswith("registry.") and name.endswith(".gguf") and "…" in name)
+
+
+async def test_a_reason_that_does_not_fit_is_left_out_while_somebody_answers() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 5)):
+        bar = host.query_one(StatusBar)
+        bar.show_mode(ModeChanged("edge", "verified by target " * 5, model="target"))
+        assert shown(host, "#why") == "" and shown(host, "#model") == "target"
+        bar.show_mode(ModeChanged("edge", "verified by target", model="target"))
+        assert shown(host, "#why") == "verified by target"

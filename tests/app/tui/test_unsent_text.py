@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from app.editor import EditorFailed, editor_command
 from app.events import Failed, ModeChanged
-from app.tui.editor import EditorFailed, editor_command
 from app.tui.unsent import UnsentTexts
 from storage import Store
 from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
@@ -88,7 +88,7 @@ async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.press(*"sent", "enter")
         await wait_until(pilot, lambda: app.answers == ["yes"])
-        await pilot.press(*"later", "ctrl+l")
+        await pilot.press(*"later", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["later"])
     app = Window(ScriptedCore(store))
     async with app.run_test(size=(100, 30)) as pilot:
@@ -98,7 +98,7 @@ async def test_what_was_sent_is_not_offered_again(store: Store) -> None:
         assert app.prompt.text == "sent", "from the database"
 
 
-@pytest.mark.parametrize("keys", [("enter", "b"), ("ctrl+l", "b"), ("enter", "b", "enter")])
+@pytest.mark.parametrize("keys", [("enter", "b"), ("ctrl+s", "b"), ("enter", "b", "enter")])
 async def test_what_is_typed_in_one_burst_behind_a_question_is_kept_and_the_question_leaves(
     store: Store, keys: tuple[str, ...]
 ) -> None:
@@ -147,11 +147,11 @@ async def test_a_question_that_could_not_be_stored_can_be_recalled(store: Store)
 async def test_a_prompt_that_is_taken_back_keeps_what_was_typed_elsewhere(store: Store) -> None:
     app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no route")))
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press(*"queued", "ctrl+l")
+        await pilot.press(*"queued", "ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["queued"])
         await pilot.press("ctrl+n", *"typed")
         await app.chat.open_conversation(store.conversations.all()[0].id)
-        await pilot.press("ctrl+l")
+        await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.prompt.text == "queued" and app.chat.conversation.id is None)
         await pilot.press("up")
         assert app.prompt.text == "typed"
@@ -191,7 +191,7 @@ async def test_a_word_that_is_said_again_stands_there_once(store: Store) -> None
         await wait_until(pilot, lambda: app.prompt.answering)
         await pilot.press(*"b", "enter", "enter", "enter")
         await wait_until(pilot, lambda: len(app.screen.query("Toast")) == 1)
-        await pilot.press("ctrl+c", "ctrl+l")
+        await pilot.press("ctrl+c", "ctrl+s")
         await wait_until(pilot, lambda: "Nothing is queued here." in [one.message for one in app._notifications])
         assert len(app._notifications) == 2, "one of them for three presses"
 

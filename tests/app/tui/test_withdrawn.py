@@ -1,20 +1,21 @@
-"""What is told of a draft whose end the target did not keep: below the answer, folded, as it was written."""
+"""What is told of a draft whose end the check did not keep: struck through where it stood, as far as it is wanted."""
 
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Static
+from rich.style import Style
+from textual.pilot import Pilot
 
-from app.reply.judgement import midway
-from app.tui.widgets.markdown_view import MarkdownView
-from app.tui.widgets.message import AnswerView, WithdrawnText
+from app.tui.turn import STRUCK_WORDS
+from app.tui.widgets.message import AnswerView, WithdrawnLine
 from storage import Store
-from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
 from tests.app.tui.window import Window
 
 KEPT = "Use `tar`. It knows "
 DRAFT = f"{KEPT}these options:\n\n- `-x` extracts\n- `-v` names each\n\n```sh\ntar xf file\n```\n"
 OWN = f"{KEPT}many forms:\n\n```sh\ntar xvzf file\n```\n"
+LABEL = "10 drafted words were not kept when the answer was checked"
 
 
 def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
@@ -29,45 +30,99 @@ def judged(store: Store, draft: str = DRAFT, own: str = OWN) -> str:
     return conversation
 
 
+def rows(answer: AnswerView) -> list[str]:
+    """The rows of the answer; struck text stands between tildes."""
+
+    def said(text: str, style: Style | None) -> str:
+        return f"~{text.strip()}~" if style is not None and style.strike and text.strip() else text
+
+    prose = answer.prose
+    strips = [prose.render_line(y) for y in range(prose.size.height)]
+    return ["".join(said(part.text, part.style) for part in strip).rstrip() for strip in strips]
+
+
+def struck(answer: AnswerView) -> str:
+    return " ".join(part for row in rows(answer) for part in row.split("~")[1::2])
+
+
+async def shown(pilot: Pilot[None], app: Window, conversation: str) -> AnswerView:
+    await app.chat.open_conversation(conversation)
+    await wait_until(pilot, lambda: bool(app.screen.query(WithdrawnLine)))
+    answer = app.screen.query_one(AnswerView)
+    await wait_until(pilot, lambda: answer.prose.size.height > 3)
+    return answer
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
-async def test_it_unfolds_below_the_answer_with_its_own_lines(store: Store, size: tuple[int, int]) -> None:
+async def test_it_is_struck_through_where_it_stood(store: Store, size: tuple[int, int]) -> None:
     app = Window(ScriptedCore(store))
-    conversation = judged(store)
     async with app.run_test(size=size) as pilot:
-        await app.chat.open_conversation(conversation)
-        answer = app.screen.query_one(AnswerView)
-        await wait_until(pilot, lambda: bool(answer.query(WithdrawnText)))
-        withdrawn = answer.query_one(WithdrawnText)
-        label, prose = withdrawn.query_one(".label", Static), withdrawn.query_one(MarkdownView)
-        await wait_until(pilot, lambda: label.region.height == 1)
-        assert str(label.content) == "▸ 10 drafted words were not kept when the answer was checked"
-        assert label.region.y >= answer.prose.region.bottom and not prose.display
-        await pilot.press("alt+up", "w")
-        await wait_until(pilot, lambda: prose.region.height > 5)
-        assert str(label.content).startswith("▾")
-        rows = [prose.render_line(row).text.strip() for row in range(prose.region.height)]
-        assert rows[0] == "… these options:" and "• -x extracts" in rows and "• -v names each" in rows
-        assert any(row.startswith("tar xf file") for row in rows)
-        await pilot.press("w")
-        await wait_until(pilot, lambda: not prose.display and str(label.content).startswith("▸"))
-        await pilot.click(label)
-        await wait_until(pilot, lambda: prose.display)
+        answer = await shown(pilot, app, judged(store))
+        found = rows(answer)
+        assert found[0] == "Use tar. It knows ~these options:~ many forms:"
+        assert [row.strip() for row in found[1:6]] == [
+            "",
+            "• ~-x extracts~",
+            "• ~-v names each~",
+            "",
+            "~tar xf file~",
+        ]
+        assert found[-1].strip() == "tar xvzf file"
+        assert app.text(".withdrawn") == f"▾ {LABEL}"
 
 
-async def test_it_stays_unfolded_where_it_is_mounted_anew(store: Store) -> None:
+async def test_it_can_be_hidden_and_shown_again(store: Store) -> None:
     app = Window(ScriptedCore(store))
-    conversation = judged(store)
     async with app.run_test(size=(100, 30)) as pilot:
-        await app.chat.open_conversation(conversation)
-        await wait_until(pilot, lambda: bool(app.screen.query(WithdrawnText)))
+        answer = await shown(pilot, app, judged(store))
         await pilot.press("alt+up", "w")
-        turn = app.screen.query_one(AnswerView).turn
-        anew = AnswerView(turn)
+        await wait_until(pilot, lambda: app.text(".withdrawn") == f"▸ {LABEL}" and not struck(answer))
+        assert rows(answer)[0] == "Use tar. It knows many forms:"
+        await pilot.click(WithdrawnLine)
+        await wait_until(pilot, lambda: app.text(".withdrawn") == f"▾ {LABEL}" and "these options:" in struck(answer))
+        anew = AnswerView(answer.turn)
         await app.screen.mount(anew)
-        await wait_until(
-            pilot,
-            lambda: bool(anew.query(WithdrawnText)) and anew.query_one(WithdrawnText).query_one(MarkdownView).display,
-        )
+        await wait_until(pilot, lambda: "these options:" in struck(anew))
+
+
+async def test_it_goes_with_the_next_question(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[*verified("Yes."), finished(2)]]))
+    async with app.run_test(size=(100, 40)) as pilot:
+        answer = await shown(pilot, app, judged(store))
+        assert struck(answer)
+        app.prompt.write("and zip?")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers[-1:] == ["Yes."])
+        await wait_until(pilot, lambda: not struck(answer) and app.text(".withdrawn") == f"▸ {LABEL}")
+        await pilot.press("alt+up", "alt+up", "alt+up", "w")
+        await wait_until(pilot, lambda: "these options:" in struck(answer))
+
+
+async def test_of_a_long_one_the_first_words_are_shown_until_all_are_wanted(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    tail = " ".join(f"word{n}" for n in range(STRUCK_WORDS + 20))
+    async with app.run_test(size=(100, 30)) as pilot:
+        answer = await shown(pilot, app, judged(store, f"{KEPT}{tail}", OWN))
+        assert f"the first {STRUCK_WORDS} are shown" in app.text(".withdrawn")
+        assert struck(answer).endswith(f"word{STRUCK_WORDS - 1} …")
+        await pilot.press("alt+up", "w")
+        await wait_until(pilot, lambda: struck(answer).endswith(f"word{STRUCK_WORDS + 19}"))
+        assert app.text(".withdrawn").startswith("▾")
+        await pilot.press("w")
+        await wait_until(pilot, lambda: not struck(answer))
+
+
+async def test_struck_text_is_neither_copied_nor_selected(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    draft, own = "Try:\n\n```sh\ncd /x\ntar xf file\n```\n", "Try:\n\n```sh\ncd /x\ntar xvzf file\n```\n"
+    async with app.run_test(size=(100, 30)) as pilot:
+        answer = await shown(pilot, app, judged(store, draft, own))
+        assert [row.strip() for row in rows(answer)[3:]] == ["cd /x", "~tar xf file~", "tar xvzf file"]
+        answer.prose.action_copy_block(1)
+        await wait_until(pilot, lambda: app.clipboard == "cd /x\ntar xvzf file")
+        answer.prose.text_select_all()
+        await wait_until(pilot, lambda: app.screen.get_selected_text() is not None)
+        assert app.screen.get_selected_text() == "Try:\ncd /x\ntar xvzf file"
 
 
 async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
@@ -76,20 +131,6 @@ async def test_nothing_is_told_where_all_was_kept(store: Store) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await app.chat.open_conversation(conversation)
         await wait_until(pilot, lambda: app.answers == [OWN])
-        assert not app.screen.query(WithdrawnText)
+        assert not app.screen.query(WithdrawnLine)
         await pilot.press("alt+up", "w")
         await wait_until(pilot, lambda: any("withdrawn" in one.message for one in app._notifications))
-
-
-@pytest.mark.parametrize(
-    ("draft", "own", "within"),
-    [
-        ("Use tar xf", "Use zip", True),
-        ("Use tar. Then ls", "Use tar. Next", False),
-        ("unzip", "tar", False),
-        ("one:\n\n- two", "one:\n\n1. two", False),
-        ("```sh\nls -l\n```", "```sh\nls -a\n```", True),
-    ],
-)
-def test_where_it_begins(draft: str, own: str, within: bool) -> None:
-    assert midway(draft, own) is within

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from remote.openai.delta import AnswerDelta as Delta
 from remote.openai.delta import read_delta
+from remote.openai.error_bodies import read_error
 from remote.openai.lenient_json import parse
-from remote.openai.reasoning_tags import ThinkTags
-from remote.openai.schema import Usage, read_error
+from remote.openai.reasoning_tags import TAGS, ThinkTags
+from remote.openai.schema import Usage
 from remote.openai.server_errors import refused
 
 
@@ -94,7 +95,7 @@ def test_tags_are_found_wherever_a_text_is_cut(text: str, sizes: list[int]) -> N
         at += len(pieces[-1])
     assert split(pieces) == split([text])
     thought, said = split([text])
-    assert thought or said == text
+    assert thought or said == text or text.lstrip().startswith(tuple(TAGS)), "a block may be empty"
 
 
 FULL = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual import events, on, work
 from textual.containers import Vertical
@@ -12,18 +12,23 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from app.sanitise import sanitise
+from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import complain, reporting, say_busy
 from app.tui.open_conversation import OpenConversation
 from app.tui.running_reply import RunningReply
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.prompt_text import PromptText
+from app.tui.screens.chat.question_files import QuestionFiles
 from app.tui.screens.chat.replies import Replies
 from app.tui.stored_thread import StoredThread
+from app.tui.widgets.completions import Completions
 from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prompt_files import PromptFiles
 from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.system_line import SystemLine
 from app.tui.widgets.welcome import Welcome
-from storage import NotFound, StorageError
+from storage import Attachment, NotFound, StorageError
 
 
 class ConversationView(Vertical):
@@ -31,6 +36,9 @@ class ConversationView(Vertical):
 
     class Grown(Message):
         """The conversation takes more of the context, or less."""
+
+    class Chosen(Message):
+        """What is chosen for the conversation may be different now."""
 
     class ListChanged(Message):
         """The list of conversations is out of date."""
@@ -41,14 +49,20 @@ class ConversationView(Vertical):
         self.messages = MessageActions(conversation)
         self.prompt = Prompt()
         self.rounds = Rounds()
-        self.text = PromptText(self.prompt, conversation)
+        self.system = SystemLine()
+        self._file_lines = PromptFiles()
+        self.files = QuestionFiles(self.prompt, self._file_lines, conversation)
+        self.text = PromptText(self.prompt, conversation, self.files.keep)
         self._replies = Replies(self, conversation, metrics, self.messages, self.rounds, self.prompt)
 
     def compose(self) -> Iterator[Widget]:
         yield Static(id="title", markup=False)
         yield Welcome()
+        yield self.system
         yield self.messages
         yield self.rounds
+        yield self._file_lines
+        yield self.prompt.completions
         yield self.prompt
 
     def on_mount(self) -> None:
@@ -80,6 +94,7 @@ class ConversationView(Vertical):
         if stored.id != self._conversation.id:
             self.text.keep()
             self._conversation.open(stored)
+            self.files.keep((), "")
             self.text.take()
         else:
             self._conversation.open(stored)
@@ -119,7 +134,13 @@ class ConversationView(Vertical):
         self.query_one(Welcome).display = self._conversation.id is None
         self.messages.display = self._conversation.id is not None
         self.query_one("#title", Static).update(Content(" ".join(sanitise(self._conversation.title).split())))
+        self.show_choices()
         self.post_message(self.ListChanged())
+
+    def show_choices(self) -> None:
+        """Show the system prompt."""
+        self.system.show(self._conversation.system, key_of(self, "chat.system_line"))
+        self.post_message(self.Chosen())
 
     def _show_changes(self) -> None:
         """Show what depends on the turns."""
@@ -128,14 +149,15 @@ class ConversationView(Vertical):
         self.post_message(self.Grown())
 
     def _show_title(self) -> None:
-        # The title is the first question, which stands right below it as long as it is the only one.
+        # The title says the same as the first question, which stands right below it as long as it is the only one.
         self.query_one("#title").set_class(len(self._conversation.turns) > 1, "-needed")
 
     # ---- replies -----------------------------------------------------------------------------------------------------
 
     @on(Prompt.Submitted)
     async def send(self, event: Prompt.Submitted) -> None:
-        await self._ask(event.text)
+        if (files := await self.files.read(event.typed)) is not None:
+            await self._ask(event.text, files)
 
     @on(Welcome.Picked)
     async def send_example(self, event: Welcome.Picked) -> None:
@@ -148,8 +170,8 @@ class ConversationView(Vertical):
         self.screen.set_focus(self.prompt)
         await self._ask(event.question)
 
-    async def _ask(self, question: str) -> None:
-        """Send a prompt, or the edit of a question. It stays in the prompt if that is impossible now."""
+    async def _ask(self, question: str, files: Sequence[Attachment] = ()) -> None:
+        """Send a prompt with its files, or the edit of a question. It stays in the prompt if that is impossible now."""
         conversation, edit = self._conversation, self.text.edit
         if conversation.live is None and edit is None:
             await self.catch_up()  # The question follows what is stored.
@@ -158,11 +180,12 @@ class ConversationView(Vertical):
         elif edit is not None:
             self.text.end_edit()
             self.prompt.keep_in_reach(question)
-            await self._run(conversation.edit(edit.at, edit.question, question))
+            await self._run(conversation.edit(edit.at, edit.question, question, files))
         elif self._begin(question):
             self.prompt.take_off(question)
             self.prompt.keep_in_reach(question)
-            await self._run(conversation.ask(question))
+            self.files.keep((), "")
+            await self._run(conversation.ask(question, files))
 
     def _begin(self, prompt: str) -> bool:
         """Make sure that a conversation is open. False, with the prompt kept, if none can be stored."""
@@ -216,11 +239,16 @@ class ConversationView(Vertical):
         """Show a reply until it has ended, while the window goes on."""
         await self._replies.listen(reply, self._forget_question)
         if self.alive:
+            with reporting(self):
+                self._conversation.read_choices()  # The first answer has kept the default system prompt.
+            self.show_choices()
             await self._settle(reply)
             self.post_message(self.ListChanged())
 
     async def _forget_question(self) -> None:
         """The question is in the store: it need not be kept as typed any more."""
+        if self.alive:
+            self.show_choices()
         self.post_message(self.Grown())
         self.text.keep()
         self.text.forget_new()
@@ -272,9 +300,11 @@ class ConversationView(Vertical):
         if self.text.edit is not None:
             self.notify("Other words for a question cannot wait; only a new question can.", severity="warning")
             return
-        if self._begin(event.text):
+        files = await self.files.read(event.typed)
+        if files is not None and self._begin(event.text):
             with reporting(self):
-                self._conversation.enqueue(event.text)
+                self._conversation.enqueue(event.text, files)
+                self.files.keep((), "")
                 self.prompt.take_off(event.text)
                 self.prompt.keep_in_reach(event.text)
                 self.text.keep()
@@ -287,9 +317,10 @@ class ConversationView(Vertical):
         """Bring the last queued prompt back into the prompt."""
         if self.text.edit is None:
             with reporting(self):
-                prompt = self._conversation.take_back()
+                prompt, files = self._conversation.take_back()
                 await self.look_again()
                 self.prompt.put(prompt)
+                self.files.keep(files, prompt)
                 self.text.keep()
             await self._show_queued()
 
@@ -307,7 +338,7 @@ class ConversationView(Vertical):
     @on(MessageActions.EditAsked)
     def edit_question(self, event: MessageActions.EditAsked) -> None:
         target = event.target
-        self.text.begin_edit(event.question_id, target.at, target.turn.question)
+        self.text.begin_edit(event.question_id, target.at, target.turn.question, target.turn.attachments)
         self.screen.set_focus(self.prompt)
 
     @on(MessageActions.ForkAsked)
@@ -343,9 +374,27 @@ class ConversationView(Vertical):
         if self._conversation.id is None:
             self.query_one(Welcome).enter()
 
+    # The column does not fill a wide window: the wheel turns beside it, too.
+
+    def on_mouse_scroll_up(self) -> None:
+        self.messages.transcript.scroll_up(animate=False)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.messages.transcript.scroll_down(animate=False)
+
     @on(TextArea.Changed, "Prompt")
     def keep_soon(self) -> None:
         self.text.keep_soon()
+        self.files.look_soon()
+
+    @on(PromptFiles.Removed)
+    def take_out_file(self, event: PromptFiles.Removed) -> None:
+        self.files.take_out(event.raw)
+        self.screen.set_focus(self.prompt)
+
+    @on(Completions.Chosen)
+    def complete(self, event: Completions.Chosen) -> None:
+        self.prompt.take(event.at)
 
     @on(Prompt.EditorWanted)
     @work(group="editor", exclusive=True)

@@ -45,7 +45,12 @@ class MessageActions(Vertical):
     """The transcript with its keys, which act while it has the focus: letters can be typed everywhere else."""
 
     BINDINGS = [
-        Binding("enter", "use_block", "Use its code: copy, put into your shell, explain", id="message.use_block"),
+        Binding(
+            "enter",
+            "use_block",
+            "Use its code, or show its files",
+            id="message.use_block",
+        ),
         Binding("tab", "choose_block(1)", "Choose its next code block", id="message.next_block"),
         Binding("shift+tab", "choose_block(-1)", "Choose its code block before", id="message.previous_block"),
         Binding("c", "copy_message", "Copy the message", id="message.copy"),
@@ -57,6 +62,7 @@ class MessageActions(Vertical):
         Binding("v", "verify", "Verify the drafted answer, now or later", id="message.verify"),
         Binding("p", "shade", "Shade what nobody verified", id="message.shade"),
         Binding("w", "show_withdrawn", "Show what was not kept when it was checked", id="message.withdrawn"),
+        Binding("t", "show_thoughts", "Show what the model thought before", id="message.thoughts"),
         Binding("s", "show_sources", "Show the page that it came from", id="message.source"),
         Binding("f", "fork", "A new conversation from here", id="message.fork"),
         Binding("d", "delete_message", "Delete the message and what follows", id="message.delete"),
@@ -237,7 +243,10 @@ class MessageActions(Vertical):
 
     def action_use_block(self) -> None:
         with reporting(self):
-            turn = self._target().turn
+            _, turn, part = self._target()
+            if part == "question" and turn.attachments:
+                self.transcript.toggle_files(turn)
+                return
             blocks = code_blocks(turn)
             number = self.transcript.block or len(turn.codes)
             block = next((one for one in blocks if one.number == number), None)
@@ -338,6 +347,12 @@ class MessageActions(Vertical):
         self._shade()
         if not any(turn.drafted for turn in conversation.turns):
             self.notify("Everything here is verified.")
+
+    def action_show_thoughts(self) -> None:
+        """Show what the model thought before its answer, or fold it again."""
+        with reporting(self):
+            if not self.transcript.toggle_thoughts(self._target().turn):
+                self.notify("The model told nothing of what it thought before that answer.")
 
     def action_show_withdrawn(self) -> None:
         with reporting(self):

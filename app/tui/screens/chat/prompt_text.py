@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from textual.timer import Timer
 
+from app.editor import EditorFailed
 from app.sanitise import sanitise
-from app.tui.editor import EditorFailed, edit
+from app.tui.editor import edit
 from app.tui.keymap import key_of
 from app.tui.open_conversation import OpenConversation
 from app.tui.unsent import UnsentTexts
 from app.tui.widgets.prompt import Prompt
-from storage import StorageError
+from storage import Attachment, StorageError
 
 SAVE_SECONDS = 0.5
 """Seconds from a change to its file: what a kill can take."""
@@ -39,10 +40,17 @@ class QuestionEdit(NamedTuple):
 class PromptText:
     """Saves and restores what is typed. `prompt` can still be read when it has left the screen."""
 
-    def __init__(self, prompt: Prompt, conversation: OpenConversation) -> None:
+    def __init__(
+        self,
+        prompt: Prompt,
+        conversation: OpenConversation,
+        keep_files: Callable[[Sequence[Attachment], str], None],
+    ) -> None:
+        """`keep_files` is told the files of the question that is in the prompt, and its text."""
         self._prompt = prompt
         self._conversation = conversation
         self._files = UnsentTexts(conversation.core.store.path)
+        self._keep_files = keep_files
         self._timer: Timer | None = None
         self.edit: QuestionEdit | None = None
 
@@ -110,12 +118,16 @@ class PromptText:
         except (StorageError, OSError):
             return  # The person's next action reports it.
 
-    def begin_edit(self, question_id: str, at: int, question: str) -> None:
-        """Put a question into the prompt. To send it asks it beside the old one; `end_edit` gives up."""
+    def begin_edit(self, question_id: str, at: int, question: str, files: Sequence[Attachment] = ()) -> None:
+        """Put a question into the prompt; `files` go with it as they did.
+
+        To send it asks it beside the old one; `end_edit` gives up.
+        """
         prompt = self._prompt
         unsent = prompt.full_text if self.edit is None else self.edit.unsent
         self.edit = QuestionEdit(question_id, at, question, unsent)
         prompt.put(question)
+        self._keep_files(files, question)
         prompt.border_title = f"other words for this question · {key_of(prompt, 'chat.stop')} gives up"
 
     def end_edit(self) -> None:
@@ -125,6 +137,7 @@ class PromptText:
             if prompt.full_text != self.edit.before:
                 prompt.keep_in_reach(prompt.full_text)
             prompt.write(self.edit.unsent)
+            self._keep_files((), "")
             prompt.border_title = None
             self.edit = None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import events, on, work
 from textual.app import ComposeResult
@@ -18,10 +20,15 @@ from app.tui.keymap import key_of
 from app.tui.metrics import SessionMetrics
 from app.tui.notices import excerpt, reporting
 from app.tui.open_conversation import OpenConversation
+from app.tui.paths import completion_of_paths
+from app.tui.screens.chat.choices import choose_sampling, choose_system, sampling_text
+from app.tui.screens.chat.commands import PromptCommands
 from app.tui.screens.chat.conversation import ConversationView
 from app.tui.screens.chat.message_actions import MessageActions
 from app.tui.screens.chat.replies import Replies
+from app.tui.slash import completion_of_commands
 from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.first_look import FirstLook
 from app.tui.widgets.message import AnswerView
 from app.tui.widgets.panel import WIDTH as PANEL
 from app.tui.widgets.panel import Panel
@@ -29,7 +36,15 @@ from app.tui.widgets.prompt import Prompt
 from app.tui.widgets.queued_prompts import QueuedPrompts
 from app.tui.widgets.sidebar import Sidebar
 from app.tui.widgets.status_bar import StatusBar
-from storage import Conversation, StorageError
+from app.tui.widgets.welcome import Welcome
+from storage import Choices, Conversation, StorageError
+from storage.choices import NONE
+
+if TYPE_CHECKING:
+    from app.remotes.switcher import RemoteSwitcher
+
+LEAVING_SECONDS = 4.0
+"""Time in which a second Ctrl+C quits."""
 
 NARROW = 72
 """Columns from which the transcript has margins, and the list of conversations room beside it for a while."""
@@ -44,12 +59,14 @@ class ChatScreen(Screen[None]):
 
     CSS_PATH = [
         "screen.tcss",
+        "../../widgets/first_look.tcss",
         "../../widgets/message.tcss",
         "../../widgets/panel.tcss",
         "../../widgets/prompt.tcss",
         "../../widgets/rounds.tcss",
         "../../widgets/sidebar.tcss",
         "../../widgets/status_bar.tcss",
+        "../../widgets/system_line.tcss",
         "../../widgets/transcript.tcss",
         "../../widgets/queued_prompts.tcss",
         "../../widgets/welcome.tcss",
@@ -57,9 +74,7 @@ class ChatScreen(Screen[None]):
     BINDINGS = [
         Binding("ctrl+n", "new", "New conversation", id="chat.new", priority=True),
         Binding("ctrl+y", "copy_code", "Copy the last answer's code", id="chat.copy", priority=True),
-        Binding(
-            "ctrl+r", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True
-        ),
+        Binding("f9", "toggle_rounds", "The last rounds: what was drafted, and why", id="chat.rounds", priority=True),
         Binding("f3", "toggle_panel", "Figures of drafting and verifying", id="chat.panel", priority=True),
         Binding("question_mark", "app.show_help", "Help", id="chat.help"),
         Binding("alt+up", "move_cursor(-1)", "Choose the message before", id="message.previous"),
@@ -69,6 +84,9 @@ class ChatScreen(Screen[None]):
         Binding("escape", "escape", "Stop the answer, keep its text", id="chat.stop"),
         Binding("ctrl+b", "toggle_list", "Conversations", id="chat.list", priority=True),
         Binding("ctrl+f", "search", "Search in all conversations", id="chat.search", priority=True),
+        Binding("alt+s", "system", "System prompt: choose, write, library", id="chat.system", priority=True),
+        Binding("alt+u", "toggle_system", "Unfold the system prompt", id="chat.system_line", priority=True),
+        Binding("alt+p", "sampling", "Sampling in this conversation", id="chat.sampling", priority=True),
         Binding("f6", "export", "Export this conversation, or all", id="chat.export", priority=True),
     ]
 
@@ -78,17 +96,30 @@ class ChatScreen(Screen[None]):
 
         shown: bool
 
-    def __init__(self, core: Core, settings: Settings, *, panel: bool = False) -> None:
+    def __init__(
+        self,
+        core: Core,
+        settings: Settings,
+        *,
+        panel: bool = False,
+        offer_look: bool = False,
+        first: Choices = NONE,
+    ) -> None:
+        """`first`: what new conversations begin with. `offer_look`: ask once to look for servers on this device."""
         super().__init__()
-        self.conversation = OpenConversation(core)
+        self.conversation = OpenConversation(core, first)
         self._core = core
         self._settings = settings
         self._panel_first = panel
+        self._offer_look = offer_look
         metrics = SessionMetrics()
         self._sidebar = Sidebar(self.conversation)
         self._view = ConversationView(self.conversation, metrics)
+        self.commands = PromptCommands(self, self._view, self._sidebar, self.conversation, settings)
         self._panel = Panel(metrics)
         self._status = StatusBar()
+        self.leaving = False
+        """Ctrl+C was pressed a moment ago, with nothing to copy, to clear or to stop."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
@@ -98,9 +129,17 @@ class ChatScreen(Screen[None]):
         yield self._status
 
     def on_mount(self) -> None:
+        if (switcher := self._switcher) is not None:
+            self.conversation.fresh = lambda: switcher.fresh
+            self.conversation.renew()
+        prompt, commands = self._view.prompt, self.commands
+        prompt.commands = commands.offered
+        prompt.providers.append(completion_of_commands(commands.offered, commands.values, commands.about))
+        prompt.providers.append(completion_of_paths(Path.cwd()))
         self._show_mode(self._core.status())
         self._watch_mode()
         self._panel.show(self._panel_first)
+        self.query_one(Welcome).offer_look(self._offer_look)
         self.set_focus(self._view.prompt)
         self.watch(self.app, "app_focus", self._come_back, init=False)
 
@@ -122,18 +161,26 @@ class ChatScreen(Screen[None]):
         1. a screen over this one closes (`help.close`, `log.close`, `queue.close`, `export.close`, ...),
         2. the name that is edited in the list stays the old one (`rename.drop`),
         3. the search is cleared, and the list has the focus (`search.clear`),
-        4. the list is left for the prompt (`list.leave`).
+        4. the list is left for the prompt (`list.leave`),
+        5. the completions above the prompt close (`prompt.close`).
         Then this method is called (`chat.stop`):
-        5. the edit of a question is given up,
-        6. the messages are left for the prompt,
-        7. the running reply is stopped; its text stays.
+        6. the edit of a question is given up,
+        7. the messages are left for the prompt,
+        8. the question of the first start is answered with "not now", if nothing is typed,
+        9. the running reply is stopped; its text stays.
         """
         if self._view.text.edit is not None:
             self._view.text.end_edit()
         elif self._view.messages.transcript.has_focus:
             self.set_focus(self._view.prompt)
+        elif self.query_one(Welcome).offers_look and not self._view.prompt.text:
+            self.post_message(FirstLook.Answered())
         else:
             self._view.stop()
+
+    def end_offer(self) -> None:
+        """Take the question of the first start off the screen: it was answered."""
+        self.query_one(Welcome).offer_look(False)
 
     @on(Prompt.Cancelled)
     def cancel(self) -> None:
@@ -141,7 +188,20 @@ class ChatScreen(Screen[None]):
         if self.conversation.live:
             self.action_escape()
         else:
-            self.notify(f"{key_of(self, 'app.quit').capitalize()} quits.")
+            self._quit_at_once_more()
+
+    def _quit_at_once_more(self) -> None:
+        """Quit if this was called a moment ago; else say so."""
+        if self.leaving:
+            self.run_worker(self.run_action("app.quit"))
+            return
+        self.leaving = True
+        self.set_timer(LEAVING_SECONDS, self._stay)
+        key = key_of(self._view.prompt, "prompt.cancel").capitalize()
+        self.notify(f"{key} again quits.", timeout=LEAVING_SECONDS)
+
+    def _stay(self) -> None:
+        self.leaving = False
 
     def action_copy_text(self) -> None:
         """Ctrl+C outside the prompt: copy what is selected, else stop the reply."""
@@ -157,6 +217,14 @@ class ChatScreen(Screen[None]):
     async def open_conversation(self, conversation_id: str | None, message_id: str | None = None) -> None:
         """Show a conversation; None: a new one. `message_id`: the message to show it at."""
         await self._view.open(conversation_id, message_id)
+        if (switcher := self._switcher) is not None:
+            from app.tui.screens.model_choice import tell_if_gone
+
+            tell_if_gone(self, self.conversation, switcher)
+
+    @property
+    def _switcher(self) -> RemoteSwitcher | None:
+        return getattr(self.app, "switcher", None)
 
     async def action_new(self) -> None:
         await self.open_conversation(None)
@@ -192,9 +260,58 @@ class ChatScreen(Screen[None]):
         else:
             await self._view.look_again()
 
+    # ---- what is chosen for the conversation -------------------------------------------------------------------------
+
+    @work(group="choices", exclusive=True)
+    async def action_system(self, given: str = "") -> None:
+        """Choose the system prompt. `given`: a name of the library, a text, or `none`; empty: ask."""
+        if await choose_system(self, self.conversation, given):
+            self._view.show_choices()
+
+    def action_toggle_system(self) -> None:
+        self._view.system.toggle()
+
+    @work(group="choices", exclusive=True)
+    async def action_sampling(self) -> None:
+        """Choose how the answers of this conversation are sampled."""
+        if await choose_sampling(self, self.conversation, self._settings):
+            self._view.show_choices()
+
+    @on(ConversationView.Chosen)
+    def show_sampling(self) -> None:
+        if self._alive:
+            self._panel.show_sampling(sampling_text(self.conversation))
+            self.measure()
+
+    # ---- screens over the chat ---------------------------------------------------------------------------------------
+
     @on(Prompt.HelpWanted)
     async def show_help(self) -> None:
         await self.run_action("app.show_help")
+
+    @on(Prompt.SearchWanted)
+    @work(group="asked", exclusive=True)
+    async def search_asked(self) -> None:
+        """Put a prompt that was sent before into the prompt again."""
+        from app.tui.screens.recall import RecallScreen
+
+        prompt = self._view.prompt
+        chosen = await self.app.push_screen_wait(RecallScreen(prompt.earlier))
+        if chosen is not None:
+            prompt.put(chosen)
+        self.set_focus(prompt)
+
+    @work(group="models", exclusive=True)
+    async def pick_model(self, switcher: RemoteSwitcher, words: str) -> None:
+        """Let the person pick who answers the open conversation, and perhaps new ones."""
+        from app.tui.screens.model_choice import keep, server_now
+        from app.tui.screens.models import ModelsScreen
+
+        picked = await self.app.push_screen_wait(ModelsScreen(switcher, server_now(self.conversation, switcher), words))
+        if picked is not None:
+            keep(self, self.conversation, switcher, picked)
+            self._show_mode(self._core.status())
+        self.set_focus(self._view.prompt)
 
     def _come_back(self, focused: bool) -> None:
         """Show what another window did, as soon as the terminal says that the person is back at this one."""
@@ -212,9 +329,9 @@ class ChatScreen(Screen[None]):
         else:
             self.notify("Your shell gets no command from here.")
 
-    @on(Prompt.SourceWanted)
-    def ask_for_sources(self) -> None:
-        self._view.messages.action_show_sources()
+    @on(Prompt.Commanded)
+    async def obey(self, event: Prompt.Commanded) -> None:
+        await self.commands.run(event.typed, event.text)
 
     @on(AnswerView.SourcesAsked)
     @work(group="sources", exclusive=True)
@@ -318,6 +435,7 @@ class ChatScreen(Screen[None]):
         self._lay_out(event.size.width)
 
     def on_screen_resume(self) -> None:
+        self.conversation.renew()
         self._lay_out(self.app.size.width)  # A screen over this one has heard of a new size, and this one has not.
 
     def _lay_out(self, width: int) -> None:

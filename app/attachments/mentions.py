@@ -1,0 +1,172 @@
+"""Files that are named in a question: `@src/start.py`, `@"a b.txt"`, `@~/notes.md`, `@src/` for a folder.
+
+People write `@` for other things too: addresses, decorators, names. So only a path that exists counts. What looks like
+a path and does not exist is told, and never left out silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from app.sanitise import sanitise
+
+MENTION = re.compile(r"""(?<![^\s(\[{"'`])@(?:"([^"\n]+)"|'([^'\n]+)'|((?:\\ |[^\s"'`])+))""")
+"""An `@` at the start of a word, then a path in quotes, or without spaces that have no backslash before them."""
+TRAILING = ".,;:!?)]}>"
+"""Punctuation that ends a sentence and no path, unless a file is named so."""
+KNOWN_ENDINGS = frozenset({
+    "bash", "bat", "c", "cc", "cfg", "conf", "cpp", "css", "csv", "diff", "env", "gif", "go", "h", "hpp", "htm",
+    "html", "ini", "ipynb", "java", "jpeg", "jpg", "js", "json", "jsonl", "kt", "log", "lua", "md", "patch", "pdf",
+    "php", "png", "ps1", "py", "rb", "rs", "rst", "sh", "sql", "svg", "swift", "tex", "toml", "ts", "tsv", "tsx",
+    "txt", "vue", "webp", "xml", "yaml", "yml", "zip", "zsh",
+})  # fmt: skip
+"""Endings by which a word without a slash looks like the name of a file. `@app.route` is none."""
+MOST_MENTIONS = 200
+"""Mentions that are read. A longer list is a paste, and no way to name files."""
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A path in a question, behind its `@`."""
+
+    raw: str
+    """The path as it was written, without quotes and backslashes."""
+    start: int
+    """The place of the `@` in the text."""
+    end: int
+    path: Path
+    kind: Literal["file", "folder", "missing"]
+
+    @property
+    def name(self) -> str:
+        return shown_name(self.raw)
+
+
+def mentions(text: str, cwd: Path) -> list[Mention]:
+    """The paths that a text names, in order, each once; `missing`: it looks like a path, and nothing is there."""
+    found: dict[str, Mention] = {}
+    for count, match in enumerate(MENTION.finditer(text)):
+        if count == MOST_MENTIONS:
+            break
+        if (mention := _mention(match, cwd)) is not None:
+            found.setdefault(mention.raw, mention)
+    return list(found.values())
+
+
+def shown_name(raw: str) -> str:
+    """How a file is called where it goes with a question: as written, but without the folders above this one.
+
+    Where a person's files lie is nobody's business, and the end of a path names them well enough.
+    """
+    pure = PurePath(raw)
+    folder = "/" if raw.endswith(("/", os.sep)) else ""
+    if pure.is_absolute() or raw.startswith("~") or ".." in pure.parts:
+        return (pure.name or "folder") + folder
+    return pure.as_posix() + folder
+
+
+def located(raw: str, cwd: Path) -> Path:
+    """The place on the disk that a path means."""
+    return cwd / os.path.expanduser(raw)
+
+
+def written(path: Path, cwd: Path) -> str | None:
+    """How a person would name this path in a question; None if its name cannot be typed.
+
+    A name may hold control characters and quotes. Such a file can be given with `--file`.
+    """
+    try:
+        raw = path.relative_to(cwd).as_posix()
+    except ValueError:
+        raw = str(path)
+    if path.is_dir():
+        raw = f"{raw.rstrip('/')}/"
+    if sanitise(raw) != raw or "\n" in raw or '"' in raw or not raw.isprintable():
+        return None
+    return f"@{raw}" if _end_of(f"@{raw}") == len(raw) + 1 and raw[-1] not in TRAILING else f'@"{raw}"'
+
+
+def dropped(paste: str) -> Path | None:
+    """The file or folder that a paste names, if it names one alone and it exists.
+
+    A terminal pastes what is dropped on it as a path in quotes, with backslashes, or as a `file://` address. Only a
+    whole path counts: a word that happens to name a file here is more often a word.
+    """
+    text = paste.strip()
+    if not text or len(text) > 4096 or "\n" in text or "\r" in text:
+        return None
+    for raw in _unquoted(text):
+        path = Path(os.path.expanduser(raw))
+        if path.is_absolute() and _exists(path):
+            return path
+    return None
+
+
+def _unquoted(text: str) -> Iterator[str]:
+    if text.startswith("file://"):
+        address = urlsplit(text)
+        if address.netloc in ("", "localhost"):
+            yield unquote(address.path)
+        return
+    yield text
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        yield text[1:-1].replace("'\\''", "'")
+    yield re.sub(r"\\(.)", r"\1", text)
+
+
+def _end_of(text: str) -> int:
+    match = MENTION.match(text)
+    return 0 if match is None else match.end()
+
+
+def _mention(match: re.Match[str], cwd: Path) -> Mention | None:
+    quoted = match[1] or match[2]
+    raw = quoted or match[3].replace("\\ ", " ")
+    end = match.end()
+    if not quoted:
+        while raw and raw[-1] in TRAILING and not _exists(located(raw, cwd)):
+            raw, end = raw[:-1], end - 1
+    if not raw:
+        return None
+    path = located(raw, cwd)
+    if _exists(path):
+        if _is_folder(path):
+            # A word such as @test may name a folder by accident, and all of it would be sent.
+            if not raw.endswith(("/", os.sep)) and raw not in (".", ".."):
+                return Mention(raw, match.start(), end, path, "missing") if "/" in raw or quoted else None
+            return Mention(raw, match.start(), end, path, "folder")
+        return Mention(raw, match.start(), end, path, "file")
+    if quoted or _looks_like_path(raw, cwd):
+        return Mention(raw, match.start(), end, path, "missing")
+    return None
+
+
+def _looks_like_path(raw: str, cwd: Path) -> bool:
+    if re.fullmatch(r"[\w.~ /\\+-]+", raw) is None:
+        return False
+    if raw.startswith(("./", "../", "~/", "/")) or raw.endswith("/"):
+        return True
+    if raw.rpartition(".")[2].lower() in KNOWN_ENDINGS and "." in raw:
+        return True
+    first, slash, _ = raw.partition("/")
+    return bool(slash) and _is_folder(located(first, cwd))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # Too long, a null byte, or no right to look.
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

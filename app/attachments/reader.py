@@ -1,0 +1,223 @@
+"""Reads the files that a person names, once. What goes with a question is what was read then.
+
+Nothing here raises for a file that cannot be taken: each is a sentence in `Gathered.problems`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.attachments.folders import FolderTooLarge, files_in
+from app.attachments.images import image_kind
+from app.attachments.limits import MOST_BYTES, MOST_FILES, MOST_IMAGE_BYTES, MOST_TEXT_BYTES, size
+from app.attachments.mentions import Mention, located, shown_name
+from app.attachments.secret_names import looks_secret
+from app.sanitise import sanitise
+from storage import Attachment
+
+MOST_UNREADABLE = 0.1
+"""Share of characters that are no UTF-8 up to which a file counts as text in another encoding."""
+NAMED = 5
+"""Names that one sentence lists."""
+
+
+@dataclass
+class Gathered:
+    """What goes with a question, and what the person has to know about it before it is sent."""
+
+    attachments: list[Attachment] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What was named and does not go along, with the reason."""
+    told: list[str] = field(default_factory=list)
+    """What was changed or left out."""
+    secrets: list[str] = field(default_factory=list)
+    """Names of files that go along and look as if they held a key or a password."""
+
+    def clear_files(self) -> None:
+        self.attachments.clear()
+        self.secrets.clear()
+
+
+class Unsuitable(Exception):
+    """A file that cannot go along. The text says why, without its name."""
+
+
+def one_line(name: str) -> str:
+    """A file's name as a terminal may show it: one line, without characters that hide or reorder text."""
+    return " ".join(sanitise(name).split()) or "?"
+
+
+def gather(mentions: Iterable[Mention], kept: Sequence[Attachment] = ()) -> Gathered:
+    """Reads what a question names.
+
+    `kept`: files that went with the question before it was changed. They stay as they were, whatever the disk says now.
+    """
+    gathered, seen = Gathered(), set[Path]()
+    for mention in mentions:
+        same = [one for one in kept if belongs(one, mention)]
+        if same:
+            gathered.attachments += same
+        elif mention.kind == "missing":
+            gathered.problems.append(_missing(mention))
+        else:
+            _add(gathered, mention.path, mention.name, seen)
+    _check_total(gathered)
+    return gathered
+
+
+def gather_paths(paths: Iterable[str], cwd: Path) -> Gathered:
+    """Reads files and folders that were named as such, as with `--file`."""
+    gathered, seen = Gathered(), set[Path]()
+    for raw in paths:
+        _add(gathered, located(raw, cwd), shown_name(raw), seen)
+    _check_total(gathered)
+    return gathered
+
+
+def joined(*several: Gathered) -> Gathered:
+    """All of them as one."""
+    whole = Gathered()
+    for one in several:
+        whole.attachments += one.attachments
+        whole.problems += one.problems
+        whole.told += one.told
+        whole.secrets += one.secrets
+    _check_total(whole)
+    return whole
+
+
+def belongs(attachment: Attachment, mention: Mention) -> bool:
+    """Whether a stored file is what this mention names."""
+    return attachment.name == mention.name or (mention.name.endswith("/") and attachment.name.startswith(mention.name))
+
+
+def _missing(mention: Mention) -> str:
+    name = one_line(mention.raw)
+    if mention.path.is_dir():
+        return f"{name} is a folder; write @{name}/ to send its text files"
+    return f"{name} is not there, so nothing is sent for it"
+
+
+def _check_total(gathered: Gathered) -> None:
+    """Nothing goes along if all of it is too much: half of what was named could mislead."""
+    count, total = len(gathered.attachments), sum(len(one.data) for one in gathered.attachments)
+    if count > MOST_FILES:
+        gathered.problems.append(f"{count} files are too many; at most {MOST_FILES} go with one question")
+        gathered.clear_files()
+    elif total > MOST_BYTES:
+        gathered.problems.append(f"the files have {size(total)}; at most {size(MOST_BYTES)} go with one question")
+        gathered.clear_files()
+
+
+def _add(gathered: Gathered, path: Path, name: str, seen: set[Path]) -> None:
+    try:
+        resolved = path.resolve()
+        if resolved in seen:
+            return
+        seen.add(resolved)
+        if path.is_dir():
+            _add_folder(gathered, path, name.rstrip("/") + "/", seen)
+            return
+        gathered.attachments.append(read_file(path, name, gathered.told))
+        if looks_secret(path) or looks_secret(resolved):
+            gathered.secrets.append(one_line(name))
+    except Unsuitable as error:
+        gathered.problems.append(f"{one_line(name)} {error}")
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13.
+        reason = getattr(error, "strerror", None) or "no file can have that name, or its links run in a circle"
+        gathered.problems.append(f"{one_line(name)} cannot be read: {reason}")
+
+
+def _add_folder(gathered: Gathered, folder: Path, name: str, seen: set[Path]) -> None:
+    found: list[Attachment] = []
+    secrets: list[str] = []
+    others: list[str] = []
+    try:
+        files = files_in(folder)
+    except FolderTooLarge as error:
+        raise Unsuitable(str(error)) from None
+    total = 0
+    for path in files:
+        inner = path.relative_to(folder).as_posix()
+        if looks_secret(path.relative_to(folder)):
+            secrets.append(inner)
+            continue
+        if path.resolve() in seen:
+            continue
+        try:
+            attachment = read_file(path, name + inner, gathered.told, images=False)
+        except (Unsuitable, OSError):
+            others.append(inner)
+            continue
+        found.append(attachment)
+        total += len(attachment.data)
+        if len(found) > MOST_FILES or total > MOST_BYTES:
+            most = f"{MOST_FILES} files" if len(found) > MOST_FILES else size(MOST_BYTES)
+            raise Unsuitable(f"has more than {most} of text; name a smaller folder, or single files")
+    if secrets:
+        gathered.told.append(f"left out of {one_line(name)}, because they may hold a secret: {_names(secrets)}")
+    if others:
+        gathered.told.append(f"left out of {one_line(name)}, because they are no text, or too large: {_names(others)}")
+    if not found:
+        raise Unsuitable("has no text file")
+    gathered.attachments += found
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(map(one_line, names[:NAMED])) + more
+
+
+def read_file(path: Path, name: str, told: list[str], *, images: bool = True) -> Attachment:
+    """One file as it is now. What had to be changed is added to `told`. Raises `Unsuitable`, `OSError`."""
+    data = _bytes_of(path)
+    if (kind := image_kind(data)) is not None:
+        if not images:
+            raise Unsuitable("is an image")
+        return Attachment(name, kind, data)
+    if len(data) > MOST_TEXT_BYTES:
+        raise Unsuitable(f"has more than {size(MOST_TEXT_BYTES)}; send a part of it")
+    return Attachment(name, "text/plain", _as_text(data, name, told).encode())
+
+
+def _bytes_of(path: Path) -> bytes:
+    # A pipe would wait for a writer, and a device may have no end. So the kind is checked before and after opening.
+    _check_regular(path.stat().st_mode)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as file:
+        _check_regular(os.fstat(handle).st_mode)
+        data = file.read(MOST_IMAGE_BYTES + 1)
+    if len(data) > MOST_IMAGE_BYTES:
+        raise Unsuitable(f"has more than {size(MOST_IMAGE_BYTES)}, too much to send")
+    return data
+
+
+def _check_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise Unsuitable("is no file with an end: a pipe, a socket or a device")
+
+
+def _as_text(data: bytes, name: str, told: list[str]) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            text = data.decode("utf-16")
+        except UnicodeDecodeError:
+            raise Unsuitable("is no text, and no image of a kind that can be sent") from None
+        told.append(f"{one_line(name)} was UTF-16 and is sent as UTF-8")
+        return text
+    if b"\0" in data:
+        raise Unsuitable("is no text, and no image of a kind that can be sent (png, jpeg, gif, webp)")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    lost = text.count("\ufffd")
+    if lost > MOST_UNREADABLE * len(text):
+        raise Unsuitable("is no text in UTF-8; convert it first, for example with iconv")
+    characters = "1 character is" if lost == 1 else f"{lost:,} characters are"
+    told.append(f"{one_line(name)} is not all UTF-8: {characters} sent as \ufffd")
+    return text

@@ -1,0 +1,67 @@
+"""What a model reads of a question and of what goes with it: a function of what is stored, and of nothing else."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from app.attachments.images import dimensions, is_image
+from app.attachments.limits import size
+from app.attachments.reader import one_line
+from storage import Attachment, Message
+
+LONGEST_NAME = 200
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text in a code fence that is longer than any run of backticks in it, so that nothing in it ends the fence."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{fence}"
+
+
+def question_text(question: Message) -> str:
+    """The question as text: each file under its name, then what was typed. An image is only named."""
+    parts = [_part(one) for one in question.attachments]
+    return "\n\n".join([*parts, question.text])
+
+
+def as_read(message: Message) -> Message:
+    """The message with the text that a model reads."""
+    return replace(message, text=question_text(message)) if message.attachments else message
+
+
+def data_url(attachment: Attachment) -> str:
+    """The file as an address that holds all of it."""
+    return f"data:{attachment.media_type};base64,{base64.b64encode(attachment.data).decode()}"
+
+
+def image_names(messages: Sequence[Message]) -> list[str]:
+    """Names of the images that go with the last question of a conversation."""
+    for message in reversed(messages):
+        if message.role == "user":
+            return [one_line(one.name) for one in message.attachments if not one.is_text]
+    return []
+
+
+def described(attachment: Attachment) -> str:
+    """One line about a file: its name, its size, and how large an image is."""
+    wide = dimensions(attachment.data) if is_image(attachment) else None
+    pixels = f" · {wide[0]} × {wide[1]}" if wide else ""
+    return f"{one_line(attachment.name)[:LONGEST_NAME]} · {size(len(attachment.data))}{pixels}"
+
+
+def language(name: str) -> str:
+    """The word behind a fence by which colours are chosen; empty if the name's ending is odd."""
+    ending = PurePath(one_line(name)).suffix[1:].lower()
+    return ending if re.fullmatch("[a-z0-9+#]{1,12}", ending) else ""
+
+
+def _part(attachment: Attachment) -> str:
+    name = one_line(attachment.name)[:LONGEST_NAME]
+    if not attachment.is_text:
+        return f"Image: {name}"
+    return f"File: {name}\n{fenced(attachment.text, language(attachment.name))}"

@@ -1,0 +1,25 @@
+"""Names of files that usually hold keys or passwords."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import PurePath
+
+EXACT = frozenset({
+    ".env", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", "id_rsa", "id_dsa",
+    "id_ecdsa", "id_ed25519", "credentials", "credentials.json", "credentials.toml", "secrets.json", "secrets.toml",
+    "secrets.yaml", "secrets.yml", ".dockercfg", "shadow", "token", "token.txt",
+})  # fmt: skip
+PATTERNS = (".env.*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*_rsa")
+HARMLESS = ("*.example", "*.sample", "*.template", "*.pub")
+FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube"})
+
+
+def looks_secret(path: PurePath) -> bool:
+    """Whether a file is likely to hold a key or a password. Its content is not read for that."""
+    name = path.name.lower()
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in HARMLESS):
+        return False
+    if name in EXACT or any(fnmatch.fnmatchcase(name, pattern) for pattern in PATTERNS):
+        return True
+    return not FOLDERS.isdisjoint(path.parts[:-1]) and name not in ("config", "known_hosts")

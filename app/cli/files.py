@@ -1,0 +1,73 @@
+"""Files that go with a question of `outrider ask`: `--file`, and `@path` in what was typed.
+
+Piped text is no place to name files: it may come from anywhere. So is a file of prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.attachments.limits import size
+from app.attachments.mentions import mentions
+from app.attachments.preview import too_large
+from app.attachments.reader import Gathered, gather, gather_paths, joined
+from app.attachments.renderer import described
+from app.cli.options import fail
+from app.exits import USAGE, complain
+from storage import Attachment
+
+LISTED = 5
+"""Files that are named one by one on stderr."""
+
+
+def files_of(typed: str, paths: Sequence[str], *, stays_here: bool) -> list[Attachment]:
+    """The files that go with a question; what the person has to know of them goes to stderr.
+
+    `typed`: the words of the command. `paths`: the values of `--file`. `stays_here`: the server is this device. Ends
+    the command, with nothing sent, if a file of `--file` cannot go along, or a file that may hold a secret would leave
+    this device without being named by `--file`.
+    """
+    cwd = Path.cwd()
+    named, mentioned = gather_paths(paths, cwd), gather(mentions(typed, cwd))
+    if named.problems:
+        fail(f"Nothing was sent: {'; '.join(named.problems)}.", USAGE)
+    for problem in mentioned.problems:
+        complain(problem)
+    unasked = [name for name in mentioned.secrets if name not in named.secrets]
+    if unasked and not stays_here:
+        fail(
+            f"Nothing was sent: {', '.join(unasked)} may hold a secret, and the server is not on this device. "
+            "To send it all the same, name it with --file.",
+            USAGE,
+        )
+    if named.secrets and not stays_here:
+        complain(f"{', '.join(named.secrets)} may hold a secret, and goes to a server that is not on this device")
+    both = joined(_without(named, mentioned), mentioned)
+    if both.problems[len(mentioned.problems) :]:
+        fail(f"Nothing was sent: {both.problems[-1]}.", USAGE)
+    for told in both.told:
+        complain(told)
+    if both.attachments:
+        complain(f"with the question: {_summary(both.attachments)}")
+    return both.attachments
+
+
+def warn_of_size(attachments: Sequence[Attachment], room: int | None) -> None:
+    """Tell the person if the files are probably more than the model can read. `room`: its free tokens, if known."""
+    if said := too_large(attachments, room):
+        complain(said)
+
+
+def _without(gathered: Gathered, other: Gathered) -> Gathered:
+    """What `other` does not have too."""
+    gathered.attachments = [one for one in gathered.attachments if one not in other.attachments]
+    return gathered
+
+
+def _summary(attachments: Sequence[Attachment]) -> str:
+    listed = "; ".join(described(one) for one in attachments[:LISTED])
+    if len(attachments) <= LISTED:
+        return listed
+    total = size(sum(len(one.data) for one in attachments))
+    return f"{listed}; and {len(attachments) - LISTED} more, {total} in all"

@@ -1,0 +1,172 @@
+"""`outrider history`: the conversations on this device, without the chat.
+
+stdout is data; exit codes: 0 ok, 1 there is no such conversation, 2 usage.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.cli import completion
+from app.cli.settings import settings_with
+from app.exits import complain
+
+if TYPE_CHECKING:
+    from storage import Conversation, Store
+
+MOST_FOUND = 50
+"""Messages that a search prints, if nothing else is asked for."""
+SHORTEST_ID = 6
+"""Characters of an id that are shown at least. They are enough wherever an id is asked for, if no other begins so."""
+
+history_commands = typer.Typer(
+    help="Your conversations: list, show, rename, remove, restore, search. Alone, it lists them.",
+    rich_markup_mode=None,
+)
+Most = Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="The newest N only.")]
+From = Annotated[
+    Literal["chat", "shell"] | None,
+    typer.Option("--from", help="shell: those that `outrider ask` began. chat: all others. Default: both."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Binned = Annotated[bool, typer.Option("--bin", help="What was removed in the last 30 days.")]
+Id = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Its id, or how it begins.", autocompletion=completion.conversations),
+]
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID", help="Ids, or how they begin.", autocompletion=completion.conversations),
+]
+
+
+@history_commands.callback(invoke_without_command=True)
+def history(context: typer.Context, most: Most = None, json: Json = False, origin: From = None) -> None:
+    if context.invoked_subcommand is None:
+        show_list(most=most, json=json, origin=origin)
+
+
+@history_commands.command("list")
+def show_list(most: Most = None, json: Json = False, binned: Binned = False, origin: From = None) -> None:
+    """List conversations, newest message first: id, date, title."""
+    from app.sanitise import sanitise
+    from storage.choices import ASKED
+
+    def begun(one: Conversation) -> str:
+        return "shell" if one.choices.origin == ASKED else "chat"
+
+    with _opened() as store:
+        everything = store.bin.conversations() if binned else store.conversations.recent(sys.maxsize)
+    shown = [one for one in everything if origin in (None, begun(one))][:most]
+    if json:
+        for one in shown:
+            about = {"title": one.title, "created": one.created, "updated": one.updated, "pinned": one.pinned}
+            print(json_text.dumps({"id": one.id, **about, "from": begun(one)}))
+        return
+    short = short_ids([one.id for one in everything])
+    for one in shown:
+        print(short[one.id], _local(one.updated), sanitise(one.title) or "Untitled", sep="  ")
+
+
+@history_commands.command("show")
+def show(
+    identifier: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID", help="Its id, or how it begins. Default: the last.", autocompletion=completion.conversations
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As `outrider export` writes it.")] = False,
+) -> None:
+    """Print a conversation."""
+    from app.cli.archive import print_conversation
+
+    raise typer.Exit(print_conversation(identifier, "json" if json else "md"))
+
+
+@history_commands.command("rename")
+def rename(identifier: Id, title: Annotated[list[str], typer.Argument(metavar="TITLE", help="Its new title.")]) -> None:
+    """Give a conversation another title."""
+    with _opened() as store:
+        store.conversations.rename(store.conversations.find(identifier).id, " ".join(title))
+
+
+@history_commands.command("rm")
+def remove(identifiers: Ids) -> None:
+    """Remove conversations. For 30 days, `outrider history restore` brings them back."""
+    with _opened() as store:
+        for one in _found(store, identifiers):
+            store.bin.delete(one.id)
+            complain(f"removed; to bring it back: outrider history restore {one.id}")
+
+
+@history_commands.command("restore")
+def restore(identifiers: Annotated[list[str], typer.Argument(metavar="ID", help="As `--bin` lists them.")]) -> None:
+    """Bring removed conversations back."""
+    with _opened() as store:
+        for one in [store.bin.find(identifier) for identifier in identifiers]:
+            store.bin.restore(one.id)
+
+
+@history_commands.command("search")
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="All words must occur.")],
+    most: Most = None,
+    json: Json = False,
+) -> None:
+    """Find messages: conversation id, date, who, text around the words."""
+    from app.sanitise import sanitise
+
+    with _opened() as store:
+        hits = store.search.messages(" ".join(words), most or MOST_FOUND)
+        if not hits:
+            complain("Nothing was found.")
+        short = short_ids([one.id for one in store.conversations.recent(sys.maxsize)])
+    for hit in hits:
+        message, snippet = hit.message, " ".join(sanitise(hit.snippet).split())
+        if json:
+            where = {"conversation": message.conversation_id, "message": message.id, "created": message.created}
+            print(json_text.dumps({**where, "role": message.role, "text": message.text}))
+        else:
+            print(short[message.conversation_id], _local(message.created), message.role, snippet, sep="  ")
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """How each id begins, as far as it takes to tell it from all others.
+
+    >>> short_ids(["c0ffee01", "c0ffee02", "deadbeef"])
+    {'c0ffee01': 'c0ffee01', 'c0ffee02': 'c0ffee02', 'deadbeef': 'deadbe'}
+    """
+    ordered = sorted(ids)
+    return {
+        one: one[: max(SHORTEST_ID, *(_shared(one, other) + 1 for other in beside))]
+        for one, beside in zip(ordered, zip(["", *ordered], [*ordered[1:], ""]))
+    }
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((at for at, (left, right) in enumerate(zip(one, other)) if left != right), min(len(one), len(other)))
+
+
+def _found(store: Store, identifiers: Sequence[str]) -> list[Conversation]:
+    """All of them, before anything is done to one. Raises `NotFound`."""
+    return [store.conversations.find(identifier) for identifier in dict.fromkeys(identifiers)]
+
+
+def _opened() -> Store:
+    from storage import Store
+
+    _, folders = settings_with()
+    return Store.open(folders.database)
+
+
+def _local(moment: str) -> str:
+    """A stored time in the time zone of this device."""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")

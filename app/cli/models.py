@@ -1,0 +1,74 @@
+"""`outrider models`: every model that can be chosen, of every server.
+
+stdout is data; exit codes: 0 ok, 1 no server gave a list, 2 usage, 3 the server that was named gave none.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import completion
+from app.cli.settings import settings_with
+from app.exits import FAILED, OK, UNREACHABLE, complain, run
+
+if TYPE_CHECKING:
+    from app.config import Folders, Settings
+    from app.remotes.models import ServerModels
+
+
+def models(
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            "--remote", metavar="NAME|URL", help="Only those of this server.", autocompletion=completion.remotes
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """List the models of all servers: server, model, what it can do. Exit 3 if a server that you name gives no list."""
+    settings, folders = settings_with(remote=remote)
+    raise typer.Exit(run(_list(settings, folders, remote, as_json=json)))
+
+
+async def _list(settings: Settings, folders: Folders, remote: str | None, *, as_json: bool) -> int:
+    """Print each server's models as soon as it has answered, and on stderr why another one gives none."""
+    from app.config import is_address
+    from app.remotes.models import list_models, servers
+    from app.remotes.registry import BUNDLED, Remotes
+
+    if remote is None:
+        names = servers(settings, folders)
+    elif is_address(remote):
+        names = [remote]
+    else:
+        names = [Remotes(folders).meant_by(remote) or BUNDLED]
+    found = 0
+    async for listed in list_models(names, settings, folders):
+        found += len(listed.models)
+        if listed.trouble:
+            complain(f"{listed.server}: {listed.trouble}")
+        _print(listed, as_json=as_json)
+    if found:
+        return OK
+    return FAILED if remote is None else UNREACHABLE
+
+
+def _print(listed: ServerModels, *, as_json: bool) -> None:
+    """Print a line for each model of one server."""
+    from app.sanitise import escape_json, sanitise
+
+    for model in listed.models:
+        if as_json:
+            fields = {
+                "server": model.server,
+                "model": model.name,
+                "checks_drafts": model.checks,
+                "context": model.context,
+                "images": model.images,
+            }
+            print(escape_json(json_text.dumps(fields, ensure_ascii=False)), flush=True)
+        else:
+            print(sanitise(model.server), model.shown, model.about, sep="  ", flush=True)

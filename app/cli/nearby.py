@@ -1,0 +1,97 @@
+"""`outrider remote find`: the model servers that run on this device.
+
+stdout is data; exit codes: 0 found, 2 usage, 3 no model server there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.exits import OK, UNREACHABLE, complain, run
+
+if TYPE_CHECKING:
+    from app.remotes.nearby import NearbyServer, Surroundings, Unusable
+
+NAMED_MODELS = 5
+"""Most models of a server that are listed by name; `--json` has all."""
+
+
+def find(
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    port: Annotated[
+        list[int] | None,
+        typer.Option("--port", metavar="N", min=1, max=65535, help="Look at this port only. Can be given again."),
+    ] = None,
+) -> None:
+    """Find model servers on this device: Ollama, LM Studio, llama.cpp, vLLM, transformers, Outrider."""
+    raise typer.Exit(run(_find(port or [], as_json=json)))
+
+
+async def _find(ports: list[int], *, as_json: bool) -> int:
+    from app.remotes.nearby import PORTS, look
+    from app.sanitise import sanitise
+
+    found = await look(ports or PORTS)
+    if as_json:
+        for server in found.servers:
+            _print_json(server)
+        for one in found.unusable:
+            _print_json(one)
+    else:
+        width = max((len(server.program.title) for server in found.servers), default=0)
+        for server in found.servers:
+            print(sanitise(f"{server.host:<15}  {server.program.title:<{width}}  {offers(server)}"))
+        say_unusable(found)
+    if not found.servers:
+        complain(f"no model server answers on this device; looked at {places(ports or PORTS)}")
+        return UNREACHABLE
+    if not as_json:
+        complain("`outrider remote add` adds one, step by step; so does F12 in the chat")
+    return OK
+
+
+def offers(server: NearbyServer) -> str:
+    """What a server has, in words. Not sanitised."""
+    if server.locked:
+        return "wants a token"
+    names = ", ".join(model.id for model in server.models[:NAMED_MODELS])
+    more = f" and {len(server.models) - NAMED_MODELS} more" if len(server.models) > NAMED_MODELS else ""
+    if server.checks_drafts:
+        return f"{names}, checks drafts"
+    if not names:
+        return "lists no model; ask it for one by name" if server.loads_any else "lists no model; load one there"
+    return f"{names}{more}"
+
+
+def say_unusable(found: Surroundings) -> None:
+    """Say on stderr what listens and cannot be used."""
+    for one in found.unusable:
+        complain(f"port {one.port} cannot be used: {one.why}")
+
+
+def places(ports: tuple[int, ...] | list[int]) -> str:
+    """The ports that were looked at, in words."""
+    return f"127.0.0.1, port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
+
+
+def _print_json(one: NearbyServer | Unusable) -> None:
+    import json
+
+    from app.remotes.nearby import HOST, NearbyServer
+    from app.sanitise import escape_json
+
+    fields: dict[str, object] = {"address": f"{HOST}:{one.port}", "program": None, "url": None, "models": []}
+    fields |= {"checks_drafts": False, "wants_token": False, "why_not": None}
+    if isinstance(one, NearbyServer):
+        fields |= {
+            "program": one.program.title,
+            "url": one.remote(None).url,
+            "models": [model.id for model in one.models],
+            "checks_drafts": one.checks_drafts,
+            "wants_token": one.locked,
+        }
+    else:
+        fields["why_not"] = one.why
+    print(escape_json(json.dumps(fields, ensure_ascii=False)))

@@ -1,0 +1,231 @@
+"""`outrider remote add` without an address: the questions, one after another, in the terminal.
+
+Nothing is written before the last answer. The questions go to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from app.cli.nearby import offers, places, say_unusable
+from app.exits import complain
+
+if TYPE_CHECKING:
+    from app.remotes.nearby import NearbyServer
+    from app.remotes.registry import Remote, Remotes
+    from remote.openai.schema import Model
+
+SHOWN_MODELS = 20
+"""Most models that are listed to choose from. Others can be typed."""
+GREETING_SECONDS = 10.0
+"""Longest wait for a server's first reply: a person waits for it."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the person wants to add."""
+
+    name: str
+    remote: Remote
+    token: str | None
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def ask_for_remote(
+    name: str | None, address: str | None, remotes: Remotes, fields: Mapping[str, Any], *, token_wanted: bool
+) -> Answers:
+    """Ask for what is not given. `fields`: those of the remote that the command line sets.
+
+    `token_wanted`: False if the command line says where the token is. Raises `ConfigError`; `EOFError` and
+    `KeyboardInterrupt` where the person leaves.
+    """
+    complain("this adds a server; Ctrl+C ends it, and then nothing is changed")
+    server = _nearby_server() if address is None else address
+    if isinstance(server, str) or server is None or server.locked:
+        proposed = server if isinstance(server, str) else None if server is None else server.remote(None).url
+        remote, token, models = _typed_server(proposed, fields, token_wanted)
+    else:
+        remote, token, models = _with(fields, server.remote(None)), None, server.models
+    if remote.kind != "verifier" and remote.model is None:
+        remote = _with({"model": _model(models)}, remote)
+    return Answers(name or _name(server, remote, remotes), remote, token)
+
+
+def yes(question: str, *, default: bool = True) -> bool:
+    """Whether the person says yes. Enter alone: the default. Raises `EOFError`."""
+    while True:
+        given = _line(f"{question} [{'Y/n' if default else 'y/N'}] ").lower()
+        if given in ("", "y", "yes", "n", "no"):
+            return default if not given else given.startswith("y")
+
+
+# ---- the server ------------------------------------------------------------------------------------------------------
+
+
+def _nearby_server() -> NearbyServer | str | None:
+    """The server that the person chose from those on this device, or the address that was typed in its place."""
+    from app.remotes.nearby import PORTS, look
+
+    if not yes("Look for model servers on this device? Only 127.0.0.1 is asked."):
+        return None
+    found = asyncio.run(look(PORTS))
+    say_unusable(found)
+    if not found.servers:
+        complain(f"no model server answers at {places(PORTS)}")
+        return None
+    for number, server in enumerate(found.servers, 1):
+        _say(f"  {number}  {server.program.title} at {server.host}: {offers(server)}")
+    while True:
+        given = _line("Number, or the address of another server [1]: ") or "1"
+        if given.isdecimal() and 0 < int(given) <= len(found.servers):
+            return found.servers[int(given) - 1]
+        if (address := _address(given)) is not None:
+            return address
+
+
+def _typed_server(
+    address: str | None, fields: Mapping[str, Any], token_wanted: bool
+) -> tuple[Remote, str | None, Sequence[Model]]:
+    """A server at an address, its token, and its models. `address` None: ask for it."""
+    from app.remotes.registry import Remote, checked
+    from remote import Misconfigured, RemoteError
+    from remote.protocol import Card
+
+    while True:
+        while address is None:
+            address = _address(_line("Address of the server: "))
+        remote = checked(_with(fields, Remote(url=address)))
+        token = _token(address) if token_wanted else None
+        try:
+            found = asyncio.run(_greet(remote, token))
+        except RemoteError as error:
+            complain(str(error))
+            if not isinstance(error, Misconfigured) and yes("Add it all the same?", default=False):
+                return remote, token, ()
+            address = None
+            continue
+        kind = "verifier" if isinstance(found, Card) else "openai"
+        return _with({"kind": kind}, remote), token, () if isinstance(found, Card) else found
+
+
+async def _greet(remote: Remote, token: str | None) -> Any:
+    """The card of a server that checks drafts, or the models of another one. Raises `RemoteError`."""
+    import os
+
+    from app.remotes.source import options_of
+    from remote import CompletionsClient, VerifierClient, detect
+
+    options = options_of(remote)
+    if token is None and remote.token_variable is not None:
+        token = os.environ.get(remote.token_variable) or None
+    async with (
+        VerifierClient(remote.url, token, options=options) as verifier,
+        CompletionsClient(remote.url, token, options=options) as endpoint,
+    ):
+        patience = (remote.connect_timeout or 0.0) + GREETING_SECONDS
+        return await detect(verifier, endpoint, patience, kind=remote.kind, model=remote.model)
+
+
+def _address(given: str) -> str | None:
+    """The address that was typed; None, and the person is told, where it is none."""
+    from app.remotes.registry import field_problem
+
+    if given.isdecimal():
+        given = f"127.0.0.1:{given}"
+    if re.match(r"(localhost|127\.0\.0\.1)(:|/|$)", given):
+        given = f"http://{given}"
+    if (problem := field_problem("url", given)) is not None:
+        complain(problem)
+        return None
+    return given
+
+
+def _token(address: str) -> str | None:
+    from getpass import getpass
+
+    return getpass(f"Token of {urlsplit(address).netloc} (enter: none): ", stream=sys.stderr).strip() or None
+
+
+# ---- its model and its name ------------------------------------------------------------------------------------------
+
+
+def _model(models: Sequence[Model]) -> str | None:
+    """The model to ask for; None: the first that the server lists."""
+    from remote.openai.model_list import find_model
+
+    if not models:
+        return _line("Model (enter: the first that the server lists): ") or None
+    if len(models) == 1:
+        return models[0].id
+    for number, model in enumerate(models[:SHOWN_MODELS], 1):
+        _say(f"  {number}  {model.id}")
+    if len(models) > SHOWN_MODELS:
+        _say(f"  and {len(models) - SHOWN_MODELS} more, by name")
+    while True:
+        given = _line("Number or name of the model [1]: ") or "1"
+        if given.isdecimal() and 0 < int(given) <= min(len(models), SHOWN_MODELS):
+            return models[int(given) - 1].id
+        if (listed := find_model(models, given)) is not None:
+            return listed.id
+        if yes(f"The server does not list {given}. Ask it for that all the same?", default=False):
+            return given
+
+
+def _name(server: NearbyServer | str | None, remote: Remote, remotes: Remotes) -> str:
+    from app.remotes.nearby import Program, free_name
+    from app.remotes.registry import name_problem
+
+    program = Program("", _host_name(remote.url)) if isinstance(server, str) or server is None else server.program
+    taken = [name for name, _ in remotes]
+    proposed = free_name(program, taken)
+    while True:
+        name = _line(f"Your name for it [{proposed}]: ") or proposed
+        problem = f"there is a remote {name} already; choose another name" if name in taken else name_problem(name)
+        if problem is None:
+            return name
+        complain(problem)
+
+
+def _host_name(url: str) -> str:
+    """A short name from an address: `example` for `https://api.example.com`."""
+    from app.remotes.registry import name_problem
+
+    parts = (urlsplit(url).hostname or "").split(".")
+    name = parts[-2] if len(parts) > 1 else parts[0]
+    return "server" if name_problem(name) or name.isdecimal() else name
+
+
+# ---- the terminal ----------------------------------------------------------------------------------------------------
+
+
+def _line(question: str) -> str:
+    """One line from the person, without the blanks around it. Raises `EOFError` at the end of the input."""
+    from app.sanitise import sanitise
+
+    print(sanitise(question), end="", file=sys.stderr, flush=True)
+    given = sys.stdin.readline()
+    if not given:
+        raise EOFError
+    return given.strip()
+
+
+def _say(line: str) -> None:
+    from app.sanitise import sanitise
+
+    print(sanitise(line), file=sys.stderr, flush=True)
+
+
+def _with(fields: Mapping[str, Any], remote: Remote) -> Remote:
+    import msgspec
+
+    return msgspec.structs.replace(remote, **{field: value for field, value in fields.items() if value is not None})

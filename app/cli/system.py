@@ -1,0 +1,193 @@
+"""`outrider system`: the library of system prompts, one text file each.
+
+stdout is data; exit codes: 0 ok, 1 the editor failed, 2 usage, also a prompt that cannot be read.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli import completion
+from app.cli.options import fail
+from app.exits import FAILED, USAGE, complain
+
+if TYPE_CHECKING:
+    from app.system_prompts import SystemPrompt, SystemPrompts
+
+EXCERPT = 60
+"""Characters of a prompt that the list shows."""
+
+system_commands = typer.Typer(
+    help="Your system prompts: list, show, add, edit, remove. Alone, it lists them.", rich_markup_mode=None
+)
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name in the library.", autocompletion=completion.system_prompts)
+]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, dots, dashes and underscores.")]
+
+
+@system_commands.callback(invoke_without_command=True)
+def system(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        show_list(json=False)
+
+
+@system_commands.command("list")
+def show_list(json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False) -> None:
+    """List the system prompts: name, how it begins."""
+    from app.sanitise import escape_json, sanitise
+
+    prompts = _library()
+    count = 0
+    for name, text, problem in prompts.all():
+        count += 1
+        if problem:
+            complain(problem)
+        if json:
+            about = {"name": name, "file": str(prompts.path(name)), "text": text or None, "problem": problem or None}
+            print(escape_json(json_text.dumps(about, ensure_ascii=False)))
+        elif not problem:
+            line = " ".join(sanitise(text).split())
+            print(name, line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…", sep="  ")
+    for path in prompts.ignored():
+        complain(f"{path} is left out: {_problem_of(path.stem)}")
+    if not count:
+        complain(f"no system prompts; add one: outrider system add NAME. They are files in {prompts.folder}")
+
+
+@system_commands.command("show")
+def show(name: Name, json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Print a system prompt."""
+    from app.sanitise import escape_json, sanitise
+
+    prompts = _library()
+    text = prompts.get(name)
+    if json:
+        about = {"name": name, "file": str(prompts.path(name)), "text": text}
+        print(escape_json(json_text.dumps(about, ensure_ascii=False)))
+    else:
+        print(sanitise(text))
+
+
+@system_commands.command("add")
+def add(
+    name: NewName,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Take the text of this file; -: of stdin.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the prompt of that name.")] = False,
+) -> None:
+    """Add one: from a file, piped in, or in $VISUAL or $EDITOR."""
+    prompts = _library()
+    if name in prompts and not replace:
+        fail(f"There is a system prompt {name} already; --replace puts this one in its place.", USAGE)
+    prompts.path(name)  # A bad name is told before the person writes.
+    if file is not None and str(file) != "-":
+        _put(prompts, name, _text_of(file))
+    elif file is not None or sys.stdin is None or not sys.stdin.isatty():
+        _put(prompts, name, _from_stdin())
+    else:
+        _put_edited(prompts, name, "")
+
+
+@system_commands.command("edit")
+def edit(name: Name) -> None:
+    """Change one in $VISUAL or $EDITOR. Conversations that have it keep the old text."""
+    prompts = _library()
+    _put_edited(prompts, name, prompts.get(name))
+
+
+@system_commands.command("rm")
+def remove(name: Name) -> None:
+    """Remove a system prompt. Conversations that have it keep it."""
+    _library().remove(name)
+
+
+def meant(given: str | None) -> SystemPrompt | None:
+    """What `--system` says; None: it was not given. Raises `ConfigError`."""
+    if given is None:
+        return None
+    from app.system_prompts import name_problem
+
+    prompts = _library()
+    prompt = prompts.meant_by(given)
+    if prompt.text and prompt.name is None and name_problem(given) is None:
+        complain(f"there is no system prompt {given!r} in the library, so this word itself is the system prompt")
+    return prompt
+
+
+def _library() -> SystemPrompts:
+    from app.config import Folders
+    from app.system_prompts import SystemPrompts
+
+    return SystemPrompts(Folders.locate())
+
+
+def _problem_of(name: str) -> str:
+    from app.system_prompts import name_problem
+
+    return name_problem(name) or ""
+
+
+def _put(prompts: SystemPrompts, name: str, text: str) -> None:
+    """Keep a prompt, and say where it is. Raises `ConfigError`."""
+    complain(f"the system prompt {name} is in {prompts.put(name, text)}")
+
+
+def _put_edited(prompts: SystemPrompts, name: str, text: str) -> None:
+    """Have the person write it. What cannot be kept stays in a file that the message names."""
+    from app.config import ConfigError
+    from app.editor import EditedFile, EditorFailed, editor_command, editor_problem, start_problem
+
+    try:
+        command = editor_command()
+        file = EditedFile(f"{text}\n" if text else "")
+        try:
+            code = subprocess.run([*command, str(file.path)], check=False).returncode
+            problem = editor_problem(command, code)
+        except (OSError, ValueError) as error:
+            problem = start_problem(command, error)
+        written = file.result(problem)
+    except EditorFailed as error:
+        fail(str(error), FAILED)
+    if written.strip() == text:
+        complain("nothing was written, so nothing was kept" if not text else f"{name} is as it was")
+        return
+    try:
+        _put(prompts, name, written)
+    except ConfigError as error:
+        if not written.strip():
+            raise
+        kept = EditedFile(written).path
+        fail(f"{error}; what was written is in {kept}", FAILED)
+
+
+def _text_of(file: Path) -> str:
+    try:
+        data = file.expanduser().read_bytes()
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}.", FAILED)
+    return _decoded(data, str(file))
+
+
+def _from_stdin() -> str:
+    from app.system_prompts import MOST_BYTES
+
+    return _decoded(b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_BYTES + 1), "stdin")
+
+
+def _decoded(data: bytes, where: str) -> str:
+    from app.system_prompts import MOST_BYTES
+
+    if len(data) > MOST_BYTES:
+        fail(f"{where}: a system prompt has at most {MOST_BYTES >> 10} kB.", USAGE)
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        fail(f"{where} is not text in UTF-8.", USAGE)

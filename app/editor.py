@@ -1,0 +1,74 @@
+"""The person's own editor: which program it is, and the file that a text goes to it and comes back in."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.sanitise import sanitise
+
+USUAL = ("sensible-editor", "nano", "vi", "notepad")
+"""Editors to try if neither $VISUAL nor $EDITOR is set."""
+
+
+class EditorFailed(Exception):
+    """The editor gave no text back. The message says why, and where the text is."""
+
+
+def editor_command(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """The editor with its arguments. Raises `EditorFailed` if there is none."""
+    for name in ("VISUAL", "EDITOR"):
+        if chosen := environment.get(name, "").strip():
+            try:
+                return shlex.split(chosen, posix=os.name != "nt")
+            except ValueError as error:
+                raise EditorFailed(f"${name} is no command ({error}): {sanitise(chosen)}") from None
+    for usual in USUAL:
+        if found := shutil.which(usual):
+            return [found]
+    raise EditorFailed("There is no editor: set $VISUAL or $EDITOR to one.")
+
+
+class EditedFile:
+    """A text in a file of its own while the editor has it."""
+
+    def __init__(self, text: str) -> None:
+        """Raises `OSError`."""
+        handle, name = tempfile.mkstemp(prefix="outrider-prompt-", suffix=".md")
+        self.path = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+            file.write(text)
+        self._before = self.path.read_bytes()
+
+    def result(self, problem: str = "") -> str:
+        """The text as the editor left it; `problem`: what went wrong there, or an empty text.
+
+        Raises `EditorFailed`. If something was written in the editor, the file is kept and the message names it.
+        """
+        try:
+            after = self.path.read_bytes()
+        except OSError as error:
+            raise EditorFailed(f"{problem or 'What was written cannot be read'}: {error.strerror}") from None
+        if problem:
+            if after == self._before:
+                self.path.unlink(missing_ok=True)
+                raise EditorFailed(f"{problem}; the prompt is as it was.")
+            raise EditorFailed(f"{problem}; what was written there is in {self.path}.")
+        self.path.unlink(missing_ok=True)
+        return sanitise(after.decode("utf-8", "replace").replace("\r\n", "\n")).rstrip("\n")
+
+
+def editor_problem(command: list[str], code: int) -> str:
+    """What an editor that ended with this code tells: empty for 0; a code below 0 is the number of a signal."""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    return f"{sanitise(command[0])} {how}" if code else ""
+
+
+def start_problem(command: list[str], error: OSError | ValueError) -> str:
+    """Why an editor did not start."""
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"{sanitise(command[0])} did not start ({reason})"

@@ -1,0 +1,80 @@
+"""The connections to all servers that are needed now: of the open conversation, and of what is written or waits.
+
+Each conversation is answered by the server that was chosen for it, or else by the default one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from app.remotes.choice import DEFAULT, Server
+from app.remotes.connection import Connection
+from app.remotes.source import Source
+from storage import Choices
+
+
+class Connections:
+    """Makes a connection when a server is needed for the first time.
+
+    `connect`: makes a connection to a source; None: to none, the drafter alone. `source`: the default server.
+    `chosen`: the source of a server that was chosen; None: what was chosen for conversations does not count.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Source | None], Connection | None],
+        source: Source | None,
+        chosen: Callable[[Server], Source | None] | None,
+    ) -> None:
+        self._connect, self._chosen = connect, chosen
+        self._open: dict[Server, Connection | None] = {DEFAULT: connect(source)}
+        self._shown = DEFAULT
+        """Who answers the open conversation."""
+
+    @property
+    def shown(self) -> Connection | None:
+        """The connection to the server of the open conversation; None: the drafter alone."""
+        return self._open[self._shown]
+
+    def use(self, source: Source | None) -> Connection | None:
+        """Make this the default server; returns the connection to the one before."""
+        before, self._open[DEFAULT] = self._open[DEFAULT], self._connect(source)
+        return before
+
+    def show(self, choices: Choices) -> None:
+        """A conversation with these choices is open now."""
+        self.to(choices)
+        self._shown = self._server(choices)
+
+    def to(self, choices: Choices) -> Connection | None:
+        """The connection for a conversation with these choices, which begins to connect; None: the drafter alone."""
+        server = self._server(choices)
+        if server not in self._open:
+            assert self._chosen is not None
+            self._open[server] = self._connect(self._chosen(server))
+        if (connection := self._open[server]) is not None:
+            connection.start()
+        return connection
+
+    def present(self, choices: Choices) -> Connection | None:
+        """The connection for these choices if it was made before. Any thread may ask."""
+        return self._open.get(self._server(choices))
+
+    def take_unneeded(self, needed: Collection[Connection | None]) -> list[Connection]:
+        """Forget all but the default connection, that of the open conversation, and those `needed`; returns them."""
+        servers = [
+            server
+            for server, connection in self._open.items()
+            if server not in (DEFAULT, self._shown) and connection not in needed
+        ]
+        taken = [self._open.pop(server) for server in servers]
+        return [connection for connection in taken if connection is not None]
+
+    async def close(self) -> None:
+        """Close all of them."""
+        for connection in self._open.values():
+            if connection is not None:
+                await connection.close()
+
+    def _server(self, choices: Choices) -> Server:
+        return DEFAULT if self._chosen is None else Server(choices.remote, choices.model)

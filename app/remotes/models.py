@@ -1,0 +1,141 @@
+"""All models that a person can choose: those of every remote, and the bundled one.
+
+Each server is asked for its list at once and has its own time for it, so one that is away holds up no other. No
+question is sent. A list costs a server next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from app.config import ConfigError, Folders, Settings, is_address
+from app.remotes.choice import bundled_model, source_named
+from app.remotes.registry import BUNDLED, Remotes
+from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
+from app.sanitise import sanitise
+from remote import Misconfigured, RemoteError, detect
+from remote.openai.model_list import LATEST
+from remote.protocol import Card
+
+LIST_SECONDS = 6.0
+"""Longest wait for the list of one server, beside its own time to connect: a person waits for it."""
+MOST_NAME = 200
+"""Characters of a model's name that are shown."""
+
+
+@dataclass(frozen=True)
+class OfferedModel:
+    """One model of one server."""
+
+    server: str
+    """Name of the remote, or its address if it has none, or `bundled`."""
+    name: str
+    """The server's name for it, by which it is asked for."""
+    checks: bool
+    """The server checks drafts; False: it streams its answers only."""
+    context: int | None = None
+    """Tokens of a conversation; None: the server does not say."""
+    images: bool | None = None
+    """It reads images; None: the server does not say."""
+
+    @property
+    def shown(self) -> str:
+        """Its name as one line that a terminal may show."""
+        return " ".join(sanitise(self.name).split())[:MOST_NAME]
+
+    def is_named(self, name: str) -> bool:
+        """Whether it is meant by this name, which may leave out the tag `:latest`."""
+        return self.name in (name, name + LATEST)
+
+    @property
+    def about(self) -> str:
+        """What it can do, in a few words."""
+        parts = ["checks drafts" if self.checks else "streams only"]
+        if self.context is not None:
+            parts.append(f"context {self.context:,}")
+        if self.images is not None:
+            parts.append("reads images" if self.images else "text only")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class ServerModels:
+    """What one server offers, or why it offers nothing."""
+
+    server: str
+    models: tuple[OfferedModel, ...] = ()
+    trouble: str = ""
+    """Why there is no list, as a sentence; empty if there is one."""
+
+
+def servers(settings: Settings, folders: Folders) -> list[str]:
+    """The servers that can be asked: the bundled one, each remote by its name, and an address in the settings.
+
+    Raises `ConfigError`.
+    """
+    names = [BUNDLED, *(name for name, _ in Remotes(folders))]
+    return names + ([settings.remote] if settings.remote and is_address(settings.remote) else [])
+
+
+async def list_models(
+    names: Sequence[str], settings: Settings, folders: Folders, *, seconds: float = LIST_SECONDS
+) -> AsyncGenerator[ServerModels, None]:
+    """What each of these servers offers, as soon as it has answered. `seconds`: the longest wait for each.
+
+    Leaving the iterator early leaves the servers in peace. Raises `ConfigError` if the remotes cannot be read.
+    """
+    remotes = Remotes(folders)
+    asking = [asyncio.create_task(_list(name, remotes, settings, seconds)) for name in names]
+    try:
+        for listed in asyncio.as_completed(asking):
+            yield await listed
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+
+def find_offered(listed: Sequence[ServerModels], name: str) -> list[OfferedModel]:
+    """The models that are meant by this name: those of exactly this name, if there are any."""
+    models = [model for one in listed for model in one.models]
+    return [model for model in models if model.name == name] or [model for model in models if model.is_named(name)]
+
+
+async def _list(name: str, remotes: Remotes, settings: Settings, seconds: float) -> ServerModels:
+    if name == BUNDLED:  # It is started when it is needed, and has one model.
+        return ServerModels(name, (OfferedModel(name, bundled_model(settings), True),))
+    try:
+        source = _source(name, remotes, settings)
+    except (ConfigError, Misconfigured) as error:
+        return ServerModels(name, trouble=str(error))
+    try:
+        return await _asked(name, source, seconds)
+    finally:
+        await source.close()
+
+
+def _source(name: str, remotes: Remotes, settings: Settings) -> Source:
+    if is_address(name):
+        return AddressSource(name, settings.token if name == settings.remote else None, settings.remote_model)
+    return source_named(name, remotes, settings)
+
+
+async def _asked(name: str, source: Source, seconds: float) -> ServerModels:
+    patience = seconds + (source.options.connect_seconds or 0.0)
+    try:
+        async with asyncio.timeout(patience):
+            client = await source.client()
+            wanted = source.remote.model if isinstance(source, RemoteSource) else source.model
+            found = await detect(client, source.chat, patience, kind=source.kind, model=wanted)
+    except TimeoutError:
+        return ServerModels(name, trouble=f"no answer within {patience:.3g} s")
+    except (RemoteError, SourceFailed) as error:
+        return ServerModels(name, trouble=str(error))
+    if isinstance(found, Card):
+        return ServerModels(name, (OfferedModel(name, found.target, True, found.limits.max_tokens),))
+    make = partial(OfferedModel, name)
+    models = [make(model.id, False, model.max_model_len, model.images) for model in found]
+    return ServerModels(name, tuple(models))

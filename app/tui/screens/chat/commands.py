@@ -1,0 +1,193 @@
+"""What the commands of the prompt do: which of them can be done now, what may follow them, and doing one.
+
+Most of them are actions of the screen's parts, which keys run too. What a command alone can say, as a title or the name
+of a file, is done here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from app.archive.formats import ENDINGS, Format
+from app.config import Settings
+from app.sanitise import sanitise
+from app.tui.keymap import key_of
+from app.tui.notices import reporting
+from app.tui.open_conversation import OpenConversation
+from app.tui.screens.chat.conversation import ConversationView
+from app.tui.slash import COMMANDS, Misused, SlashCommand, TypedCommand
+from app.tui.widgets.conversation_list import one_line
+from app.tui.widgets.sidebar import Sidebar
+from storage import Conversation
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+ONLY_CODE = "code"
+"""What `/copy` takes after it."""
+
+
+class PromptCommands:
+    """The commands of one chat screen."""
+
+    def __init__(
+        self,
+        screen: Screen[None],
+        view: ConversationView,
+        sidebar: Sidebar,
+        conversation: OpenConversation,
+        settings: Settings,
+    ) -> None:
+        self._screen = screen
+        self._settings = settings
+        self._view = view
+        self._sidebar = sidebar
+        self._conversation = conversation
+
+    # ---- which there are, and how they run ---------------------------------------------------------------------------
+
+    def offered(self) -> list[SlashCommand]:
+        """The commands that can be done now."""
+        return [one for one in COMMANDS if self._found(one) is not None]
+
+    def values(self, command: SlashCommand) -> Iterable[str]:
+        """What may follow a command, as far as there is a list of it: `values_…` beside the action."""
+        place = self._found(command)
+        named = getattr(place, f"values_{command.action}", None)
+        return [] if named is None else list(named())
+
+    def about(self, command: SlashCommand) -> str:
+        """What is said beside a command: what it does, and the key that does the same."""
+        key = key_of(self._view.prompt, command.key) if command.key else ""
+        return f"{command.help} ({key})" if key else command.help
+
+    async def run(self, typed: TypedCommand, text: str = "") -> None:
+        """Do a command. `text`: as it was typed. It comes back into the prompt if it was not meant so."""
+        prompt = self._view.prompt
+        try:
+            await self.act(typed.command, typed.argument)
+        except Misused as reason:
+            prompt.notify(sanitise(str(reason)), severity="warning", markup=False)
+            if text and not prompt.text:
+                prompt.write(text)
+
+    async def act(self, command: SlashCommand, argument: str = "") -> None:
+        """Do a command with what follows it. Raises `Misused`."""
+        place = self._found(command)
+        if place is None:  # What it acts on has gone since it was offered.
+            raise Misused(f"/{command.word} cannot be done now.")
+        method: Callable[..., Any] = getattr(place, f"action_{command.action}")
+        if argument and not inspect.signature(method).parameters:
+            raise Misused(f"/{command.word} takes nothing after it here; alone, it asks.")
+        done = method(argument) if argument else method()
+        if inspect.isawaitable(done):
+            await done
+
+    def _found(self, command: SlashCommand) -> object | None:
+        """The first part of the screen that has the action, and allows it now."""
+        for place in self._places():
+            if hasattr(place, f"action_{command.action}"):
+                allowed = not isinstance(place, DOMNode) or place.check_action(command.action, ())
+                return place if allowed else None
+        return None
+
+    def _places(self) -> Iterator[object]:
+        yield from (self, self._view.messages, self._view, self._screen, self._screen.app)
+
+    # ---- the open conversation ---------------------------------------------------------------------------------------
+
+    def _open_one(self) -> Conversation:
+        """The open conversation. Raises `Misused`, `StorageError`."""
+        conversation = self._conversation
+        if conversation.id is None:
+            raise Misused("No conversation is open here yet.")
+        return conversation.core.store.conversations.get(conversation.id)
+
+    def action_rename_open(self, title: str = "") -> None:
+        with reporting(self._screen):
+            conversation = self._open_one()
+            if title:
+                self._sidebar.retitle(conversation, one_line(title))
+            else:
+                self._sidebar.ask_name(conversation)
+
+    def action_pin_open(self) -> None:
+        with reporting(self._screen):
+            conversation = self._open_one()
+            self._sidebar.pin(conversation)
+            self._screen.notify(
+                "Not pinned any more." if conversation.pinned else "Pinned: it comes first in the list."
+            )
+
+    def action_delete_open(self) -> None:
+        with reporting(self._screen):
+            self._sidebar.delete(self._open_one())
+
+    async def action_export_open(self, what: str = "") -> None:
+        """Without a word, ask what to write. `what`: a format, a file, or both."""
+        if not what:
+            await self._screen.run_action("export")
+            return
+        from app.tui.screens.export import write_export  # What writes files is not needed at the start.
+
+        format, file = _format_and_file(what)
+        with reporting(self._screen):
+            conversation = self._open_one()
+            store = self._conversation.core.store
+            writing = write_export(self._screen, store, self._settings, conversation, format, file)
+            self._screen.run_worker(writing, group="export")
+
+    def values_export_open(self) -> Iterable[str]:
+        return FORMATS
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    def action_copy_last(self, what: str = "") -> None:
+        messages = self._view.messages
+        if what not in ("", ONLY_CODE):
+            raise Misused(f"/copy takes nothing after it, or `{ONLY_CODE}`.")
+        (messages.copy_last_code if what else messages.action_copy_message)()
+
+    def values_copy_last(self) -> Iterable[str]:
+        return (ONLY_CODE,)
+
+    def action_stop_answer(self) -> None:
+        if self._conversation.live is None:
+            raise Misused("No answer is running.")
+        self._view.stop()
+
+    # ---- the list, and how it looks ----------------------------------------------------------------------------------
+
+    def action_search_for(self, words: str = "") -> None:
+        self._sidebar.search(words)
+
+    async def action_set_theme(self, name: str = "") -> None:
+        app = self._screen.app
+        if not name:
+            await app.run_action("app.change_theme")
+        elif name in app.available_themes:
+            app.theme = name
+        else:
+            raise Misused(f"There is no theme {name!r}; /theme lists them.")
+
+    def values_set_theme(self) -> Iterable[str]:
+        return sorted(self._screen.app.available_themes)
+
+
+def _format_and_file(what: str) -> tuple[Format, Path | None]:
+    """The format, and the file or folder to write to. Raises `Misused`."""
+    first, _, rest = what.partition(" ")
+    named = next((format for format in FORMATS if format == first.lower()), None)
+    file = Path((rest if named else what).strip().strip("\"'")).expanduser() if rest.strip() or not named else None
+    promised = None if file is None else ENDINGS.get(file.suffix.lower())
+    if named is None and promised is None:
+        raise Misused(f"Write it as /export {'|'.join(FORMATS)} FILE, or with a file whose name ends in .md or so.")
+    if file is not None and file.is_file():
+        raise Misused(f"{file} is there already, and nothing is replaced from here. Choose another name.")
+    format = named or promised
+    assert format is not None
+    return format, file

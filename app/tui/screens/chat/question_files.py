@@ -1,0 +1,117 @@
+"""The files that a prompt names: shown while it is written, read when it is sent.
+
+The text is what counts: `@path` in it. So a file survives a restart with the text, and is taken out with the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from textual.timer import Timer
+
+from app.attachments.mentions import Mention, mentions
+from app.attachments.preview import preview, too_large
+from app.attachments.reader import Gathered, belongs, gather, joined
+from app.tui.open_conversation import OpenConversation
+from app.tui.widgets.prompt import Prompt
+from app.tui.widgets.prompt_files import PromptFiles
+from storage import Attachment
+
+LOOK_SECONDS = 0.25
+"""From a change of the text to a look at the disk."""
+
+
+class QuestionFiles:
+    """Finds, shows and reads what the text of `prompt` names."""
+
+    def __init__(self, prompt: Prompt, view: PromptFiles, conversation: OpenConversation) -> None:
+        self._prompt, self._view, self._conversation = prompt, view, conversation
+        self._timer: Timer | None = None
+        self._named: tuple[Attachment, ...] = ()
+        """Files of an earlier question that its text names: they stay as they were while it names them."""
+        self._unnamed: tuple[Attachment, ...] = ()
+        """Files of an earlier question that its text does not name: they stay with it."""
+        self._warned = ""
+        """The text about which the person was warned: sent once more, it goes as it is."""
+        self._shown: list[str] = []
+
+    def keep(self, attachments: Sequence[Attachment], text: str) -> None:
+        """Keep the files of a question that is in the prompt again; none for a text that begins anew."""
+        named = mentions(text, Path.cwd()) if attachments else []
+        self._named = tuple(one for one in attachments if any(belongs(one, mention) for mention in named))
+        self._unnamed = tuple(one for one in attachments if one not in self._named)
+        self._warned = ""
+        self._shown = ["?"]  # Unlike any list of paths: show it anew.
+        self.look_soon()
+
+    # ---- while it is written -----------------------------------------------------------------------------------------
+
+    def look_soon(self) -> None:
+        """Show what the text names after a moment."""
+        if self._timer is None:
+            self._timer = self._prompt.set_timer(LOOK_SECONDS, self._begin_look)
+
+    def _begin_look(self) -> None:
+        self._timer = None
+        self._prompt.run_worker(self._look(), group="files", exclusive=True)
+
+    async def _look(self) -> None:
+        text, cwd, named = self._prompt.text, Path.cwd(), self._named
+        if "@" not in text and not self._unnamed:
+            self._shown = []
+            self._view.show(())
+            return
+        found = await asyncio.to_thread(mentions, text, cwd)
+        if found and found[-1].kind == "missing" and found[-1].end == len(text):
+            found.pop()  # It is still being typed.
+        raws = [one.raw for one in found]
+        if raws == self._shown:
+            return
+        read = await asyncio.to_thread(lambda: [(one.raw, gather([one], named)) for one in found])
+        self._shown = raws
+        if self._view.is_attached:  # Else the window has closed meanwhile.
+            self._view.show(preview(read, self._unnamed))
+
+    def take_out(self, raw: str) -> None:
+        """Remove the mention of a path from the text."""
+        for mention in mentions(self._prompt.text, Path.cwd()):
+            if mention.raw == raw:
+                self._prompt.cut_out(mention.start, mention.end)
+                return
+
+    # ---- when it is sent ---------------------------------------------------------------------------------------------
+
+    async def read(self, typed: str) -> Sequence[Attachment] | None:
+        """What goes with a question that was typed so; None: the person was told something, and may send it again."""
+        if "@" not in typed and not self._unnamed:
+            return ()
+        gathered = await asyncio.to_thread(self._gather, typed)
+        warnings = [*gathered.problems]
+        if gathered.secrets and not self._conversation.core.stays_here():
+            names = ", ".join(gathered.secrets)
+            warnings.append(f"{names} may hold a secret, and would leave this device")
+        context = self._conversation.context
+        room = None if context is None else context.limit - context.used
+        if large := too_large(gathered.attachments, room):
+            warnings.append(large)
+        if warnings and typed != self._warned:
+            self._warned = typed
+            self._prompt.notify(
+                f"{'; '.join(warnings)}. Send it once more, and it goes as it is.",
+                title="Not sent yet",
+                severity="warning",
+                timeout=15,
+                markup=False,
+            )
+            return None
+        if gathered.told and self._shown != [one.raw for one in mentions(typed, Path.cwd())]:
+            # It was sent before there was time to show it.
+            self._prompt.notify(f"{'; '.join(gathered.told)}.", title="Files", timeout=15, markup=False)
+        self._warned = ""
+        return gathered.attachments
+
+    def _gather(self, typed: str) -> Gathered:
+        found: list[Mention] = mentions(typed, Path.cwd())
+        return joined(Gathered([*self._unnamed]), gather(found, self._named))

@@ -1,0 +1,179 @@
+"""The picker of models: all models of all servers, as their lists come in. Words find one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from app.config import ConfigError
+from app.remotes.registry import BUNDLED
+from app.sanitise import sanitise
+from app.tui.keymap import hint
+from app.tui.notices import complain
+
+if TYPE_CHECKING:
+    from app.remotes.choice import Server
+    from app.remotes.models import OfferedModel, ServerModels
+    from app.remotes.switcher import RemoteSwitcher
+
+QUIET = "$foreground 60%"
+SHOWN = 500
+"""Models in the list, at most. Words find the others: some services have thousands."""
+
+
+@dataclass(frozen=True)
+class PickedModel:
+    """What the person picked."""
+
+    model: OfferedModel
+    default: bool
+    """Also for new conversations."""
+
+
+class ModelsScreen(ModalScreen[PickedModel | None]):
+    """Closes with the model that was picked, or None. `words`: what is looked for, or the exact name of a model.
+
+    An exact name that only one server has is picked without a key, as soon as all servers have answered.
+    `now`: who answers the open conversation.
+    """
+
+    CSS_PATH = "models.tcss"
+    BINDINGS = [
+        Binding("down", "move(1)", "Next model", id="models.down", priority=True),
+        Binding("up", "move(-1)", "Model before", id="models.up", priority=True),
+        Binding("enter", "pick(False)", "Answer this conversation with it", id="models.pick", priority=True),
+        Binding("ctrl+s", "pick(True)", "For new conversations too", id="models.default", priority=True),
+        Binding("escape", "dismiss", "Close", id="models.close", priority=True),
+    ]
+
+    def __init__(self, switcher: RemoteSwitcher, now: Server, words: str = "") -> None:
+        super().__init__()
+        self._switcher, self._now, self._words = switcher, now, words
+        self._servers: list[str] = []
+        self._listed: dict[str, ServerModels] = {}
+        self._found: dict[str, OfferedModel] = {}
+        """The models in the list, by the id of their row."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as panel:
+            panel.border_title = "Models"
+            keys = (
+                ("models.pick", "for this conversation"),
+                ("models.default", "for new ones too"),
+                ("models.close", "close"),
+            )
+            panel.border_subtitle = " · ".join(part for key in keys if (part := hint(self, key)))
+            yield Input(self._words, placeholder="Words of its name, its server, or what it can do")
+            models = OptionList(markup=False)
+            models.can_focus = False  # The words are typed while the list is moved through.
+            yield models
+
+    def on_mount(self) -> None:
+        self._ask_servers()
+
+    @work(group="models", exclusive=True)
+    async def _ask_servers(self) -> None:
+        """Show the list of each server as soon as it is there."""
+        try:
+            self._servers = self._switcher.servers()
+            self._fill()
+            async for listed in self._switcher.models(self._servers):
+                self._listed[listed.server] = listed
+                self._fill()
+        except ConfigError as error:
+            complain(self, error, "Models", timeout=15)
+            return
+        if self._emptied:
+            return
+        name = self._words.strip()
+        same = self._switcher.named(list(self._listed.values()), name) if name else []
+        if len(same) == 1 and self.query_one(Input).value == self._words:
+            self.dismiss(PickedModel(same[0], default=False))
+
+    @property
+    def _emptied(self) -> bool:
+        """The screen goes, and its parts before it, while a list may still come in."""
+        return not (self.is_attached and len(self.query(OptionList)) and len(self.query(Input)))
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    @on(Input.Changed)
+    def _filter(self) -> None:
+        self._fill()
+
+    def _fill(self) -> None:
+        """List what matches the words, server by server; the highlight stays on its model."""
+        if self._emptied:
+            return
+        models = self.query_one(OptionList)
+        before = models.highlighted_option
+        words = self.query_one(Input).value.casefold().split()
+        self._found, rows = {}, list[Option]()
+        for server in self._servers:
+            rows += self._rows(server, words)
+        models.clear_options()
+        models.add_options(rows or [Option(Content("No model has these words."), disabled=True)])
+        ids = [option.id for option in models.options]
+        wanted = before.id if before is not None and before.id in self._found else self._first(ids)
+        models.highlighted = ids.index(wanted) if wanted is not None else None
+
+    def _first(self, ids: list[str | None]) -> str | None:
+        """The row of the model that answers now, else the first model."""
+        now = (key for key, model in self._found.items() if self._answers(model))
+        return next(now, None) or next((key for key in ids if key in self._found), None)
+
+    def _rows(self, server: str, words: list[str]) -> list[Option]:
+        """The rows of one server: its name, and why it has no models or those that match."""
+        listed = self._listed.get(server)
+        name = "Bundled with Outrider" if server == BUNDLED else sanitise(server)
+        if listed is None:
+            return [] if words else [_head(name, "asking …")]
+        if listed.trouble:
+            return [] if words else [_head(name, sanitise(listed.trouble))]
+        rows: list[Option] = []
+        for at, model in enumerate(listed.models):
+            said = f"{server} {model.shown} {model.about}".casefold()
+            if len(self._found) < SHOWN and all(word in said for word in words):
+                key = f"{server}\n{at}"
+                self._found[key] = model
+                rows.append(Option(self._row(model), id=key))
+        return [_head(name, ""), *rows] if rows else []
+
+    def _row(self, model: OfferedModel) -> Content:
+        mark = "● " if self._answers(model) else "  "
+        return Content.assemble((mark, "$success"), (model.shown, "bold"), ("  " + model.about, QUIET))
+
+    def _answers(self, model: OfferedModel) -> bool:
+        """Whether this model answers the open conversation."""
+        server, name = self._now
+        return model.server == server and (model.checks or (name is not None and model.is_named(name)))
+
+    # ---- keys --------------------------------------------------------------------------------------------------------
+
+    def action_move(self, step: int) -> None:
+        models = self.query_one(OptionList)
+        (models.action_cursor_down if step > 0 else models.action_cursor_up)()
+
+    def action_pick(self, default: bool) -> None:
+        option = self.query_one(OptionList).highlighted_option
+        if option is not None and option.id in self._found:
+            self.dismiss(PickedModel(self._found[option.id], default))
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        if event.option_id in self._found:
+            self.dismiss(PickedModel(self._found[event.option_id], default=False))
+
+
+def _head(server: str, said: str) -> Option:
+    """The row above the models of a server."""
+    return Option(Content.assemble((server, "bold $text-primary"), ("  " + said if said else "", QUIET)), disabled=True)

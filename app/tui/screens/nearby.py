@@ -1,0 +1,214 @@
+"""The model servers on this device, beside the bundled model. One choice adds a server and uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.config import ConfigError
+from app.remotes.switcher import RemoteSwitcher
+from app.sanitise import sanitise
+from app.tui.keymap import hint, key_of
+from app.tui.notices import complain
+from app.tui.screens.remote_form import RemoteForm
+from app.tui.widgets.first_look import FirstLook
+
+if TYPE_CHECKING:
+    from app.remotes.nearby import NearbyServer, Surroundings
+
+BUNDLED = ".bundled"
+"""Id of the bundled model in the list; the others have numbers."""
+NAMED_MODELS = 3
+"""Most models of a server that its line names."""
+SHOWN_MODELS = 200
+"""Most models to choose from. For another one, the form of remotes takes its name."""
+QUIET = "$foreground 60%"
+
+
+class NearbyScreen(ModalScreen[str | None]):
+    """Looks at once: the person has asked for it. Closes with the name of the remote that is used from now on, or None.
+
+    A server with several models asks which one.
+    """
+
+    CSS_PATH = "remotes.tcss"
+    BINDINGS = [
+        Binding("enter", "choose", "Use", id="nearby.use"),
+        Binding("r", "look_again", "Look again", id="nearby.again"),
+        Binding("escape,q", "back", "Back, or close", id="nearby.close"),
+    ]
+
+    def __init__(self, switcher: RemoteSwitcher) -> None:
+        super().__init__()
+        self.switcher = switcher
+        self._servers: tuple[NearbyServer, ...] = ()
+        self._server: NearbyServer | None = None
+        """The server whose models are listed; None: the servers are listed."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="panel") as panel:
+            panel.border_title = "Model servers on this device"
+            keys = (("nearby.use", "use"), ("nearby.again", "look again"), ("nearby.close", "close"))
+            panel.border_subtitle = hint(self, *keys)
+            yield OptionList(id="list", markup=False)
+            yield Static(id="said", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+        self.post_message(FirstLook.Answered())
+        self.action_look_again()
+
+    # ---- actions -----------------------------------------------------------------------------------------------------
+
+    def action_look_again(self) -> None:
+        self._server, self._servers = None, ()
+        self._list_servers()
+        self._look()
+
+    @work(group="look", exclusive=True)
+    async def _look(self) -> None:
+        self._say("Looking at the usual ports of this device …")
+        found = await self.switcher.look()
+        self._servers = found.servers
+        if self._server is None:
+            self._list_servers()
+        self._say(self._summary(found))
+
+    @on(OptionList.OptionSelected)
+    def choose(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """Use what is highlighted: the bundled model, a server with one model, or a model."""
+        option = self.query_one(OptionList).highlighted_option
+        if option is None or option.id is None:
+            return
+        if option.id == BUNDLED:
+            self._use_bundled()
+        elif self._server is not None:
+            self._adopt(self._server, self._server.models[int(option.id)].id)
+        else:
+            self._choose_server(self._servers[int(option.id)])
+
+    def _choose_server(self, server: NearbyServer) -> None:
+        if server.locked or (server.loads_any and not server.models):
+            self._open_form(server)
+        elif not server.models:
+            again = key_of(self, "nearby.again")
+            self.notify(f"{server.program.title} lists no model. Load one there; {again} looks again.", markup=False)
+        elif len(server.models) == 1:
+            self._adopt(server, server.models[0].id)
+        else:
+            self._server = server
+            self._list_models(server)
+
+    def _use_bundled(self) -> None:
+        if self.switcher.now is None:
+            self.dismiss(None)
+            return
+        try:
+            notice = self.switcher.use(None)
+        except ConfigError as error:
+            complain(self, error, "Remotes", timeout=15)
+            return
+        self._told("The bundled model answers now.", notice)
+        self.dismiss(None)
+
+    @work(group="adopt", exclusive=True)
+    async def _adopt(self, server: NearbyServer, model: str) -> None:
+        try:
+            name, notice = await self.switcher.adopt(server, model)
+        except ConfigError as error:
+            complain(self, error, "Remotes", timeout=15)
+            return
+        self._told(f"{model} at {server.program.title} answers now. This server is called {name}.", notice)
+        self.dismiss(name)
+
+    @work(group="adopt", exclusive=True)
+    async def _open_form(self, server: NearbyServer) -> None:
+        """Open the form of remotes for what the server does not tell: its token, or the name of a model."""
+        from app.remotes.nearby import free_name
+
+        try:
+            name = free_name(server.program, [name for name, _ in self.switcher.remotes()])
+            missing = "token" if server.locked else "model"
+            form = RemoteForm(self.switcher, None, server.remote(None), proposed=name, missing=missing)
+            saved = await self.app.push_screen_wait(form)
+            if saved is not None:
+                self._told(f"{saved} answers now.", self.switcher.use(saved))
+                self.dismiss(saved)
+        except ConfigError as error:
+            complain(self, error, "Remotes", timeout=15)
+
+    def action_back(self) -> None:
+        """Escape: from the models to the servers, from there back to the chat."""
+        if self._server is None:
+            self.dismiss(None)
+        else:
+            self._server = None
+            self._list_servers()
+
+    # ---- what is shown -----------------------------------------------------------------------------------------------
+
+    def _list_servers(self) -> None:
+        rows = [(BUNDLED, self._row("Shell Guide", "the bundled model; it knows the command line"))]
+        rows += [
+            (str(at), self._row(f"{one.program.title}  {one.host}", _offers(one)))
+            for at, one in enumerate(self._servers)
+        ]
+        self._list(rows, highlighted=1 if self._servers else 0)
+
+    def _list_models(self, server: NearbyServer) -> None:
+        self._list([(str(at), Content(sanitise(model.id))) for at, model in enumerate(server.models[:SHOWN_MODELS])])
+        more = len(server.models) - SHOWN_MODELS
+        others = f" {more} more are not listed: {key_of(self, 'app.remotes')} adds one by its name." if more > 0 else ""
+        self._say(f"Which model of {server.program.title}?{others}")
+
+    def _list(self, rows: list[tuple[str, Content]], highlighted: int = 0) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([Option(row, id=name) for name, row in rows])
+        options.highlighted = highlighted
+
+    def _row(self, title: str, about: str) -> Content:
+        return Content("\n").join((Content.styled(title, "bold"), Content.styled(f"  {sanitise(about)}", QUIET)))
+
+    def _summary(self, found: Surroundings) -> str:
+        """What the look found, for the line below the list."""
+        said = [f"Port {one.port} cannot be used: {one.why}." for one in found.unusable]
+        if not found.servers:
+            again = key_of(self, "nearby.again")
+            said.insert(0, f"No model server answers here. Start one, and {again} looks again.")
+        return "\n".join(said)
+
+    def _say(self, text: str) -> None:
+        line = self.query_one("#said", Static)
+        line.update(Content(sanitise(text)))
+        line.display = bool(text)
+
+    def _told(self, sentence: str, notice: str) -> None:
+        self.app.notify(sanitise(sentence), title="Server", markup=False)
+        if notice:
+            self.app.notify(sanitise(notice), severity="warning", markup=False)
+
+
+def _offers(server: NearbyServer) -> str:
+    """What a server has, in words."""
+    if server.locked:
+        return "wants a token"
+    if not server.models:
+        return "lists no model; enter asks for its name" if server.loads_any else "lists no model"
+    if server.checks_drafts:
+        return f"{server.models[0].id}, checks drafts"
+    names = ", ".join(model.id for model in server.models[:NAMED_MODELS])
+    more = len(server.models) - NAMED_MODELS
+    return f"{names} and {more} more" if more > 0 else names

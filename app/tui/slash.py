@@ -1,0 +1,191 @@
+"""Commands that are typed into the prompt: their words, and which text is a command and which a question.
+
+The palette reads the same table. A command is offered where its action exists: `app/tui/screens/chat/commands.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from app.tui.completion import Candidate, Completion, Provider
+
+NEAR = 3
+"""Commands that an unknown word is answered with, at most."""
+AS_QUESTION = "To send it as a question, put a space before it."
+TYPED = re.compile(r"/([A-Za-z][A-Za-z-]*)(?:[ \t]+(.*))?")
+"""One line: a slash, a word, and what follows it. A path has another slash or a dot in its first word."""
+WORD_SO_FAR = re.compile(r"/([A-Za-z-]*)")
+VALUE_SO_FAR = re.compile(r"/([A-Za-z-]+)[ \t]+([^\s/]*)")
+
+
+class SlashCommand(NamedTuple):
+    """A command of the prompt."""
+
+    word: str
+    help: str
+    action: str
+    """Its method is `action_…` of the first part of the screen that has one."""
+    argument: str = ""
+    """What may follow the word, for a person to read; in brackets if it may be left out."""
+    key: str = ""
+    """Id of the binding that does the same, if one does."""
+    others: tuple[str, ...] = ()
+    """Other words for it, which people bring along. They are not offered."""
+
+    @property
+    def usage(self) -> str:
+        return f"/{self.word} {self.argument}".rstrip()
+
+    @property
+    def needs_argument(self) -> bool:
+        return bool(self.argument) and not self.argument.startswith("[")
+
+
+COMMANDS = (
+    SlashCommand("help", "Keys, commands and words", "show_help", key="app.help"),
+    SlashCommand("new", "New conversation", "new", key="chat.new", others=("clear",)),
+    SlashCommand("model", "Choose the model that answers", "models", "[NAME]", key="app.models", others=("models",)),
+    SlashCommand("system", "Choose the system prompt of this conversation", "system", "[NAME]", key="chat.system"),
+    SlashCommand("sampling", "How words are chosen in this conversation", "sampling", key="chat.sampling"),
+    SlashCommand("servers", "Servers: add, test, switch", "show_remotes", key="app.remotes", others=("remotes",)),
+    SlashCommand(
+        "again",
+        "Another answer to the last question",
+        "regenerate",
+        key="message.regenerate",
+        others=("retry", "regenerate"),
+    ),
+    SlashCommand("continue", "Go on with an answer that was cut off", "resume", key="message.go_on"),
+    SlashCommand("stop", "Stop the answer, keep its text", "stop_answer", key="chat.stop"),
+    SlashCommand("edit", "Ask the last question in other words", "edit_question", key="message.edit"),
+    SlashCommand("copy", "Copy the last answer, or its last code", "copy_last", "[code]"),
+    SlashCommand(
+        "source",
+        "Show the pages that the last answer came from",
+        "show_sources",
+        key="message.source",
+        others=("sources",),
+    ),
+    SlashCommand("check", "Check the drafted answer, now or later", "verify", key="chat.verify", others=("verify",)),
+    SlashCommand("queue", "What waits for the server", "show_queue", key="chat.queue"),
+    SlashCommand("list", "Conversations: show or hide the list", "toggle_list", key="chat.list", others=("history",)),
+    SlashCommand("search", "Search in all conversations", "search_for", "[WORDS]", key="chat.search"),
+    SlashCommand("rename", "Give this conversation another title", "rename_open", "[TITLE]", key="list.rename"),
+    SlashCommand("pin", "Keep this conversation first in the list, or no longer", "pin_open", key="list.pin"),
+    SlashCommand("fork", "A new conversation from here", "fork", key="message.fork"),
+    SlashCommand(
+        "export", "Write this conversation to a file", "export_open", "[md|html|json] [FILE]", key="chat.export"
+    ),
+    SlashCommand("delete", "Delete this conversation; it is kept for 30 days", "delete_open", key="list.delete"),
+    SlashCommand("theme", "Choose the colours", "set_theme", "[NAME]"),
+    SlashCommand("panel", "Figures of drafting and checking", "toggle_panel", key="chat.panel"),
+    SlashCommand("rounds", "The last rounds: what was drafted, and why", "toggle_rounds", key="chat.rounds"),
+    SlashCommand("log", "Log of the program", "show_log", key="app.log"),
+    SlashCommand("quit", "Quit", "quit", key="app.quit", others=("exit", "bye")),
+)
+
+
+class TypedCommand(NamedTuple):
+    """A prompt that is a command."""
+
+    command: SlashCommand
+    argument: str
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be done as it was typed; empty if it can."""
+        if self.argument and not self.command.argument:
+            return f"{self.command.usage} takes nothing after it. {AS_QUESTION}"
+        if self.command.needs_argument and not self.argument:
+            return f"Write it as {self.command.usage}"
+        return ""
+
+
+class UnknownCommand(NamedTuple):
+    """A prompt that is one word after a slash, and no command."""
+
+    word: str
+    near: tuple[str, ...]
+    """Words of commands that may be meant, the likeliest first."""
+
+    @property
+    def problem(self) -> str:
+        *first, last = [f"/{word}" for word in self.near] or ["/help"]
+        offered = f"{', '.join(first)} or {last}" if first else last
+        hint = f"Did you mean {offered}?" if self.near else f"{offered} lists the commands."
+        return f"There is no command /{self.word}. {hint} {AS_QUESTION}"
+
+
+class Question(NamedTuple):
+    """A prompt for the model."""
+
+    text: str
+
+
+class Misused(Exception):
+    """A command cannot be done as it was typed. The message says how to write it."""
+
+
+def parse(text: str, commands: Sequence[SlashCommand]) -> TypedCommand | UnknownCommand | Question:
+    """What a prompt is. `text`: as it was typed. `commands`: those that can be done now.
+
+    >>> parse("/usr/bin/env: no such file", COMMANDS)
+    Question(text='/usr/bin/env: no such file')
+    >>> parse("//help me", COMMANDS)
+    Question(text='/help me')
+    """
+    typed = TYPED.fullmatch(text.rstrip())
+    if typed is None:
+        escaped = TYPED.fullmatch(text[1:].rstrip()) if text.startswith("//") else None
+        stands_for_itself = escaped is None or _named(escaped[1], commands) is None
+        return Question((text if stands_for_itself else text[1:]).strip())
+    word, argument = typed[1].lower(), (typed[2] or "").strip()
+    command = _named(word, commands)
+    if command is not None:
+        return TypedCommand(command, argument)
+    return Question(text.strip()) if argument else UnknownCommand(typed[1], tuple(_near(word, commands)))
+
+
+def _named(word: str, commands: Iterable[SlashCommand]) -> SlashCommand | None:
+    """The command of that word, in whichever case."""
+    word = word.lower()
+    return next((one for one in commands if word == one.word or word in one.others), None)
+
+
+def _near(word: str, commands: Sequence[SlashCommand]) -> list[str]:
+    """Commands that begin so, or are spelled much like it."""
+    spellings = {spelling: one.word for one in commands for spelling in (*one.others, one.word)}
+    begin = [one.word for one in commands if one.word.startswith(word)]
+    alike = [spellings[spelling] for spelling in difflib.get_close_matches(word, spellings, NEAR)]
+    return list(dict.fromkeys([*begin, *alike]))[:NEAR]
+
+
+def completion_of_commands(
+    commands: Callable[[], Sequence[SlashCommand]],
+    values: Callable[[SlashCommand], Iterable[str]],
+    about: Callable[[SlashCommand], str],
+) -> Provider:
+    """Completes commands, and the first word after them.
+
+    `commands`: those that can be done now. `values`: what may follow one. `about`: what is said beside it.
+    """
+
+    def complete(text: str, cursor: int) -> Completion | None:
+        before = text[:cursor]
+        if "\n" in text:
+            return None
+        if so_far := WORD_SO_FAR.fullmatch(before):
+            end = cursor + len(text[cursor:].split(" ", 1)[0])
+            fitting = [one for one in commands() if one.word.startswith(so_far[1].lower())]
+            offered = [Candidate(f"/{one.word}{' ' * bool(one.argument)}", one.usage, about(one)) for one in fitting]
+            return Completion(0, end, tuple(offered), eager=True)
+        if (so_far := VALUE_SO_FAR.fullmatch(before)) and (command := _named(so_far[1], commands())):
+            typed = so_far[2]
+            fitting_values = [value for value in values(command) if value.lower().startswith(typed.lower())]
+            return Completion(cursor - len(typed), cursor, tuple(Candidate(one, one) for one in fitting_values))
+        return None
+
+    return complete

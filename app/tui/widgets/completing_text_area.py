@@ -1,0 +1,118 @@
+"""A text area that offers completions while one types. It works the same for someone who never looks at them."""
+
+from __future__ import annotations
+
+from textual import events, on
+from textual.actions import SkipAction
+from textual.binding import Binding
+from textual.reactive import var
+from textual.widgets import TextArea
+
+from app.tui.completion import Completion, Provider
+from app.tui.widgets.completions import Completions
+from app.tui.widgets.folding_text_area import FoldingTextArea
+
+
+class CompletingTextArea(FoldingTextArea):
+    """Asks each of its `providers` what can be completed at the cursor. The first one that knows something is heard.
+
+    `completions` is the list that shows it; whoever composes this widget puts it before it.
+    """
+
+    BINDINGS = [
+        Binding("tab", "complete", "Complete a command or a path", id="prompt.complete"),
+        Binding("escape", "close_completions", "Close the completions", id="prompt.close"),
+    ]
+
+    completing: var[bool] = var(False)
+    """Completions are offered now."""
+
+    def __init__(self, placeholder: str) -> None:
+        super().__init__(placeholder)
+        self.completions = Completions()
+        self.providers: list[Provider] = []
+        self._typing = False
+        """The last change was typed. What is pasted, recalled or written by the program opens no list."""
+        self._dismissed: int | None = None
+        """Start of the completion that the person has closed."""
+
+    async def on_key(self, event: events.Key) -> None:
+        self._typing = True
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._typing = False
+
+    def load_text(self, text: str) -> None:
+        self._typing = False
+        super().load_text(text)
+
+    def on_blur(self) -> None:
+        self._offer(None)
+
+    @on(TextArea.Changed)
+    @on(TextArea.SelectionChanged)
+    def offer(self) -> None:
+        """Show what can be completed at the cursor; nothing if nothing can."""
+        completion = self._completion() if self._typing and self.has_focus and not self.selected_text else None
+        if completion is None or completion.start != self._dismissed:
+            self._dismissed = None
+        self._offer(completion if self._dismissed is None else None)
+
+    def _offer(self, completion: Completion | None) -> None:
+        if completion is None or not completion.candidates:
+            self.completions.hide()
+        else:
+            self.completions.show(completion, self.region.y)
+        self.completing = self.completions.completion is not None
+
+    def _completion(self) -> Completion | None:
+        text, cursor = self.text, self._cursor
+        found = (provider(text, cursor) for provider in self.providers)
+        return next((completion for completion in found if completion is not None), None)
+
+    @property
+    def _cursor(self) -> int:
+        """Characters before the cursor."""
+        return len(self.get_text_range((0, 0), self.cursor_location))
+
+    def take(self, at: int) -> None:
+        """Put a candidate into the text."""
+        completion = self.completions.completion
+        if completion is not None and at < len(completion.candidates):
+            (row, column), cursor = self.cursor_location, self._cursor
+            start, end = (row, column + completion.start - cursor), (row, column + completion.end - cursor)
+            self.replace(completion.candidates[at].text, start, end, maintain_selection_offset=False)
+
+    def take_chosen(self) -> bool:
+        """Complete what Enter completes: what is chosen, and not there already. False if there is no such thing."""
+        self.offer()  # Letters that came in the same burst count too.
+        completion, chosen = self.completions.completion, self.completions.highlighted
+        if completion is None or chosen is None or completion.is_complete(self.text, chosen):
+            return False
+        self.take(chosen)
+        return True
+
+    def action_complete(self) -> None:
+        self.offer()
+        if not self.completing:
+            raise SkipAction
+        self.take(self.completions.highlighted or 0)
+
+    def action_close_completions(self) -> None:
+        self.offer()
+        if self.completions.completion is None:
+            raise SkipAction
+        self._dismissed = self.completions.completion.start
+        self._offer(None)
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if self.completing and not select:
+            self.completions.move(-1)
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if self.completing and not select:
+            self.completions.move(1)
+        else:
+            super().action_cursor_down(select)

@@ -1,0 +1,44 @@
+"""The question of the first start: whether to look for model servers on this device. It takes no key that is typed."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from app.tui.keymap import key_of
+
+EXPLANATION = (
+    "Shell Guide, the model on this device, knows the command line.\n"
+    "Nothing leaves this device unless you add a server.\n"
+    "Do you run Ollama, LM Studio, llama.cpp or vLLM here?"
+)
+
+
+class FirstLook(Vertical):
+    """Three lines, and the keys for yes and not now. A click on a key's words answers too."""
+
+    class Accepted(Message):
+        """The person clicked the words for the look."""
+
+    class Answered(Message):
+        """The person looks, or does not want it now. They are not asked again."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(EXPLANATION, markup=False)
+        with Horizontal():
+            yield Static(self._choice("app.look", "look for it"), id="look", markup=False)
+            yield Static(self._choice("chat.stop", "not now"), id="decline", markup=False)
+
+    def _choice(self, action: str, words: str) -> Content:
+        return Content.assemble((key_of(self, action), "bold"), f" {words}")
+
+    def on_click(self, event: events.Click) -> None:
+        clicked = None if event.widget is None else event.widget.id
+        if clicked == "look":
+            self.post_message(self.Accepted())
+        elif clicked == "decline":
+            self.post_message(self.Answered())

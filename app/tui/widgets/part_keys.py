@@ -1,0 +1,48 @@
+"""The keys of the part that has the focus, told in as many lines as they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.tui.keymap import hint
+
+
+def in_lines(parts: Iterable[str], width: int) -> str:
+    """Parts of a hint in lines of that many columns, where they fit. No part is broken."""
+    lines = [""]
+    for part in parts:
+        joined = f"{lines[-1]}  {part}" if lines[-1] else part
+        if cell_len(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(part)
+    return "\n".join(filter(None, lines))
+
+
+class PartKeys(Static):
+    """Hidden until `tell`. `keys`: for each kind of part, ids of actions with a word for each."""
+
+    DEFAULT_CSS = "PartKeys { display: none; height: auto; padding: 1 1 0 1; color: $text-muted; }"
+
+    def __init__(self, keys: Mapping[type[Widget], tuple[tuple[str, str], ...]]) -> None:
+        super().__init__(markup=False)
+        self._keys = keys
+        self._parts: list[str] = []
+
+    def tell(self, part: Widget) -> None:
+        """Tell the keys of a part, as they are mapped now."""
+        self._parts = [one for key in self._keys[type(part)] if (one := hint(part, key))]
+        self.display = True
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        width = self.content_size.width or 26  # The sidebar's, until it is laid out for the first time.
+        self.update(Content(in_lines(self._parts, width)))

@@ -1,0 +1,280 @@
+"""Real model servers, and what a person meets with each: found, added, picked, answered, stopped, killed and so on.
+
+    python -m benchmarks.servers [--llama-server PROGRAM --gguf FILE --endless-gguf FILE] [--transformers PYTHON]
+                                 [--llama-cpp-python PYTHON] [--ollama PROGRAM] [--json OUT]
+    python -m benchmarks.servers --write-endless DIR
+
+Outrider's own server is always tried; the others are programs that you have installed. Each runs at its usual port on
+loopback, so nothing else may listen there. `endless` is the bundled model without the token that ends an answer: only
+an answer that goes on can be stopped. It is written by `--write-endless`; convert it and the bundled model with
+llama.cpp's `convert_hf_to_gguf.py`.
+
+Every check is a command of Outrider in a home of its own. A row has the exit code and what was said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.cli.machine import machine
+from benchmarks.exactness import ROOT, TARGET
+
+KEY, WRONG_KEY = "a-key-for-tests", "a-wrong-key"
+QUESTION = "unpack a.tar.gz"
+START_SECONDS = 180.0
+ANSWER_SECONDS = 300.0
+CHECKS = ("found", "added", "picked", "answered", "stopped", "killed", "context", "wrong key")
+
+
+class NotStarted(Exception):
+    """A server did not start; the message says why."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that serves a model.
+
+    `command`: with `{model}` and `{port}`; `key`: the options that give it a key, empty if it knows none. `models`: the
+    bundled model, and the endless one. `name`: as it lists the first; None: the first model that it lists.
+    """
+
+    title: str
+    port: int
+    command: tuple[str, ...]
+    key: tuple[str, ...]
+    models: tuple[str, str]
+    asked: bool = False
+    """It is asked for its model by the model's path."""
+
+
+class Running:
+    """A server's process at its usual port, as a context manager. Raises `NotStarted`."""
+
+    def __init__(self, server: Server, model: str, *, key: bool = False) -> None:
+        filled = [part.format(model=model, port=server.port) for part in server.command]
+        self._command = [*filled, *(part.format(key=KEY) for part in (server.key if key else ()))]
+        self.url = f"http://127.0.0.1:{server.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Running:
+        self._process = subprocess.Popen(
+            self._command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise NotStarted(f"{self._command[0]} ended with {self._process.returncode}; run it by hand to see why")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise NotStarted(f"{self._command[0]} did not answer within {START_SECONDS:g} s")
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End it and what it started, at once."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/v1/models", timeout=5):
+                return True
+        except urllib.error.HTTPError as error:
+            return error.code in (401, 403, 404)  # It wants its key, or lists nothing. 503: it loads the model.
+        except (OSError, TimeoutError):
+            return False
+
+
+class Person:
+    """Runs Outrider's commands in a home of their own."""
+
+    def __init__(self, home: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
+        self._environment = {**kept, "OUTRIDER_HOME": home, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+
+    def run(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "app.cli", *words],
+            cwd=ROOT,
+            env=self._environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+
+    def interrupted(self, *words: str, then: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str, str]:
+        """Run a command, call `then` when the answer has begun; returns the exit code, stdout and stderr."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", *words],
+            cwd=ROOT,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        begun = process.stdout.readline()
+        then(process)
+        said, told = process.communicate(timeout=ANSWER_SECONDS)
+        return process.returncode, begun + said, told
+
+    def last_answer(self) -> dict[str, Any]:
+        """The newest answer as it is stored."""
+        exported = json.loads(self.run("export", "--all", "--format", "json").stdout)
+        newest = max(exported["conversations"], key=lambda one: one["updated"])
+        return dict(newest["messages"][-1])
+
+
+def row(server: Server, check: str, right: bool | None, said: str) -> dict[str, object]:
+    """`right` None: the server has nothing to check."""
+    return {"server": server.title, "check": check, "right": right, "said": " ".join(said.split())[:300]}
+
+
+def told_last(text: str) -> str:
+    """The last line that was told."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def checks(server: Server) -> Iterator[dict[str, object]]:
+    """One row for each of `CHECKS`. Raises `NotStarted`."""
+    bundled, endless = server.models
+    with tempfile.TemporaryDirectory() as home:
+        person = Person(home)
+        with Running(server, bundled) as running:
+            yield from _greeted(server, running, person)
+            yield from _answered(server, person)
+        with Running(server, endless) as running:
+            yield from _broken_off(server, running, person)
+        if not server.key:
+            yield row(server, "wrong key", None, "it takes no key")
+            return
+        with Running(server, bundled, key=True):
+            wrong = person.run("remote", "token", "tried", "--token-stdin", typed=WRONG_KEY)
+            ran = person.run("ask", "--remote", "tried", QUESTION)
+            refused = wrong.returncode == 0 and ran.returncode != 0 and WRONG_KEY not in ran.stderr
+            yield row(server, "wrong key", refused, f"exit {ran.returncode}: {told_last(ran.stderr)}")
+
+
+def _greeted(server: Server, running: Running, person: Person) -> Iterator[dict[str, object]]:
+    """Found, added and picked."""
+    found = person.run("remote", "find", "--json")
+    here = [line for line in found.stdout.splitlines() if f":{server.port}" in line]
+    yield row(server, "found", bool(here), here[0] if here else told_last(found.stderr) or "not listed")
+    model = ["--model", server.models[0]] if server.asked else []
+    added = person.run("remote", "add", "tried", running.url, *model)
+    yield row(server, "added", added.returncode == 0, told_last(added.stderr + added.stdout))
+    listed = person.run("models", "--remote", "tried", "--json")
+    lines = listed.stdout.splitlines()
+    yield row(server, "picked", listed.returncode == 0 and bool(lines), lines[0] if lines else told_last(listed.stderr))
+
+
+def _answered(server: Server, person: Person) -> Iterator[dict[str, object]]:
+    """An answer that ends by itself, and a question that is too long."""
+    ran = person.run("ask", "--remote", "tried", "--json", QUESTION)
+    answer = json.loads(ran.stdout) if ran.returncode == 0 else {}
+    yield row(server, "answered", bool(answer.get("text")), answer.get("text") or told_last(ran.stderr))
+    long = person.run("ask", "--remote", "tried", "-", typed="word " * 6000)
+    yield row(server, "context", long.returncode != 0, f"exit {long.returncode}: {told_last(long.stderr)}")
+
+
+def _broken_off(server: Server, running: Running, person: Person) -> Iterator[dict[str, object]]:
+    """Stopped by Ctrl+C, and killed in the middle of an answer: what came of it is kept."""
+    model = ["--model", server.models[1]] if server.asked else []
+    asked = ("ask", "--remote", "tried", *model, QUESTION)
+    code, said, told = person.interrupted(*asked, then=lambda process: process.send_signal(signal.SIGINT))
+    kept = str(person.last_answer()["text"])
+    right = code == 130 and bool(kept.strip()) and kept.startswith(said.strip()[:20])
+    yield row(server, "stopped", right, f"exit {code}, {len(kept)} characters kept: {told_last(told)}")
+    code, said, told = person.interrupted(*asked, then=lambda process: running.kill())
+    kept = str(person.last_answer()["text"])
+    yield row(server, "killed", bool(kept.strip()), f"exit {code}, {len(kept)} characters kept: {told_last(told)}")
+
+
+def write_endless(folder: Path) -> None:
+    """Write the bundled model with an embedding of zeros for the token that ends an answer, so that none ends."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(TARGET)
+    tokenizer = AutoTokenizer.from_pretrained(TARGET)
+    model.get_input_embeddings().weight.data[tokenizer.eos_token_id] = 0
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--llama-server", metavar="PROGRAM", help="llama.cpp's server")
+    parser.add_argument("--llama-cpp-python", metavar="PYTHON", help="a Python with llama-cpp-python[server]")
+    parser.add_argument("--transformers", metavar="PYTHON", help="a Python with transformers[serving]")
+    parser.add_argument("--ollama", metavar="PROGRAM", help="an Ollama that has created `shell-guide` and `endless`")
+    parser.add_argument("--gguf", type=Path, help="the bundled model for llama.cpp")
+    parser.add_argument("--endless-gguf", type=Path, help="the endless model for llama.cpp")
+    parser.add_argument("--write-endless", type=Path, metavar="DIR", help="write the endless model there, and end")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    if arguments.write_endless:
+        write_endless(arguments.write_endless)
+        return
+    if (arguments.llama_server or arguments.llama_cpp_python) and not (arguments.gguf and arguments.endless_gguf):
+        parser.error("llama.cpp needs --gguf and --endless-gguf")
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as work:
+        write_endless(Path(work))
+        for server in servers(arguments, Path(work)):
+            for found in checks(server):
+                mark = {True: "✓", False: "✗", None: "–"}[found["right"]]  # type: ignore[index]
+                print(f"{mark} {found['server']:<20} {found['check']:<10} {found['said']}", flush=True)
+                rows.append(found)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def servers(arguments: argparse.Namespace, endless: Path) -> Iterator[Server]:
+    """The servers to try."""
+    checkpoints = (str(TARGET), str(endless))
+    own = (sys.executable, "-m", "app.cli", "serve", "--model", "{model}", "--host", "127.0.0.1", "--port", "{port}")
+    with tempfile.NamedTemporaryFile("w", suffix=".key") as file:
+        file.write(KEY)
+        file.flush()
+        os.chmod(file.name, 0o600)
+        yield Server("outrider serve", 8000, own, ("--token-file", file.name), checkpoints)
+    if arguments.llama_server:
+        files = (str(arguments.gguf), str(arguments.endless_gguf))
+        command = (arguments.llama_server, "-m", "{model}", "--port", "{port}", "-t", "1", "-c", "2048", "-np", "1")
+        yield Server("llama.cpp", 8080, command, ("--api-key", "{key}"), files)
+    if arguments.llama_cpp_python:
+        files = (str(arguments.gguf), str(arguments.endless_gguf))
+        command = (arguments.llama_cpp_python, "-m", "llama_cpp.server", "--model", "{model}", "--port", "{port}")
+        yield Server("llama-cpp-python", 8000, command, ("--api_key", "{key}"), files)
+    if arguments.transformers:
+        launcher = str(Path(arguments.transformers).with_name("transformers"))
+        command = (launcher, "serve", "--host", "127.0.0.1", "--port", "{port}", "--device", "cpu")
+        yield Server("transformers serve", 8000, command, (), checkpoints, asked=True)
+    if arguments.ollama:
+        yield Server("Ollama", 11434, (arguments.ollama, "serve"), (), ("shell-guide", "endless"), asked=True)
+
+
+if __name__ == "__main__":
+    main()

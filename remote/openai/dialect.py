@@ -1,0 +1,77 @@
+"""What is known of the servers that speak this API beyond what they all take, by address and by the models' owner.
+
+Facts from each service's own documentation. What a server says itself counts more: see `refused_field`.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import msgspec
+
+from remote.openai.schema import ChatRequest
+
+PREDICTING = ("api.openai.com", ".openai.azure.com", "api.mistral.ai", "api.fireworks.ai", "api.cerebras.ai")
+"""Services that document `prediction`, for some of their models."""
+IGNORING = (
+    "api.anthropic.com",
+    "api.deepseek.com",
+    "api.groq.com",
+    "api.together.xyz",
+    "generativelanguage.googleapis.com",
+)
+"""Services that document the fields that they take, without `prediction`, or say that they ignore it."""
+IGNORING_OWNERS = frozenset({"outrider", "vllm", "sglang", "llamacpp", "library", "organization_owner"})
+"""Servers that have no such field, as they name the owner of their models: our own, vLLM, SGLang, llama.cpp, Ollama
+and LM Studio."""
+
+OPTIONAL = ("prediction", "stream_options", "max_tokens", "temperature", "top_k", "top_p", "seed")
+"""Fields of a request that a server may refuse to know, while it takes the question itself."""
+SAMPLING = ("temperature", "top_k", "top_p", "seed")
+"""Those of them that change the answer."""
+UNKNOWN = re.compile(
+    r"unsupported|not (currently )?support|unrecogni[sz]ed|unknown|unexpected|extra_forbidden|extra (inputs?|fields?)"
+    r"|additional properties|(not|n't) (permitted|allowed|accepted|available|compatible|valid with)|incompatible"
+    r"|cannot be (used|combined)|cannot find field|no such field|(does not|doesn't) (support|accept|take)|deprecated",
+    re.IGNORECASE,
+)
+"""How servers say that they do not take a field, or do not take it from this model. A value that is out of range is
+the person's own and is told to them instead."""
+
+
+def takes_prediction(url: str, owner: str) -> bool | None:
+    """Whether a server takes `prediction`; None: nobody knows, so it may be tried.
+
+    `url`: its base address. `owner`: who owns the model, in the server's words.
+    """
+    host = urlsplit(url).hostname or ""
+    if _among(host, PREDICTING):
+        return True
+    return False if _among(host, IGNORING) or owner.lower() in IGNORING_OWNERS else None
+
+
+def _among(host: str, names: tuple[str, ...]) -> bool:
+    return any(host.endswith(name) if name.startswith(".") else host == name for name in names)
+
+
+def refused_field(status: int, named: str, said: str, request: ChatRequest) -> str | None:
+    """The optional field of a request that a refusal is about; None: it is about something else.
+
+    `named`: the field that the server names apart from its words; may be empty. `said`: its words and codes.
+    """
+    if status not in (400, 422) or not UNKNOWN.search(said):
+        return None
+    sent = [field for field in OPTIONAL if getattr(request, field) is not None]
+    for field in sent:
+        if named.split(".")[0] == field:
+            return field
+    # Without a name of its own, the field stands in the sentence; the longest first, as in `max_tokens`.
+    return next((field for field in sent if re.search(rf"\b{field}\b", said)), None)
+
+
+def without_field(request: ChatRequest, field: str) -> ChatRequest:
+    """The request without an optional field. A limit stays, under the newer of its two names."""
+    if field == "max_tokens":
+        return msgspec.structs.replace(request, max_tokens=None, max_completion_tokens=request.max_tokens)
+    return msgspec.structs.replace(request, **{field: None})

@@ -1,0 +1,78 @@
+"""What goes with a question: text files and images, as they were when they were attached.
+
+The rows belong to a message, or to a prompt in the queue until that is sent. They never change, and go with what they
+belong to. Nothing is read from the disk again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from storage.sqlite import Sqlite
+
+TEXT = "text/plain"
+"""Media type of text, which is stored as UTF-8."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """One file that goes with a question."""
+
+    name: str
+    """How the person named it, as `src/start.py`. It may hold any characters."""
+    media_type: str
+    """`text/…` for text in UTF-8, `image/…` for an image."""
+    data: bytes
+
+    @property
+    def is_text(self) -> bool:
+        return self.media_type.startswith("text/")
+
+    @property
+    def text(self) -> str:
+        """The content of a text file; empty for anything else."""
+        return self.data.decode("utf-8", "replace") if self.is_text else ""
+
+
+Owner = Literal["message_id", "queue_id"]
+"""The column that says what attachments belong to."""
+
+
+def named_well(attachment: Attachment) -> Attachment:
+    """The attachment with a name that UTF-8 can carry: a name on a disk may be any bytes."""
+    name = attachment.name.encode("utf-8", "replace").decode()
+    return attachment if name == attachment.name else replace(attachment, name=name)
+
+
+def insert_attachments(sql: Sqlite, owner: Owner, owner_id: str, attachments: Sequence[Attachment]) -> None:
+    """Adds the attachments of a message or of a prompt in the queue, in their order."""
+    sql.executemany(
+        f"INSERT INTO attachments ({owner}, place, name, media_type, data) VALUES (?, ?, ?, ?, ?)",
+        (
+            (owner_id, place, one.name, one.media_type, one.data)
+            for place, one in enumerate(map(named_well, attachments))
+        ),
+    )
+
+
+def attachments_of(sql: Sqlite, owner: Owner, ids: Iterable[str]) -> Mapping[str, tuple[Attachment, ...]]:
+    """The attachments of those that have any, by id."""
+    rows = sql.execute(
+        f"""
+        SELECT {owner}, name, media_type, data FROM attachments
+        WHERE {owner} IN (SELECT value FROM json_each(?)) ORDER BY {owner}, place
+        """,
+        (json.dumps(list(ids)),),
+    )
+    found: dict[str, tuple[Attachment, ...]] = {}
+    for owner_id, name, media_type, data in rows:
+        found[owner_id] = (*found.get(owner_id, ()), Attachment(name, media_type, bytes(data)))
+    return found
+
+
+def move_attachments(sql: Sqlite, source: Owner, source_id: str, target: Owner, target_id: str) -> None:
+    """Lets the attachments belong to something else: a prompt has become a question, or a question a prompt."""
+    sql.execute(f"UPDATE attachments SET {source} = NULL, {target} = ? WHERE {source} = ?", (target_id, source_id))

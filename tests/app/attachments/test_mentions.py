@@ -1,0 +1,160 @@
+"""Only a path that exists counts. What looks like one and does not exist is named, and the rest is ordinary text."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.attachments.mentions import dropped, mentions, shown_name, written
+
+
+def kinds(text: str, folder: Path) -> list[tuple[str, str]]:
+    return [(one.raw, one.kind) for one in mentions(text, folder)]
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("explain @src/start.py", "src/start.py"),
+        ("@notes.txt", "notes.txt"),
+        ("see @notes.txt, please", "notes.txt"),
+        ("(@notes.txt)", "notes.txt"),
+        ("what is @notes.txt?", "notes.txt"),
+        ('read @"a b.txt" now', "a b.txt"),
+        ("read @'a b.txt'.", "a b.txt"),
+        (r"read @a\ b.txt now", "a b.txt"),
+        ("@./notes.txt", "./notes.txt"),
+    ],
+)
+def test_a_file_is_found(text: str, raw: str, folder: Path) -> None:
+    assert kinds(text, folder) == [(raw, "file")]
+    (mention,) = mentions(text, folder)
+    assert text[mention.start] == "@" and text[mention.start : mention.end].strip("@\"'").replace("\\", "") == raw
+
+
+def test_a_folder_needs_its_slash(folder: Path) -> None:
+    assert kinds("@src/ is new", folder) == [("src/", "folder")]
+    assert kinds("the @test of time", folder) == []
+    assert kinds("@src/inner", folder) == [("src/inner", "missing")]
+    assert kinds("all of @.", folder) == [(".", "folder")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "write to user@host.com",
+        "scp file.txt me@server:/tmp",
+        "@dataclass and @property",
+        "@app.route('/x') is a decorator",
+        "@pytest.fixture",
+        "ask @anna and @bob.",
+        "npm i @types/node @angular/core",
+        "SELECT @x + 1",
+        "@",
+        "@@",
+        "a @ b",
+        "@()",
+        "\u202e@\x1b[2J",
+    ],
+)
+def test_ordinary_text_stays_text(text: str, folder: Path) -> None:
+    assert mentions(text, folder) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("@nothere.py", "nothere.py"),
+        ("@./gone", "./gone"),
+        ("@/no/such/place", "/no/such/place"),
+        ("@~/no-such-file-here", "~/no-such-file-here"),
+        ("@src/stert.py.", "src/stert.py"),
+        ("@src/nothing", "src/nothing"),
+        ("@gone/", "gone/"),
+        ('@"no such file"', "no such file"),
+    ],
+)
+def test_what_looks_like_a_path_and_is_not_there_is_told(text: str, raw: str, folder: Path) -> None:
+    assert kinds(text, folder) == [(raw, "missing")]
+
+
+def test_a_file_that_is_named_with_punctuation_is_found(folder: Path) -> None:
+    (folder / "why?").write_text("because")
+    assert kinds("@why? indeed", folder) == [("why?", "file")]
+
+
+def test_each_is_counted_once_and_the_number_is_bounded(folder: Path) -> None:
+    assert kinds("@notes.txt and @notes.txt", folder) == [("notes.txt", "file")]
+    assert len(mentions(" ".join(f"@gone{number}.py" for number in range(5000)), folder)) == 200
+    assert kinds("@" + "a" * 100_000, folder) == []
+    assert kinds("@" + "a/" * 10_000, folder) != []  # Too long for any system; it ends in a slash.
+    assert kinds('@"nul\0.txt"', folder) == [("nul\0.txt", "missing")]
+
+
+def test_a_home_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert kinds("@~/notes.txt", Path("/")) == [("~/notes.txt", "file")]
+
+
+def test_no_name_tells_where_a_persons_files_lie() -> None:
+    assert shown_name("src/start.py") == "src/start.py"
+    assert shown_name("./src//start.py") == "src/start.py"
+    assert shown_name("/home/anna/secret project/a.txt") == "a.txt"
+    assert shown_name("~/notes.md") == "notes.md"
+    assert shown_name("../up/") == "up/"
+    assert shown_name("src/") == "src/"
+
+
+def test_a_dropped_file_is_found_however_the_terminal_writes_it(folder: Path) -> None:
+    path = folder / "a b.txt"
+    for paste in (
+        f"'{path}'",
+        f'"{path}"',
+        str(path).replace(" ", r"\ "),
+        f"{path.as_uri()}\n",
+        f" {path} ",
+        f"file://localhost{path.as_uri()[7:]}",
+    ):
+        assert dropped(paste) == path, paste
+    quote = folder / "it's.txt"
+    quote.write_text("x")
+    assert dropped("'" + str(quote).replace("'", "'\\''") + "'") == quote
+
+
+def test_a_paste_that_is_no_existing_path_stays_text(folder: Path) -> None:
+    for paste in (
+        "notes.txt",
+        "/no/such/file",
+        f"{folder}/notes.txt and more",
+        f"{folder}/notes.txt\n{folder}/notes.txt",
+        "file://elsewhere/etc/passwd",
+        "",
+        "\x1b]52;c;x\x07",
+        "x" * 10_000,
+        "/" + "\0",
+    ):
+        assert dropped(paste) is None, paste
+
+
+def test_a_path_is_written_so_that_it_is_found_again(folder: Path) -> None:
+    for name in ("notes.txt", "a b.txt", "src", "picture.png", "src/inner/deep.md"):
+        text = written(folder / name, folder)
+        assert text is not None
+        (mention,) = mentions(text, folder)
+        assert mention.path.samefile(folder / name), name
+    assert written(folder / "a b.txt", folder) == '@"a b.txt"'
+    elsewhere = written(folder / "notes.txt", folder / "src")
+    assert elsewhere is not None and mentions(elsewhere, folder / "src")[0].name == "notes.txt"
+    (folder / "odd).txt").write_text("x")
+    (folder / "dot.").write_text("x")
+    for name in ("odd).txt", "dot."):
+        assert mentions(written(folder / name, folder) or "", folder)[0].raw == name
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such names there")
+def test_a_name_that_cannot_be_typed_is_not_written(folder: Path) -> None:
+    for name in ("evil\x1b[2J.txt", "two\nlines.txt", "\u202egpj.exe", 'quo"te.txt'):
+        (folder / name).write_text("x")
+        assert written(folder / name, folder) is None, name

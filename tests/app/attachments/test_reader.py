@@ -1,0 +1,244 @@
+"""Files are read once, bounded, and whatever cannot go along is named with its reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.attachments import folders, limits, reader
+from app.attachments.mentions import mentions
+from app.attachments.paths import candidates
+from app.attachments.reader import Gathered, gather, gather_paths
+from app.attachments.secret_names import looks_secret
+from storage import Attachment
+from tests.app.attachments.conftest import PNG
+
+no_windows = pytest.mark.skipif(os.name == "nt", reason="no such files there")
+
+
+def named(text: str, folder: Path) -> Gathered:
+    return gather(mentions(text, folder))
+
+
+def names(gathered: Gathered) -> list[str]:
+    return [one.name for one in gathered.attachments]
+
+
+def test_files_and_images_are_read_as_they_are(folder: Path) -> None:
+    gathered = named('@notes.txt @picture.png @"a b.txt"', folder)
+    assert gathered == Gathered(
+        [
+            Attachment("notes.txt", "text/plain", b"first\nsecond\n"),
+            Attachment("picture.png", "image/png", PNG),
+            Attachment("a b.txt", "text/plain", b"spaced\n"),
+        ]
+    )
+
+
+def test_a_folder_brings_its_text_files_under_its_name(folder: Path) -> None:
+    (folder / "src" / "node_modules").mkdir()
+    (folder / "src" / "node_modules" / "lib.js").write_text("x")
+    (folder / "src" / ".hidden").write_text("x")
+    (folder / "src" / "logo.png").write_bytes(PNG)
+    (folder / "src" / "data.bin").write_bytes(b"\0\1\2")
+    gathered = named("@src/", folder)
+    assert names(gathered) == ["src/inner/deep.md", "src/start.py"]
+    assert gathered.told == ["left out of src/, because they are no text, or too large: data.bin, logo.png"]
+    assert gathered.problems == gathered.secrets == []
+
+
+def test_what_git_ignores_is_left_out(folder: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    (folder / ".gitignore").write_text("*.log\n/src/build/\n")
+    (folder / "src" / "noise.log").write_text("x")
+    (folder / "src" / "build").mkdir()
+    (folder / "src" / "build" / "made.txt").write_text("made")
+    assert names(named("@src/", folder)) == ["src/inner/deep.md", "src/start.py"]
+    # Who names an ignored folder means it.
+    assert names(named("@src/build/", folder)) == ["src/build/made.txt"]
+
+
+def test_no_program_of_a_repository_runs(folder: Path) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    ran = folder / "ran"
+    (folder / "hook").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (folder / "hook").chmod(0o755)
+    subprocess.run(["git", "config", "core.fsmonitor", str(folder / "hook")], cwd=folder, check=True)
+    assert names(named("@src/", folder)) == ["src/inner/deep.md", "src/start.py"]
+    assert not ran.exists()
+
+
+def test_secrets_in_a_folder_stay_here_and_are_named(folder: Path) -> None:
+    for name in (".env", "server.pem", "id_rsa", "id_rsa.pub", ".env.example"):
+        (folder / "src" / name).write_text("x")
+    gathered = named("@src/", folder)
+    assert "src/id_rsa.pub" in names(gathered) and not {"src/.env", "src/server.pem", "src/id_rsa"} & {*names(gathered)}
+    assert gathered.told == ["left out of src/, because they may hold a secret: .env, id_rsa, server.pem"]
+    assert gathered.secrets == []
+
+
+def test_a_secret_that_is_named_goes_along_and_is_marked(folder: Path) -> None:
+    (folder / ".env").write_text("TOKEN=x")
+    os.symlink(folder / ".env", folder / "harmless.txt")
+    gathered = named("@.env @notes.txt", folder)
+    assert (names(gathered), gathered.secrets) == ([".env", "notes.txt"], [".env"])
+    assert named("@harmless.txt", folder).secrets == ["harmless.txt"]
+
+
+@pytest.mark.parametrize(
+    ("path", "secret"),
+    [
+        (".env", True),
+        (".env.production", True),
+        (".env.example", False),
+        ("keys/server.KEY", True),
+        ("home/.ssh/work", True),
+        ("home/.ssh/config", False),
+        ("home/.aws/credentials", True),
+        ("id_ed25519", True),
+        ("id_ed25519.pub", False),
+        ("environment.md", False),
+        ("tokenizer.py", False),
+        ("monkey.txt", False),
+    ],
+)
+def test_names_that_usually_hold_secrets(path: str, secret: bool) -> None:
+    assert looks_secret(Path(path)) is secret
+
+
+def test_what_is_not_there_is_told(folder: Path) -> None:
+    gathered = named("@gone.py @src/inner @notes.txt", folder)
+    assert names(gathered) == ["notes.txt"]
+    assert gathered.problems == [
+        "gone.py is not there, so nothing is sent for it",
+        "src/inner is a folder; write @src/inner/ to send its text files",
+    ]
+
+
+def test_files_that_are_no_text_are_refused_by_name(folder: Path) -> None:
+    (folder / "a.zip").write_bytes(b"PK\x03\x04\0\0")
+    (folder / "latin.txt").write_bytes("na\xefve ".encode("latin-1") * 3 + b"plain English text, a whole line of it\n")
+    (folder / "odd.txt").write_bytes(b"\xff\xc3\x28" * 50)
+    (folder / "wide.txt").write_bytes("h\xe9llo\n".encode("utf-16"))
+    (folder / "bom.txt").write_bytes(b"\xef\xbb\xbfhello")
+    (folder / "empty.txt").write_bytes(b"")
+    gathered = named("@a.zip @latin.txt @odd.txt @wide.txt @bom.txt @empty.txt", folder)
+    assert [(one.name, one.text) for one in gathered.attachments] == [
+        ("latin.txt", "na\ufffdve na\ufffdve na\ufffdve plain English text, a whole line of it\n"),
+        ("wide.txt", "h\xe9llo\n"),
+        ("bom.txt", "hello"),
+        ("empty.txt", ""),
+    ]
+    assert gathered.problems == [
+        "a.zip is no text, and no image of a kind that can be sent (png, jpeg, gif, webp)",
+        "odd.txt is no text in UTF-8; convert it first, for example with iconv",
+    ]
+    assert gathered.told == [
+        "latin.txt is not all UTF-8: 3 characters are sent as \ufffd",
+        "wide.txt was UTF-16 and is sent as UTF-8",
+    ]
+
+
+def test_what_is_too_large_is_refused_with_its_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "long.txt").write_bytes(b"x" * (limits.MOST_TEXT_BYTES + 1))
+    with (folder / "sparse.png").open("wb") as file:
+        file.write(PNG)
+        file.truncate(1 << 36)
+    gathered = named("@long.txt @sparse.png @notes.txt", folder)
+    assert names(gathered) == ["notes.txt"]
+    assert gathered.problems == [
+        "long.txt has more than 1.0 MB; send a part of it",
+        "sparse.png has more than 10.0 MB, too much to send",
+    ]
+
+
+def test_all_together_are_bounded_and_nothing_goes_in_half(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "MOST_BYTES", 15)
+        gathered = named('@notes.txt @"a b.txt"', folder)
+    assert gathered.attachments == []
+    assert gathered.problems == ["the files have 20 bytes; at most 15 bytes go with one question"]
+    many = folder / "many"
+    many.mkdir()
+    for number in range(limits.MOST_FILES + 1):
+        (many / f"{number}.txt").write_text("x")
+    assert named("@many/", folder).problems == [
+        "many/ has more than 100 files of text; name a smaller folder, or single files"
+    ]
+    monkeypatch.setattr(folders, "MOST_LOOKED_AT", 50)
+    assert named("@many/", folder).problems[0].startswith("many/ has more files than can be looked at")
+
+
+@no_windows
+def test_pipes_devices_and_circles_do_not_hang(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.txt")
+    os.mkfifo(folder / "src" / "pipe.txt")
+    os.symlink(folder / "loop.txt", folder / "loop.txt")
+    os.symlink(folder / "src", folder / "src" / "inner" / "again")
+    gathered = gather_paths(["pipe.txt", "/dev/zero", "loop.txt", "src"], folder)
+    assert names(gathered) == ["src/inner/deep.md", "src/start.py"]
+    assert gathered.problems[:2] == [
+        "pipe.txt is no file with an end: a pipe, a socket or a device",
+        "zero is no file with an end: a pipe, a socket or a device",
+    ]
+    assert gathered.problems[2].startswith("loop.txt cannot be read: ")
+
+
+@no_windows
+def test_a_folder_leads_nowhere_else(folder: Path) -> None:
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "private.txt").write_text("x")
+    os.symlink(outside, folder / "src" / "link")
+    os.symlink(outside / "private.txt", folder / "src" / "copy.txt")
+    assert names(named("@src/", folder)) == ["src/inner/deep.md", "src/start.py"]
+
+
+@no_windows
+def test_hostile_names_cannot_control_a_terminal(folder: Path) -> None:
+    evil = folder / "src" / "evil\x1b[2J\n\u202etxt.exe"
+    evil.write_bytes(b"\0")
+    other = folder / "also\x1b]52;c;x\x07.bin"
+    other.write_bytes(b"\0")
+    gathered = gather_paths(["src", str(other), "gone\x1b[31m\r\n"], folder)
+    said = "\n".join((*gathered.problems, *gathered.told))
+    assert len(gathered.problems) == 2 and len(gathered.told) == 1
+    assert said.count("\n") == 2 and said.replace("\n", "").isprintable(), ascii(said)
+
+
+def test_what_was_sent_before_stays_as_it_was(folder: Path) -> None:
+    kept = named("@notes.txt @src/", folder).attachments
+    (folder / "notes.txt").write_text("changed")
+    (folder / "src" / "start.py").unlink()
+    again = gather(mentions("@notes.txt @src/ @picture.png", folder), kept)
+    assert again.attachments[:3] == kept and names(again)[3:] == ["picture.png"]
+
+
+def test_a_file_that_cannot_be_opened_is_told(folder: Path) -> None:
+    (folder / "notes.txt").chmod(0)
+    if os.access(folder / "notes.txt", os.R_OK):
+        pytest.skip("this account may read everything")
+    assert named("@notes.txt", folder).problems == ["notes.txt cannot be read: Permission denied"]
+
+
+def test_paths_that_complete_what_is_typed(folder: Path) -> None:
+    assert candidates("", folder, 10) == ["src/", "test/", "a b.txt", "notes.txt", "picture.png"]
+    assert candidates("s", folder, 10) == ["src/"]
+    assert candidates("src/", folder, 10) == ["src/inner/", "src/start.py"]
+    assert candidates("src/ST", folder, 10) == ["src/start.py"]
+    assert candidates('"a ', folder, 10) == ["a b.txt"]
+    assert candidates("", folder, 2) == ["src/", "test/"]
+    assert candidates("gone/", folder, 10) == candidates("notes.txt/", folder, 10) == []
+    assert candidates("\0", folder, 10) == []
+    (folder / ".hidden").write_text("x")
+    (folder / "evil\x1b[2J").write_text("x")
+    assert ".hidden" not in candidates("", folder, 10) and candidates(".h", folder, 10) == [".hidden"]
+    assert all(name.isprintable() for name in candidates("", folder, 10))

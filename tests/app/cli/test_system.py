@@ -1,0 +1,212 @@
+"""`outrider system`, and the options that take a system prompt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from storage import Choices, Store
+from storage.choices import ASKED
+from tests.support.commands import Outrider, runner
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def outrider(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, tiny_pair: Path
+) -> Outrider:
+    for name in ("VISUAL", "EDITOR", "OUTRIDER_SYSTEM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OUTRIDER_MODE", "offline")
+    monkeypatch.setenv("OUTRIDER_MAX_TOKENS", "4")
+    return runner(monkeypatch, capsys, home, tiny_pair / "drafter")
+
+
+def kept(home: Path) -> list[Choices]:
+    """What is chosen for each conversation, the newest first."""
+    with Store.open(home / "data" / "outrider.db") as store:
+        return [one.choices for one in store.conversations.all()]
+
+
+def editor(monkeypatch: pytest.MonkeyPatch, folder: Path, program: str) -> None:
+    """Let $EDITOR be a Python program; its file is `path`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "editor.py"
+    script.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n{program}\n")
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+
+
+# ---- the library -----------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_library_says_how_to_begin(outrider: Outrider, home: Path) -> None:
+    listed = outrider("system")
+    assert (listed.code, listed.out) == (0, "") and "outrider system add NAME" in listed.err
+    assert str(home / "config" / "prompts") in listed.err
+
+
+def test_add_list_show_and_remove(outrider: Outrider, home: Path, tmp_path: Path) -> None:
+    assert outrider("system", "add", "verse", stdin="Answer in verse.\n").code == 0
+    (tmp_path / "tutor.txt").write_bytes(b"Explain \x1b[31mstep\x1b[0m by step.\r\nBe kind.\r\n")
+    assert outrider("system", "add", "tutor", "--file", str(tmp_path / "tutor.txt")).code == 0
+    assert (home / "config" / "prompts" / "verse.md").read_text() == "Answer in verse.\n"
+    assert outrider("system", "list").out == "tutor  Explain step by step. Be kind.\nverse  Answer in verse.\n"
+    assert outrider("system", "show", "tutor").out == "Explain step by step.\nBe kind.\n"
+    shown = outrider("system", "show", "tutor", "--json").out
+    assert json.loads(shown)["text"] == "Explain \x1b[31mstep\x1b[0m by step.\nBe kind." and "\x1b" not in shown
+    objects = [json.loads(line) for line in outrider("system", "list", "--json").out.splitlines()]
+    assert [(one["name"], one["problem"]) for one in objects] == [("tutor", None), ("verse", None)]
+    assert outrider("system", "rm", "verse").code == 0
+    assert outrider("system", "list").out.splitlines() == ["tutor  Explain step by step. Be kind."]
+
+
+def test_nothing_is_replaced_by_accident(outrider: Outrider) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    again = outrider("system", "add", "verse", stdin="Answer in prose.")
+    assert (
+        again.code == 2
+        and "--replace" in again.err
+        and outrider("system", "show", "verse").out.startswith("Answer in v")
+    )
+    assert outrider("system", "add", "verse", "--replace", stdin="Answer in prose.").code == 0
+    assert outrider("system", "show", "verse").out == "Answer in prose.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        (("add", "a b"), "text", "cannot be the name"),
+        (("add", "none"), "text", "stands for no system prompt"),
+        (("add", "a"), "", "no text"),
+        (("add", "a"), "x" * 70_000, "at most 64 kB"),
+        (("add", "a", "--file", "/nowhere/a.md"), "", "cannot be read"),
+        (("show", "a"), "", "no system prompt 'a'"),
+        (("edit", "a"), "", "no system prompt 'a'"),
+        (("rm", "a"), "", "no system prompt 'a'"),
+    ],
+)
+def test_mistakes_are_told(outrider: Outrider, home: Path, arguments: tuple[str, ...], stdin: str, said: str) -> None:
+    result = outrider("system", *arguments, stdin=stdin)
+    assert result.code in (1, 2) and result.out == "" and said in result.err
+    assert not (home / "config" / "prompts").exists()
+
+
+def test_the_list_goes_on_after_a_file_that_cannot_be_read(outrider: Outrider, home: Path) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    folder = home / "config" / "prompts"
+    (folder / "broken.md").write_bytes(b"\xff")
+    (folder / "two words.md").write_text("text")
+    listed = outrider("system", "list")
+    assert listed.out == "verse  Answer in verse.\n"
+    assert "broken.md is not text in UTF-8" in listed.err and "two words.md is left out" in listed.err
+
+
+def test_the_editor_changes_a_prompt(outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    editor(monkeypatch, tmp_path, "path.write_text(path.read_text().replace('verse', 'prose'))")
+    assert outrider("system", "edit", "verse").code == 0
+    assert outrider("system", "show", "verse").out == "Answer in prose.\n"
+    same = outrider("system", "edit", "verse")
+    assert same.code == 0 and "as it was" in same.err
+
+
+def test_what_was_written_and_cannot_be_kept_stays_in_a_file(
+    outrider: Outrider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    editor(monkeypatch, tmp_path, "path.write_text('x' * 70_000)")
+    long = outrider("system", "edit", "verse")
+    assert long.code == 1 and "at most 64 kB" in long.err
+    file = Path(long.err.rpartition("what was written is in ")[2].strip())
+    assert file.read_text() == "x" * 70_000
+    file.unlink()
+    editor(monkeypatch, tmp_path, "path.write_text('new')\nsys.exit(3)")
+    failed = outrider("system", "edit", "verse")
+    assert failed.code == 1 and "ended with 3" in failed.err
+    file = Path(failed.err.rpartition("what was written there is in ")[2].strip().rstrip("."))
+    assert file.read_text() == "new"
+    file.unlink()
+    assert outrider("system", "show", "verse").out == "Answer in verse.\n"
+
+
+# ---- ask -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_or_a_text_is_kept_with_the_conversation(outrider: Outrider, home: Path) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    assert outrider("ask", "-s", "verse", "list", "files").code == 0
+    assert outrider("ask", "--system", "Be brief.", "list files").code == 0
+    assert outrider("ask", "list files").code == 0
+    guess = outrider("ask", "-s", "prose", "list files")
+    assert guess.code == 0 and "no system prompt 'prose' in the library" in guess.err
+    unknown = outrider("ask", "-s", "@prose", "list files")
+    assert unknown.code == 2 and "known: verse" in unknown.err
+    assert kept(home) == [
+        Choices(system="prose", origin=ASKED),
+        Choices(origin=ASKED),
+        Choices(system="Be brief.", origin=ASKED),
+        Choices(system="Answer in verse.", system_name="verse", origin=ASKED),
+    ]
+
+
+def test_a_conversation_goes_on_with_it(outrider: Outrider, home: Path) -> None:
+    outrider("ask", "-s", "Be brief.", "list files")
+    outrider("ask", "-c", "hidden ones")
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)]
+    outrider("ask", "-c", "-s", "Be long.", "by size")
+    assert kept(home) == [Choices(system="Be long.", origin=ASKED)], "it is asked for from here on"
+    outrider("ask", "-c", "-s", "none", "by date")
+    assert kept(home) == [Choices(system="", origin=ASKED)]
+
+
+def test_a_queued_question_keeps_it(outrider: Outrider, home: Path) -> None:
+    assert outrider("ask", "--queue", "-s", "Be brief.", "list files").code == 0
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)]
+
+
+def test_every_conversation_of_a_prompt_file_has_it(outrider: Outrider, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    assert outrider("ask", "--prompts", str(tmp_path / "prompts.jsonl"), "-s", "Be brief.").code == 0
+    assert kept(home) == [Choices(system="Be brief.", origin=ASKED)] * 2
+
+
+def test_the_setting_is_the_default_of_new_conversations(
+    outrider: Outrider, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    monkeypatch.setenv("OUTRIDER_SYSTEM", "verse")
+    outrider("ask", "list files")
+    monkeypatch.setenv("OUTRIDER_SYSTEM", "nowhere")
+    wrong = outrider("ask", "list files")
+    assert wrong.code == 1 and "no system prompt 'nowhere'" in wrong.err and wrong.out == ""
+    assert outrider("ask", "-s", "none", "list files").code == 0
+    assert kept(home)[2] == Choices(system="Answer in verse.", system_name="verse", origin=ASKED)
+
+
+def test_an_option_goes_before_the_sampling_of_the_conversation(outrider: Outrider, home: Path) -> None:
+    outrider("ask", "list files")
+    with Store.open(home / "data" / "outrider.db") as store:
+        [conversation] = store.conversations.all()
+        store.conversations.choose(conversation.id, Choices(max_tokens=2))
+    assert len(json.loads(outrider("ask", "-c", "--json", "again").out)["token_ids"]) == 2
+    assert len(json.loads(outrider("ask", "-c", "--json", "--max-tokens", "3", "again").out)["token_ids"]) == 3
+
+
+# ---- servers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_has_a_default(outrider: Outrider, home: Path) -> None:
+    outrider("system", "add", "verse", stdin="Answer in verse.")
+    refused = outrider("remote", "add", "office", "http://127.0.0.1:9", "--system", "prose")
+    assert refused.code == 2 and "known: verse" in refused.err
+    assert outrider("remote", "add", "office", "http://127.0.0.1:9", "--system", "verse").code == 0
+    assert 'system = "verse"' in (home / "config" / "remotes.toml").read_text()
+    assert json.loads(outrider("remote", "list", "--json").out)["system"] == "verse"
+    assert outrider("remote", "add", "home", "http://127.0.0.1:9", "--system", "none").code == 0

@@ -1,0 +1,127 @@
+"""The lists of models come in server by server, and one that is away or refuses holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.config import Folders, Settings
+from app.remotes.models import OfferedModel, ServerModels, find_offered, list_models, servers
+from app.remotes.registry import BUNDLED, Remote, Remotes
+from remote.openai.model_list import read_model_list
+from tests.remote.toy_verifier import http, listening
+from tests.support.chat_server import ChatServer, Script
+from tests.support.keyring import NoKeyring, use_keyring
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    use_keyring(monkeypatch, NoKeyring())
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+@contextlib.asynccontextmanager
+async def answering(reply: bytes | None) -> AsyncIterator[str]:
+    """A server that gives each request this reply; None: it takes the request and says nothing."""
+
+    async def serve(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if reply is None:
+            await reader.read()
+        else:
+            writer.write(reply)
+            await writer.drain()
+
+    async with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def listed(folders: Folders, *, seconds: float = PATIENCE_SECONDS) -> dict[str, ServerModels]:
+    found = {}
+    names = servers(Settings(), folders)
+    async for one in list_models(names, Settings(), folders, seconds=seconds):
+        found[one.server] = one
+    assert sorted(found) == sorted(names)
+    return found
+
+
+async def test_each_server_offers_its_models_or_says_why_not(verifier: VerifierProcess, folders: Folders) -> None:
+    refused = http(b'{"error":{"message":"Wrong key."}}', status="401 Unauthorized", content_type="application/json")
+    async with ChatServer([Script(["x"])]).listening() as port, answering(refused) as locked:
+        remotes = Remotes(folders)
+        remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        remotes.put("checker", Remote(url=verifier.url))
+        remotes.put("away", Remote(url=NOBODY))
+        remotes.put("locked", Remote(url=f"{locked}/v1", kind="openai"))
+        found = await listed(folders)
+    assert [model.name for model in found["mine"].models] == ["talker", "other"]
+    assert found["mine"].models[0].about == "streams only"
+    (checker,) = found["checker"].models
+    assert checker.checks and checker.about.startswith("checks drafts, context ")
+    assert [(model.server, model.checks) for model in found[BUNDLED].models] == [(BUNDLED, True)]
+    assert not found["away"].models and "nothing listens" in found["away"].trouble
+    assert not found["locked"].models and "Wrong key." in found["locked"].trouble
+
+
+async def test_a_silent_server_holds_up_no_other(folders: Folders) -> None:
+    async with ChatServer([Script(["x"])]).listening() as port, answering(None) as silent:
+        remotes = Remotes(folders)
+        remotes.put("silent", Remote(url=silent))
+        remotes.put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        order = [one.server async for one in list_models(["silent", "mine"], Settings(), folders, seconds=3)]
+        assert order == ["mine", "silent"]
+        (one,) = [one async for one in list_models(["silent"], Settings(), folders, seconds=0.2)]
+    assert not one.models and one.trouble
+
+
+async def test_leaving_early_does_not_wait_for_the_others(folders: Folders) -> None:
+    async with answering(None) as silent:
+        Remotes(folders).put("silent", Remote(url=silent))
+        begun = time.monotonic()
+        async with contextlib.aclosing(list_models([BUNDLED, "silent"], Settings(), folders, seconds=600)) as lists:
+            assert (await anext(lists)).server == BUNDLED
+        assert time.monotonic() - begun < 300
+
+
+def test_a_name_may_leave_out_the_tag() -> None:
+    tagged, plain = OfferedModel("a", "qwen:latest", False), OfferedModel("b", "qwen", False)
+    lists = [ServerModels("a", (tagged,)), ServerModels("b", (plain,))]
+    assert find_offered(lists, "qwen") == [plain]
+    assert find_offered(lists[:1], "qwen") == [tagged]
+    assert find_offered(lists, "qwe") == []
+
+
+def test_what_a_server_names_is_cleaned_before_it_is_shown() -> None:
+    assert OfferedModel("a", "bad\x1b[2J\nname", False).shown == "bad name"
+
+
+@pytest.mark.parametrize(
+    ("entry", "images"),
+    [
+        ('{"id": "a"}', None),
+        ('{"id": "a", "type": "vlm"}', True),
+        ('{"id": "a", "type": "llm"}', None),
+        ('{"id": "a", "capabilities": {"vision": false}}', False),
+        ('{"id": "a", "capabilities": {"vision": true}}', True),
+        ('{"id": "a", "capabilities": ["completion", "multimodal"]}', True),
+        ('{"id": "a", "capabilities": ["completion"]}', False),
+        ('{"id": "a", "architecture": {"input_modalities": ["text", "image"]}}', True),
+        ('{"id": "a", "architecture": {"input_modalities": ["text"]}}', False),
+        ('{"id": "a", "capabilities": [["image"]], "architecture": "x"}', None),
+    ],
+)
+def test_what_a_list_says_of_images(entry: str, images: bool | None) -> None:
+    found = read_model_list(f'{{"data": [{entry}]}}')
+    assert found is not None and found.models[0].images is images

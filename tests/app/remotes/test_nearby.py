@@ -1,0 +1,217 @@
+"""The look at this device: each program is recognised, and nothing that listens can hold the look up or break it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from app.config import Folders
+from app.remotes import nearby
+from app.remotes.nearby import PORTS, NearbyServer, Program, Unusable, free_name, known_as, look
+from app.remotes.registry import Remote, Remotes
+from tests.remote.toy_verifier import ToyVerifier, http, listening, raw_peer, serving
+from tests.support import model_servers as dialects
+from tests.support.model_servers import ModelServer
+from tests.support.patience import PATIENCE_SECONDS
+from tests.support.serving import VerifierProcess
+
+JSON = "application/json"
+
+
+async def one(port: int, seconds: float = PATIENCE_SECONDS) -> NearbyServer | Unusable:
+    found = await look([port], seconds)
+    return found.servers[0] if found.servers else found.unusable[0]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("pages", "program", "models"),
+    [
+        (dialects.OLLAMA, nearby.OLLAMA, ["llama3.2:latest", "qwen3:8b"]),
+        (dialects.EMPTY_OLLAMA, nearby.OLLAMA, []),
+        (dialects.OWN_OLLAMA, nearby.OLLAMA, ["me/mine:latest"]),
+        (dialects.LM_STUDIO, nearby.LM_STUDIO, ["qwen2.5-7b"]),
+        (dialects.LATER_LM_STUDIO, nearby.LM_STUDIO, ["qwen2.5-7b"]),
+        (dialects.LLAMA_CPP, nearby.LLAMA_CPP, ["tiny.gguf"]),
+        (dialects.ROUTED_LLAMA_CPP, nearby.LLAMA_CPP, ["tiny.gguf"]),
+        (dialects.VLLM, nearby.VLLM, ["Qwen/Qwen3-8B"]),
+        (dialects.TRANSFORMERS, nearby.TRANSFORMERS, ["Qwen/Qwen3-0.6B"]),
+        (dialects.BARE_TRANSFORMERS, nearby.TRANSFORMERS, []),
+        (dialects.OTHER, nearby.UNKNOWN, ["talker"]),
+    ],
+)
+async def test_each_program_is_recognised(pages: Mapping[str, Any], program: Program, models: list[str]) -> None:
+    server = ModelServer(pages)
+    async with server.listening() as port:
+        found = await one(port)
+    assert isinstance(found, NearbyServer) and found.program == program and not found.checks_drafts
+    assert [model.id for model in found.models] == models
+    assert all(line.startswith("GET ") for line in server.asked)
+    remote = found.remote("m")
+    assert (remote.url, remote.kind, remote.model) == (f"http://127.0.0.1:{port}/v1", "openai", "m")
+
+
+async def test_an_outrider_server_is_recognised_by_its_card() -> None:
+    with serving(ToyVerifier().app()) as port:
+        found = await one(port)
+    assert isinstance(found, NearbyServer) and found.checks_drafts and found.program == nearby.OUTRIDER
+    assert [model.id for model in found.models] == ["toy"]
+    assert found.remote("toy") == Remote(url=f"http://127.0.0.1:{port}", kind="verifier")
+
+
+async def test_a_real_outrider_server_is_found(verifier: VerifierProcess) -> None:
+    found = await one(urlsplit(verifier.url).port or 0)
+    assert (
+        isinstance(found, NearbyServer) and found.checks_drafts and [model.id for model in found.models] == ["target"]
+    )
+
+
+async def test_a_server_that_wants_a_token_is_found() -> None:
+    async with ModelServer(dialects.VLLM, token="secret").listening() as port:
+        found = await one(port)
+    assert isinstance(found, NearbyServer) and found.locked
+    assert found.program == nearby.VLLM and found.models == ()
+
+
+async def test_all_ports_are_looked_at_together_and_free_ones_are_left_out() -> None:
+    async with AsyncExitStack() as stack:
+        ports = [
+            await stack.enter_async_context(ModelServer(one).listening()) for one in (dialects.VLLM, dialects.OLLAMA)
+        ]
+        async with listening(_silent) as gone:
+            pass
+        found = await look([ports[1], gone, ports[0], ports[1]], PATIENCE_SECONDS)
+    assert [server.program for server in found.servers] == [nearby.OLLAMA, nearby.VLLM] and found.unusable == ()
+
+
+async def test_only_loopback_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def watched(factory: Any, host: str, port: int, **options: Any) -> Any:
+        asked.append((host, port))
+        return await connect(factory, host, port, **options)
+
+    monkeypatch.setattr(loop, "create_connection", watched)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.example:3128")
+    server = ModelServer(dialects.OLLAMA)
+    async with server.listening() as port:
+        await look([port], PATIENCE_SECONDS)
+    assert server.asked and {host for host, _ in asked} == {"127.0.0.1"}
+    assert set(PORTS) == {11434, 1234, 8080, 8000}
+
+
+# ---- anything may listen ---------------------------------------------------------------------------------------------
+
+
+async def _silent(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.Event().wait()
+
+
+async def _greets(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"SSH-2.0-OpenSSH_9.9\r\n")
+    await reader.read()
+
+
+async def _endless_head(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        writer.write(b"x-more: " + b"a" * 1000 + b"\r\n")
+        await writer.drain()
+        await asyncio.sleep(0)
+
+
+async def _endless_body(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(http(b'{"data":[', content_type=JSON))
+    while True:
+        writer.write(b'"' + b"a" * 65536 + b'",')
+        await writer.drain()
+        await asyncio.sleep(0)
+
+
+async def _drips(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(http(b"", content_type=JSON))
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+async def _hangs_up(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("serve", [_silent, _endless_head, _endless_body, _drips, _greets, _hangs_up])
+async def test_what_never_answers_is_given_up(serve: Callable[..., Any]) -> None:
+    begun = time.monotonic()
+    async with listening(serve) as port:
+        found = await one(port, seconds=0.5)
+    assert isinstance(found, Unusable) and found.why
+    assert time.monotonic() - begun < PATIENCE_SECONDS
+
+
+NOT_MODELS = (
+    http(b"<html>It works!</html>", content_type="text/html"),
+    http(b"", status="302 Found", extra="location: http://elsewhere.example/\r\n", content_type=None),
+    http(b"[" * 100_000, content_type=JSON),
+    http(b"\xff\xfe\x00", content_type=JSON),
+    http(b'{"data": 7}', content_type=JSON),
+    http(b'{"data": [null, 3, {"id": {}}]}', content_type=JSON),
+    http(b"{}", content_type=JSON),
+    http(b"garbage", content_type="application/vnd.outrider.v1+msgpack"),
+    http(b'{"error": {"message": "Loading model", "code": 503}}', status="503 Unavailable", content_type=JSON),
+    http(b'{"error": "no \x1b[2J"}', status="500 Oops", content_type=JSON),
+    b"\x00\x01\x02\x03" * 50,
+    b"HTTP/1.1 999 \r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("answer", NOT_MODELS)
+async def test_what_is_no_model_server_is_named_with_a_reason(answer: bytes) -> None:
+    async with raw_peer(lambda number: answer) as port:
+        found = await one(port)
+    assert isinstance(found, Unusable) and found.port == port and found.why
+    if b"Loading" in answer:
+        assert "Loading model" in found.why
+
+
+async def test_a_long_list_with_wild_names_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["a\x1b[2Jb", "x" * 600, *(f"model-{number}" for number in range(5000))]
+    async with ModelServer({"/v1/models": dialects.listed(*names, owner="vllm")}).listening() as port:
+        found = await one(port)
+    assert isinstance(found, NearbyServer) and len(found.models) == 5001
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_the_programs_own_or_with_a_number() -> None:
+    assert free_name(nearby.OLLAMA, []) == "ollama"
+    assert free_name(nearby.OLLAMA, ["ollama", "ollama-2", "vllm"]) == "ollama-3"
+
+
+def test_a_remote_of_the_same_server_and_model_is_known(tmp_path: Path) -> None:
+    remotes = Remotes(Folders.locate({"OUTRIDER_HOME": str(tmp_path)}))
+    server = NearbyServer(nearby.OLLAMA, 11434)
+    assert known_as(server, "m", remotes) is None
+    remotes.put("mine", Remote(url="http://localhost:11434/v1", kind="openai", model="m"))
+    remotes.put("own", Remote(url="http://127.0.0.1:8000"))
+    assert known_as(server, "m", remotes) == "mine"
+    assert known_as(server, "other", remotes) is None
+    assert known_as(NearbyServer(nearby.OUTRIDER, 8000, checks_drafts=True), None, remotes) == "own"

@@ -1,0 +1,67 @@
+"""Without a limit of tokens an answer ends by itself or when the context is full, and says which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.config import Settings
+from app.drafting.prompt import conversation_tokens
+from app.reply.offline import MOST_ALONE
+from app.reply.request import CONTEXT_TOKENS
+from drafter.runtime import Drafter
+from storage import Message, Store
+from tests.support.conversing import ask, assistant
+from tests.support.serving import VerifierProcess
+
+ROOM = 24
+"""Tokens that the context has left for the answer."""
+
+
+def nearly_full(drafter: Drafter, most: int) -> str:
+    """A question that leaves `ROOM` tokens of `most` for its answer."""
+
+    def length(words: int) -> int:
+        question = Message("m", "c", None, "user", "a " * words, "done", (), (), {}, "")
+        return len(conversation_tokens(drafter.text, [question]))
+
+    each = (length(200) - length(100)) / 100
+    return "a " * int((most - ROOM - length(0)) / each)
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted"])
+async def test_a_full_context_ends_an_answer_and_is_named(
+    verifier: VerifierProcess, drafter: Drafter, database: Path, mode: str
+) -> None:
+    settings = Settings().replaced({"mode": mode}, "the test")
+    async with assistant(drafter, database, verifier.url, settings=settings) as opened:
+        await opened.settled()
+        card = opened._connection.verifier.card  # type: ignore[union-attr]
+        heard = await ask(opened, nearly_full(drafter, min(CONTEXT_TOKENS, card.limits.max_tokens)))
+    assert heard.done is not None and 0 < len(heard.done.token_ids) <= 2 * ROOM
+    assert (heard.done.reason, heard.done.cut_by, heard.done.full) == ("length", "context", True)
+    assert heard.done.cut == "the conversation is as long as can be read" and heard.done.model == card.target
+
+
+async def test_the_drafter_alone_has_a_guard(drafter: Drafter, database: Path) -> None:
+    settings = Settings(mode="offline", temperature=2.0, seed=3)
+    async with assistant(drafter, database, None, settings=settings) as opened:
+        heard = await ask(opened, "list files")
+        assert heard.done is not None and len(heard.done.token_ids) == MOST_ALONE
+        assert (heard.done.cut_by, heard.done.full, heard.done.model) == ("length", False, "")
+        assert "the most that the drafter writes alone" in heard.done.cut
+        stored = opened.store.messages.get(heard.message)
+        assert stored.stats["cut_by"] == "length" and "model" not in stored.stats
+        more = [event async for event in opened.resume(heard.message)]
+        assert len(more[-1].token_ids) > MOST_ALONE  # type: ignore[union-attr]
+
+
+async def test_a_limit_that_a_person_sets_is_no_full_context(
+    verifier: VerifierProcess, drafter: Drafter, database: Path
+) -> None:
+    async with assistant(drafter, database, verifier.url, settings=Settings(max_tokens=5)) as opened:
+        heard = await ask(opened, "list files")
+    assert heard.done is not None and (heard.done.cut_by, heard.done.full) == ("length", False)
+    with Store.open(database) as store:
+        assert store.messages.get(heard.message).stats["model"] == heard.done.model != ""

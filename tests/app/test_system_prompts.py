@@ -1,0 +1,137 @@
+"""The library of system prompts: what people put into the folder, and what they are told about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigError, Folders, Settings
+from app.system_prompts import MOST_BYTES, SystemPrompt, SystemPrompts, in_force, keep_system_prompt, name_problem
+from storage import Choices, Message, Store
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> SystemPrompts:
+    return SystemPrompts(Folders(tmp_path / "config", tmp_path / "data", tmp_path / "logs"))
+
+
+def written(prompts: SystemPrompts, file: str, data: bytes) -> Path:
+    prompts.folder.mkdir(parents=True, exist_ok=True)
+    path = prompts.folder / file
+    path.write_bytes(data)
+    return path
+
+
+def test_an_empty_library_has_no_names_and_makes_no_folder(prompts: SystemPrompts) -> None:
+    assert prompts.names() == [] and list(prompts.all()) == [] and prompts.ignored() == []
+    assert not prompts.folder.exists()
+
+
+def test_what_is_put_is_a_file_of_its_own(prompts: SystemPrompts) -> None:
+    path = prompts.put("tutor", "  Explain step by step.\n\n")
+    assert path == prompts.folder / "tutor.md" and path.read_text() == "Explain step by step.\n"
+    assert prompts.get("tutor") == "Explain step by step." and "tutor" in prompts and prompts.names() == ["tutor"]
+
+
+def test_files_of_a_persons_own_editor_are_read(prompts: SystemPrompts) -> None:
+    written(prompts, "Übersetzer.txt", "\ufeffDeutsch.\r\nKurz.\r\n".encode())
+    written(prompts, "notes.pdf", b"no prompt")
+    written(prompts, ".hidden.md", b"no prompt")
+    assert prompts.names() == ["Übersetzer"] and prompts.get("Übersetzer") == "Deutsch.\nKurz."
+    prompts.put("Übersetzer", "Englisch.")
+    assert [path.name for path in prompts.folder.glob("Ü*")] == ["Übersetzer.txt"], "the same file is written again"
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "a b", ".hidden", "a/b", "x" * 64, "a\n", "none", "-s"])
+def test_a_bad_name_is_told(prompts: SystemPrompts, name: str) -> None:
+    assert name_problem(name) is not None and name not in prompts
+    for call in (lambda: prompts.put(name, "text"), lambda: prompts.get(name), lambda: prompts.remove(name)):
+        with pytest.raises(ConfigError, match="name"):
+            call()
+    assert not prompts.folder.exists()
+
+
+def test_a_file_with_a_bad_name_is_left_out_and_listed(prompts: SystemPrompts) -> None:
+    path = written(prompts, "my tutor.md", b"Explain.")
+    assert prompts.names() == [] and prompts.ignored() == [path]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"x" * (MOST_BYTES + 1), "too long"),
+        ("é".encode() * MOST_BYTES, "too long"),
+        (b"\xff\xfe broken", "UTF-8"),
+        (b" \n", "empty"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told(prompts: SystemPrompts, data: bytes, said: str) -> None:
+    written(prompts, "bad.md", data)
+    prompts.put("good", "Fine.")
+    with pytest.raises(ConfigError, match=said):
+        prompts.get("bad")
+    (bad, text, problem), good = prompts.all()
+    assert (bad, text, good) == ("bad", "", ("good", "Fine.", "")) and said in problem
+
+
+def test_a_file_that_cannot_be_opened_is_told(prompts: SystemPrompts) -> None:
+    (prompts.folder / "folder.md").mkdir(parents=True)
+    assert prompts.names() == []
+    with pytest.raises(ConfigError, match="cannot be read"):
+        prompts.get("folder")
+
+
+def test_nothing_too_long_or_empty_is_kept(prompts: SystemPrompts) -> None:
+    prompts.put("tutor", "Explain.")
+    for text in ("", "  \n", "é" * MOST_BYTES):
+        with pytest.raises(ConfigError):
+            prompts.put("tutor", text)
+    assert prompts.get("tutor") == "Explain."
+
+
+def test_an_unknown_name_says_which_there_are(prompts: SystemPrompts) -> None:
+    prompts.put("tutor", "Explain.")
+    for call in (lambda: prompts.get("tutr"), lambda: prompts.remove("tutr")):
+        with pytest.raises(ConfigError, match=r"known: tutor.*outrider system add tutr"):
+            call()
+    prompts.remove("tutor")
+    assert prompts.names() == []
+
+
+def test_a_name_of_the_library_goes_before_a_text(prompts: SystemPrompts) -> None:
+    prompts.put("tutor", "Explain.")
+    assert prompts.meant_by("tutor") == prompts.meant_by("@tutor") == SystemPrompt("Explain.", "tutor")
+    assert prompts.meant_by("Answer in verse.") == SystemPrompt("Answer in verse.")
+    assert prompts.meant_by("teacher") == SystemPrompt("teacher")
+    assert prompts.meant_by("none") == prompts.meant_by("") == SystemPrompt("")
+    assert prompts.meant_by("bro\udcffken") == SystemPrompt("bro?ken"), "what no UTF-8 carries could not be stored"
+    with pytest.raises(ConfigError, match="there is no system prompt 'teacher'"):
+        prompts.meant_by("@teacher")
+    with pytest.raises(ConfigError, match="at most"):
+        prompts.meant_by("long " * MOST_BYTES)
+
+
+def test_a_conversation_keeps_its_text(prompts: SystemPrompts, tmp_path: Path) -> None:
+    prompts.put("tutor", "Explain.")
+    with Store.open(tmp_path / "outrider.db") as store:
+        conversation = store.conversations.create("a", Choices(temperature=0.5)).id
+        keep_system_prompt(store, conversation, prompts.named("tutor"))
+        prompts.put("tutor", "Be silent.")
+        kept = store.conversations.get(conversation).choices
+        assert kept == Choices(system="Explain.", system_name="tutor", temperature=0.5)
+        assert keep_system_prompt(store, conversation, None) == Choices(temperature=0.5)
+
+
+def test_the_system_message_of_an_import_counts_until_another_is_chosen() -> None:
+    thread = [Message("m", "c", None, "system", "Be brief.", "done", (), (), {}, "2026-01-01")]
+    assert in_force(Choices(), thread) == SystemPrompt("Be brief.")
+    assert in_force(Choices(system="", system_name=None), thread) == SystemPrompt("")
+    assert in_force(Choices(system="Long.", system_name="l"), thread) == SystemPrompt("Long.", "l")
+    assert in_force(Choices(), []) == SystemPrompt("")
+
+
+def test_the_setting_is_a_name() -> None:
+    assert Settings().replaced({"system": "tutor"}, "config.toml").system == "tutor"
+    with pytest.raises(ConfigError, match=r"config.toml: system is the name of a system prompt"):
+        Settings().replaced({"system": "You are a tutor."}, "config.toml")

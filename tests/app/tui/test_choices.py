@@ -1,0 +1,312 @@
+"""What is chosen for one conversation: its system prompt and its sampling, on their screens and above the messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
+
+from app.config import Folders, Settings
+from app.events import SystemUnread
+from app.system_prompts import SystemPrompts
+from app.tui.screens.confirm import Confirm
+from app.tui.screens.sampling_form import SamplingForm
+from app.tui.screens.system import SystemScreen
+from app.tui.screens.system_form import SystemForm
+from app.tui.widgets.folding_text_area import FoldingTextArea
+from app.tui.widgets.panel import Panel
+from app.tui.widgets.system_line import SystemLine
+from drafter.runtime import Drafter
+from storage import Choices, Store
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
+from tests.support.chat_server import ChatServer, Script
+from tests.support.conversing import assistant
+from tests.support.patience import PATIENCE_SECONDS
+
+ANSWER = [*verified("ls -a"), finished(6)]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemPrompts:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    library = SystemPrompts(Folders.locate())
+    library.put("verse", "Answer in verse.\nRhyme.")
+    library.put("tutor", "Explain step by step.")
+    return library
+
+
+def listed(app: Window) -> list[str]:
+    return [str(option.prompt).strip() for option in app.screen.query_one(OptionList).options]
+
+
+def line(app: Window) -> str:
+    """The line above the messages; empty if it is hidden."""
+    return app.text("SystemLine Static") if app.chat.query_one(SystemLine).display else ""
+
+
+def toasts(app: Window) -> list[str]:
+    return [toast.message for toast in app._notifications]
+
+
+def chosen(store: Store) -> Choices:
+    return store.conversations.all()[0].choices
+
+
+async def opened(app: Window, pilot: Pilot[None], key: str, screen: type[object]) -> None:
+    await pilot.press(key)
+    await wait_until(pilot, lambda: isinstance(app.screen, screen))
+
+
+async def closed(app: Window, pilot: Pilot[None]) -> None:
+    await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+
+
+# ---- the system prompt -----------------------------------------------------------------------------------------------
+
+
+async def test_a_new_conversation_begins_with_what_was_chosen(store: Store, prompts: SystemPrompts) -> None:
+    app = Window(ScriptedCore(store, [ANSWER]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert line(app) == ""
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert listed(app) == [
+            "● none  the model gets no instructions",
+            "tutor  Explain step by step.",
+            "verse  Answer in verse. Rhyme.",
+        ]
+        await pilot.press("down", "down", "enter")
+        await closed(app, pilot)
+        assert line(app) == "System prompt: verse · alt+u unfolds it · Answer in verse. Rhyme."
+        assert not store.conversations.all(), "nothing is stored before the first question"
+        await pilot.press(*"list files", "enter")
+        await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        assert chosen(store) == Choices(system="Answer in verse.\nRhyme.", system_name="verse")
+        await pilot.press("alt+u")
+        assert line(app) == "System prompt: verse · alt+u folds it\nAnswer in verse.\nRhyme."
+        await pilot.press("alt+u")
+        assert "\n" not in line(app)
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.chat.conversation.id is None)
+        assert line(app) == "" and app.chat.conversation.choices == Choices()
+
+
+async def test_the_prompt_of_a_conversation_stays_when_the_library_changes(
+    store: Store, prompts: SystemPrompts
+) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    store.conversations.choose(conversation, Choices(system="Explain.", system_name="tutor", temperature=0.5))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        assert line(app).startswith("System prompt: tutor") and line(app).endswith("Explain.")
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert listed(app)[1] == "● tutor, an older text  Explain."
+        await pilot.press("down", "enter")
+        await closed(app, pilot)
+        assert chosen(store) == Choices(system="Explain step by step.", system_name="tutor", temperature=0.5)
+        await opened(app, pilot, "alt+s", SystemScreen)
+        await pilot.press("home", "enter")
+        await closed(app, pilot)
+        assert chosen(store) == Choices(system="", temperature=0.5) and line(app) == ""
+
+
+async def test_one_is_written_for_this_conversation_alone(store: Store, prompts: SystemPrompts) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await opened(app, pilot, "alt+s", SystemScreen)
+        await opened(app, pilot, "w", SystemForm)
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: "no text" in app.text("#problem"))
+        await pilot.press(*"Be brief.", "ctrl+s")
+        await closed(app, pilot)
+        assert chosen(store) == Choices(system="Be brief.") and prompts.names() == ["tutor", "verse"]
+        assert line(app) == "System prompt · alt+u unfolds it · Be brief."
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert listed(app)[1] == "● only here  Be brief."
+        await opened(app, pilot, "a", SystemForm)
+        assert app.screen.query_one(FoldingTextArea).text == "Be brief."
+        await pilot.press(*"tutor", "ctrl+s")
+        await wait_until(pilot, lambda: "there is a system prompt tutor already" in app.text("#problem"))
+        app.screen.query_one(Input).value = "brief"
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen))
+        assert prompts.get("brief") == "Be brief."
+
+
+async def test_the_library_is_changed_on_the_screen(store: Store, prompts: SystemPrompts) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    store.conversations.choose(conversation, Choices(system=prompts.get("tutor"), system_name="tutor"))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert listed(app)[1] == "● tutor  Explain step by step."
+        await opened(app, pilot, "e", SystemForm)
+        await pilot.press(*" Slowly.", "ctrl+s")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen))
+        assert prompts.get("tutor") == "Explain step by step. Slowly."
+        assert listed(app)[1] == "● tutor, an older text  Explain step by step."
+        await opened(app, pilot, "d", Confirm)
+        await pilot.press("y")
+        await wait_until(pilot, lambda: isinstance(app.screen, SystemScreen) and prompts.names() == ["verse"])
+        await pilot.press("escape")
+        await closed(app, pilot)
+        assert chosen(store).system == "Explain step by step."
+
+
+async def test_what_cannot_be_read_is_listed_with_its_reason(store: Store, prompts: SystemPrompts) -> None:
+    (prompts.folder / "broken.md").write_bytes(b"\xff\x1b[2J")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(140, 30)) as pilot:
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert "is not text in UTF-8" in listed(app)[1]
+        await pilot.press("down", "enter")
+        await wait_until(pilot, lambda: any("cannot be chosen" in said for said in toasts(app)))
+        assert isinstance(app.screen, SystemScreen)
+
+
+async def test_an_empty_library_says_where_it_is(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "empty"))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(200, 30)) as pilot:
+        await opened(app, pilot, "alt+s", SystemScreen)
+        assert str(tmp_path / "empty" / "config" / "prompts") in listed(app)[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("tutor", Choices(system="Explain step by step.", system_name="tutor")),
+        ("Be brief, please.", Choices(system="Be brief, please.")),
+        ("none", Choices(system="")),
+    ],
+)
+async def test_the_action_takes_a_name_or_a_text(
+    store: Store, prompts: SystemPrompts, given: str, expected: Choices
+) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await app.run_action(f"system({given!r})", app.chat)
+        await wait_until(pilot, lambda: chosen(store) == expected)
+        assert app.screen is app.chat
+
+
+async def test_a_name_that_is_not_there_changes_nothing(store: Store, prompts: SystemPrompts) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.run_action("system('@nobody')", app.chat)
+        await wait_until(pilot, lambda: any("no system prompt 'nobody'" in said for said in toasts(app)))
+        assert app.chat.conversation.choices == Choices()
+
+
+async def test_the_command_line_gives_new_conversations_one(store: Store) -> None:
+    first = Choices(system="Be brief.")
+    old = store_turns(store, "old", [("q", "a")])
+    app = Window(ScriptedCore(store, [ANSWER]), first=first)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: line(app).endswith("Be brief."))
+        await app.chat.open_conversation(old)
+        assert line(app) == ""
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: line(app).endswith("Be brief."))
+        await pilot.press(*"list files", "enter")
+        await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        assert chosen(store) == first
+
+
+async def test_the_system_message_of_an_import_is_shown(store: Store) -> None:
+    conversation = store.conversations.create("imported").id
+    system = store.messages.add(conversation, "system", "Be \x1b[2Jlong.", parent_id=None, status="done")
+    store.messages.add(conversation, "user", "hello", parent_id=system.id, status="done")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.pause()
+        assert line(app) == "System prompt · alt+u unfolds it · Be long."
+        assert app.questions == ["hello"]
+
+
+async def test_a_default_is_shown_as_soon_as_it_is_known(
+    drafter: Drafter, tmp_path: Path, prompts: SystemPrompts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    server = ChatServer([Script(["ls"])])
+    async with (
+        server.listening() as port,
+        assistant(drafter, tmp_path / "o.db", f"http://127.0.0.1:{port}", prompts=prompts, system="verse") as core,
+    ):
+        app = Window(core)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await wait_until(pilot, lambda: app.text("#badge") == "online", PATIENCE_SECONDS)
+            await pilot.press(*"list files", "enter")
+            await wait_until(pilot, lambda: app.answers == ["ls"], PATIENCE_SECONDS)
+            await wait_until(pilot, lambda: line(app).startswith("System prompt: verse"))
+    assert server.asked[0]["messages"][0] == {"role": "system", "content": "Answer in verse.\nRhyme."}
+
+
+async def test_the_person_is_told_that_it_is_not_read(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[SystemUnread(), *ANSWER]]))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press(*"list files", "enter")
+        await wait_until(pilot, lambda: app.answers == ["ls -a"])
+        assert any("reads no system prompt" in said for said in toasts(app))
+
+
+# ---- sampling --------------------------------------------------------------------------------------------------------
+
+
+def field(app: Window, name: str) -> Input:
+    return app.screen.query_one(f"#{name}", Input)
+
+
+async def test_sampling_is_checked_kept_and_reset(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    store.conversations.choose(conversation, Choices(system="Be brief."))
+    app = Window(ScriptedCore(store), Settings(temperature=0.25))
+    async with app.run_test(size=(120, 34)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press("f3")
+        await opened(app, pilot, "alt+p", SamplingForm)
+        assert field(app, "temperature").placeholder.startswith("0.25; ")
+        await pilot.press("3", "tab")
+        await wait_until(pilot, lambda: "2" in app.text("#temperature-problem"))
+        field(app, "top_p").value = "zero"
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.text("#top_p-problem") != "")
+        assert isinstance(app.screen, SamplingForm) and field(app, "temperature").has_focus
+        field(app, "temperature").value, field(app, "top_p").value = "0.9", ""
+        field(app, "seed").value, field(app, "max_tokens").value = "4294967295", "64"
+        await pilot.press("ctrl+s")
+        await closed(app, pilot)
+        kept = Choices(system="Be brief.", temperature=0.9, seed=4294967295, max_tokens=64)
+        assert chosen(store) == kept
+        said = "temperature 0.9, seed 4294967295, max_tokens 64"
+        assert any(said in toast for toast in toasts(app))
+        await wait_until(pilot, lambda: said in app.text("Panel Static") and app.chat.query_one(Panel).display)
+        await opened(app, pilot, "alt+p", SamplingForm)
+        assert [field(app, name).value for name in ("temperature", "seed", "max_tokens")] == ["0.9", "4294967295", "64"]
+        await pilot.press("ctrl+r", "ctrl+s")
+        await closed(app, pilot)
+        assert chosen(store) == Choices(system="Be brief.")
+        await wait_until(pilot, lambda: "Sampling" not in app.text("Panel Static"))
+
+
+async def test_escape_keeps_the_sampling_as_it_was(store: Store) -> None:
+    conversation = store_turns(store, "old", [("q", "a")])
+    store.conversations.choose(conversation, Choices(top_k=5))
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await opened(app, pilot, "alt+p", SamplingForm)
+        await pilot.press("1", "escape")
+        await closed(app, pilot)
+        assert chosen(store) == Choices(top_k=5)

@@ -1,0 +1,161 @@
+"""The list above the prompt: when it opens, what its keys do, and that typing never waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import OptionList
+
+from app.tui.widgets.completions import ROWS, Completions
+from app.tui.widgets.panel import Panel
+from app.tui.widgets.prompt import Prompt
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, wait_until
+from tests.app.tui.window import Window
+
+
+def listed(app: Window) -> list[str]:
+    completions = app.screen.query_one(Completions)
+    return [str(option.prompt).split()[0] for option in completions.options] if completions.display else []
+
+
+@pytest.mark.parametrize("size", [(80, 24), (50, 12), (120, 36)])
+async def test_it_never_covers_the_prompt(store: Store, size: tuple[int, int]) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("/")
+        await wait_until(pilot, lambda: len(listed(app)) > ROWS)
+        completions, prompt = app.screen.query_one(Completions), app.prompt
+        await wait_until(pilot, lambda: completions.region.bottom == prompt.region.y)
+        assert completions.region.y >= 0 and completions.region.height in range(1, ROWS + 1)
+        assert app.prompt.region.bottom <= size[1] and app.prompt.has_focus
+
+
+async def test_in_a_tall_prompt_it_stays_above(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(12):
+        (tmp_path / f"name-{number}").touch()
+    app = Window(ScriptedCore(store))
+    monkeypatch.chdir(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.prompt.write("line\n" * 15)
+        await pilot.press("@", "n")
+        await wait_until(pilot, lambda: len(listed(app)) == 12)
+        completions = app.screen.query_one(Completions)
+        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
+        assert completions.region.y >= 0
+
+
+async def test_tab_takes_the_first_and_arrows_choose(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"/re", "tab")
+        await wait_until(pilot, lambda: app.prompt.text == "/rename ")
+        await pilot.press("ctrl+u", *"/qu")
+        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
+        await pilot.press("up", "up", "down", "enter")
+        await wait_until(pilot, lambda: app.prompt.text == "/quit")
+        assert not app._exit, "Enter has completed it, and no more"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app._exit)
+
+
+async def test_enter_does_a_complete_command_at_once(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"/panel", "enter")
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).display)
+        assert not app.prompt.text and not listed(app)
+
+
+async def test_escape_closes_it_and_touches_nothing(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"/re")
+        await wait_until(pilot, lambda: listed(app) == ["/rename"])
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: not listed(app))
+        await pilot.press("n")
+        assert app.prompt.text == "/ren" and not listed(app), "it stays closed for this word"
+        await pilot.press("ctrl+u", "/", "n")
+        await wait_until(pilot, lambda: listed(app) == ["/new"])
+
+
+async def test_a_click_takes_one_and_the_prompt_keeps_the_focus(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"/qu")
+        await wait_until(pilot, lambda: listed(app) == ["/queue", "/quit"])
+        completions = app.screen.query_one(Completions)
+        await wait_until(pilot, lambda: completions.region.bottom == app.prompt.region.y)
+        await pilot.click(Completions, offset=(3, 1))
+        await wait_until(pilot, lambda: app.prompt.text == "/quit")
+        assert app.prompt.has_focus
+
+
+@pytest.mark.parametrize("text", ["how do I", "a/b", "/etc/hosts", " /n", "//n", "me@example.org"])
+async def test_ordinary_text_opens_nothing(store: Store, text: str) -> None:
+    app = Window(ScriptedCore(store))
+    seen: list[str] = []
+    async with app.run_test() as pilot:
+        for letter in text:
+            await pilot.press("space" if letter == " " else letter)
+            await pilot.pause()
+            seen += listed(app) if app.prompt.text not in ("/", "/e") else []
+        assert app.prompt.text == text and not seen
+
+
+@pytest.mark.parametrize("pasted", ["/new\nand more", "a\n/n", "/n", "a\n@"])
+async def test_a_paste_opens_nothing(store: Store, pasted: str) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        app.prompt.post_message(events.Paste(pasted))
+        await wait_until(pilot, lambda: app.prompt.text == pasted)
+        await pilot.pause()
+        assert not listed(app)
+
+
+async def test_a_path_is_completed_only_where_one_asks_for_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here" / "src").mkdir(parents=True)
+    (tmp_path / "here" / "src" / "main.py").touch()
+    (tmp_path / "here" / "[red]x").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    app = Window(ScriptedCore(store, [[finished(1)]]))
+    async with app.run_test() as pilot:
+        await pilot.press(*"see @", "tab", "tab")
+        await wait_until(pilot, lambda: app.prompt.text == "see @src/main.py")
+        await pilot.press("ctrl+u", *"see @")
+        await wait_until(pilot, lambda: listed(app) == ["src/", "[red]x"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: store.messages.asked(9) == ["see @"])
+
+
+async def test_tab_and_escape_mean_what_they_did_where_nothing_is_offered(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press("a", "tab")
+        await wait_until(pilot, lambda: not app.prompt.has_focus)
+        app.prompt.focus()
+        await pilot.press("escape")
+        assert app.prompt.text == "a"
+
+
+async def test_it_closes_with_the_focus(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await pilot.press("/")
+        await wait_until(pilot, lambda: bool(listed(app)))
+        await pilot.press("ctrl+b", "ctrl+b")
+        await wait_until(pilot, lambda: isinstance(app.focused, OptionList) and not listed(app))
+
+
+async def test_keys_that_come_in_one_burst_count_in_their_order(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        prompt = app.screen.query_one(Prompt)
+        for key in ("/", "r", "e", "n", "tab"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await wait_until(pilot, lambda: prompt.text == "/rename ")

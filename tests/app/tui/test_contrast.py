@@ -1,0 +1,154 @@
+"""Every letter on the screen can be read in both themes: a contrast of at least 4.5 to 1 (WCAG 2.2, level AA)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from rich.style import Style
+from textual.color import Color
+from textual.pilot import Pilot
+from textual.screen import ModalScreen
+
+from app.events import Drafted, ModeChanged
+from app.tui.app import OutriderApp
+from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.message import AnswerView
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, Step, finished, store_turns, verified, wait_until
+from tests.app.tui.test_withdrawn import judged
+from tests.app.tui.window import Window
+
+LEAST = 4.5
+THEMES = [DARK.name, LIGHT.name]
+CODE = (
+    "# Title\n\nUse `tar` to *read* **it** [here](https://example.org):\n\n```python\nimport os\n\n\n"
+    "def f(path: str) -> int:\n"
+    '    """Count."""\n    return len(os.listdir(path)) + 1  # all\n\n\n@f\nclass A(B):\n    x = None\n```\n\n'
+    '```sh\n# note\nfor f in *.gz; do\n  tar xzf "$f" | head -n 20 > out\ndone\nrm -rf build\n```\n\n> quoted\n\n'
+    '```json\n{"a": [1, true, null, "x"]}\n```\n\n| a | b |\n|---|---|\n| c | d |\n\n- item\n1. other\n'
+)
+OFFLINE = ModeChanged("offline", "no answer from the server; trying again")
+
+
+def luminance(color: Color) -> float:
+    parts = [part / 255 for part in (color.r, color.g, color.b)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: Color, other: Color) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def drawn(app: OutriderApp) -> Iterator[tuple[str, Style]]:
+    """The words on the screen with the styles that the terminal gets."""
+    screen = app.screen
+    # Around a dialog, the screen below it is faded on purpose.
+    part = screen.children[0].region if isinstance(screen, ModalScreen) else screen.region
+    for strip in screen._compositor.render_strips()[part.y : part.bottom]:
+        shown = strip.crop(part.x, part.right).apply_filter(app._filters[0], screen.background_colors[1])
+        for text, style, control in shown:
+            if style is not None and not control and any(map(str.isalnum, text)):
+                yield text, style
+
+
+def unreadable(app: OutriderApp) -> list[tuple[str, float]]:
+    """Words whose contrast is too low, with the contrast."""
+    found: list[tuple[str, float]] = []
+    for text, style in drawn(app):
+        assert style.color is not None and style.bgcolor is not None, text
+        ink, paper = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
+        if style.reverse:
+            ink, paper = paper, ink
+        if (ratio := contrast(ink, paper)) < LEAST:
+            found.append((text, round(ratio, 2)))
+    return found
+
+
+async def assert_readable(pilot: Pilot[None], app: OutriderApp) -> None:
+    await pilot.pause()
+    assert len(list(drawn(app))) > 3, "there is something to be read"
+    assert not (found := unreadable(app)), f"{app.theme}: {found}"
+
+
+def test_the_formula() -> None:
+    assert contrast(Color.parse("#fff"), Color.parse("#000")) == 21
+    assert round(contrast(Color.parse("#777777"), Color.parse("#ffffff")), 2) == 4.48
+
+
+@pytest.mark.parametrize("theme", THEMES)
+async def test_code_and_drafted_text(store: Store, theme: str) -> None:
+    app = Window(ScriptedCore(store, [[*verified(CODE[:150], 50), Drafted(CODE[150:], 20), asyncio.Event()]]))
+    conversation = store_turns(store, "title", [("first", CODE)])
+    async with app.run_test(size=(120, 90)) as pilot:
+        app.theme = theme
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == [CODE])
+        await assert_readable(pilot, app)
+        await pilot.press("alt+up", "tab")
+        await assert_readable(pilot, app)
+        await pilot.press("escape")
+        app.prompt.write("second")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.drawing and bool(app.screen.query(AnswerView).last().prose.ghost))
+        await assert_readable(pilot, app)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+async def test_the_list_and_what_a_search_found(store: Store, theme: str) -> None:
+    for number in range(3):
+        store_turns(store, f"conversation {number}", [("q", f"needle {number} in the hay")])
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 30)) as pilot:
+        app.theme = theme
+        conversations = app.screen.query_one(ConversationList)
+        await wait_until(pilot, lambda: len(app.titles) == 4)
+        await assert_readable(pilot, app)
+        conversations.focus()
+        await pilot.press("down", "down")
+        await assert_readable(pilot, app)
+        await pilot.press("slash", *"need")
+        await wait_until(pilot, lambda: "needle" in "".join(app.titles))
+        await assert_readable(pilot, app)
+        conversations.focus()
+        await assert_readable(pilot, app)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+async def test_notes_and_what_was_not_kept(store: Store, theme: str) -> None:
+    conversation = judged(store)
+    store.queue.add(conversation, "later")
+    script: list[Step] = [Drafted("Use `df -h`:\n\n```sh\nrm -rf /\n```\n", 5), OFFLINE, finished(5, 5)]
+    app = Window(ScriptedCore(store, [script], mode=OFFLINE))
+    async with app.run_test(size=(120, 50), notifications=True) as pilot:
+        app.theme = theme
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: bool(app.answers))
+        await assert_readable(pilot, app)
+        app.prompt.write("free some space")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(app.answers) == 2)
+        await pilot.press("alt+up", "p")
+        for severity in ("information", "warning", "error"):
+            app.notify(f"what was said: {severity}", title="Title", severity=severity)
+        await wait_until(pilot, lambda: len(app.screen.query("Toast")) >= 3)
+        await assert_readable(pilot, app)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("key", ["f1", "f3", "f7", "f6", "ctrl+r"])
+async def test_screens(store: Store, theme: str, key: str) -> None:
+    conversation = store_turns(store, "title", [("first", "second")])
+    store.queue.add(conversation, "later")
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.theme = theme
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == ["second"])
+        await pilot.press(key)
+        await pilot.pause()
+        await assert_readable(pilot, app)

@@ -1,0 +1,287 @@
+"""Files in the chat: dropped, named, shown before they are sent, sent, queued, edited, folded and unfolded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from app.events import ModeChanged, Reasoned
+from app.tui.screens.chat import question_files
+from app.tui.screens.queue import QueueScreen
+from app.tui.widgets.message import AnswerView, QuestionView
+from app.tui.widgets.prompt_files import PromptFiles
+from app.tui.widgets.thoughts import Thoughts
+from storage import Attachment, Store
+from tests.app.attachments.conftest import PNG
+from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
+from tests.app.tui.window import Window
+
+NOTES = Attachment("notes.txt", "text/plain", b"first\nsecond\n")
+SIZE = (100, 36)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the window was opened."""
+    folder = tmp_path / "work"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "start.py").write_text("print('hi')\n")
+    (folder / "src" / ".env").write_text("x")
+    (folder / "notes.txt").write_bytes(NOTES.data)
+    (folder / "a b.png").write_bytes(PNG)
+    (folder / ".env").write_text("TOKEN=x")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def answers(count: int) -> list[list[object]]:
+    return [[*verified("It says hi."), finished(3)] for _ in range(count)]
+
+
+def core_of(store: Store, count: int = 1) -> ScriptedCore:
+    return ScriptedCore(store, answers(count))  # type: ignore[arg-type]
+
+
+def lines(app: Window) -> list[str]:
+    widget = app.screen.query_one(PromptFiles)
+    return [line.text for line in widget.lines] if widget.display else []
+
+
+def sent(store: Store) -> list[tuple[str, tuple[Attachment, ...]]]:
+    """The questions of the newest conversation that is shown, each with its files."""
+    thread = store.branches.thread(store.conversations.all()[0].id)
+    return [(one.text, one.attachments) for one in thread if one.role == "user"]
+
+
+def notices(app: Window) -> str:
+    return "\n".join(notice.message for notice in app._notifications)
+
+
+async def write(app: Window, pilot: Pilot[None], text: str, wanted: Sequence[str]) -> None:
+    """Writes a prompt, and waits until these lines stand above it."""
+    app.prompt.write(text)
+    await wait_until(pilot, lambda: lines(app) == list(wanted))
+
+
+async def test_what_goes_along_is_shown_before_it_is_sent(store: Store) -> None:
+    app = Window(core := core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        await write(
+            app,
+            pilot,
+            "read @notes.txt and @src/ for anna@host, @gone.py too",
+            [
+                "notes.txt · 13 bytes",
+                "src/ · 1 file · 12 bytes",
+                "left out of src/, because they may hold a secret: .env",
+                "gone.py is not there, so nothing is sent for it",
+            ],
+        )
+        assert "✕" in app.text("#files")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "gone.py is not there" in notices(app).lower())
+        assert core.prompts == [] and app.prompt.text.startswith("read @notes.txt")
+        await pilot.press("enter")  # Once more: it goes as it is.
+        await wait_until(pilot, lambda: len(core.prompts) == 1 and app.prompt.text == "")
+        (question,) = sent(store)
+        assert question[0].endswith("@gone.py too")
+        assert question[1] == (NOTES, Attachment("src/start.py", "text/plain", b"print('hi')\n"))
+        await wait_until(pilot, lambda: lines(app) == [])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_the_files_of_a_question_unfold(store: Store, size: tuple[int, int]) -> None:
+    app = Window(core_of(store))
+    async with app.run_test(size=size) as pilot:
+        await write(app, pilot, '@notes.txt @"a b.png" what?', ["notes.txt · 13 bytes", "a b.png · 39 bytes · 3 × 2"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers == ["It says hi."])
+        question = app.screen.query_one(QuestionView)
+
+        def rows() -> list[str]:
+            return [question.render_line(row).text.strip() for row in range(question.region.height)]
+
+        await wait_until(pilot, lambda: "▸ notes.txt · 13 bytes" in rows())
+        assert "▪ a b.png · 39 bytes · 3 × 2" in rows() and "second" not in rows()
+        await pilot.press("alt+up", "alt+up", "enter")
+        await wait_until(pilot, lambda: "second" in rows() and "▾ notes.txt · 13 bytes" in rows())
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "second" not in rows())
+        at = rows().index("▸ notes.txt · 13 bytes")
+        await pilot.click(question, offset=(6, at))
+        await wait_until(pilot, lambda: "second" in rows())
+
+
+async def test_a_dropped_file_becomes_a_line_that_can_be_removed(store: Store, folder: Path) -> None:
+    app = Window(core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.write("what is")
+        app.prompt.post_message(events.Paste(f"'{folder}/a b.png' "))
+        await wait_until(pilot, lambda: app.prompt.text == 'what is @"a b.png" ')
+        await wait_until(pilot, lambda: lines(app) == ["a b.png · 39 bytes · 3 × 2"])
+        await pilot.click(PromptFiles, offset=(len("+ a b.png · 39 bytes · 3 × 2") + 2, 0))
+        await wait_until(pilot, lambda: app.prompt.text == "what is " and lines(app) == [])
+        app.prompt.write("")
+        for paste in ("notes.txt", "/no/such/file", "see /etc", f"{folder}/notes.txt\n{folder}/notes.txt"):
+            app.prompt.post_message(events.Paste(paste))
+            await wait_until(pilot, lambda paste=paste: app.prompt.text == paste)  # type: ignore[misc]
+            app.prompt.write("")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such names there")
+async def test_a_dropped_file_with_a_hostile_name_is_not_attached(store: Store, folder: Path) -> None:
+    evil = folder / "evil\x1b[2J\u202e.txt"
+    evil.write_text("x")
+    app = Window(core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.post_message(events.Paste(str(evil)))
+        await wait_until(pilot, lambda: "cannot be typed" in notices(app))
+        assert "@" not in app.prompt.text and app.prompt.text.isprintable()
+
+
+async def test_a_long_paste_names_no_files(store: Store) -> None:
+    app = Window(core := core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.post_message(events.Paste("see @notes.txt\n" * 30))
+        await wait_until(pilot, lambda: "⟦pasted" in app.prompt.text)
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: sent(store)[0][1] == ())
+        assert sent(store)[0][0].count("@notes.txt") == 30
+
+
+async def test_a_secret_is_asked_about_before_it_leaves_this_device(store: Store) -> None:
+    app = Window(core := core_of(store, 2))
+    core.here = False
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "see @.env", [".env · 7 bytes", ".env may hold a secret"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "would leave this device" in notices(app))
+        assert core.prompts == []
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers == ["It says hi."])
+        core.here = True
+        await write(app, pilot, "see @.env again", [".env · 7 bytes", ".env may hold a secret"])
+        await pilot.press("enter")  # A server on this device: no question.
+        await wait_until(pilot, lambda: len(app.answers) == 2)
+
+
+async def test_too_much_for_the_model_is_told_before_it_is_sent(store: Store, folder: Path) -> None:
+    (folder / "long.txt").write_text("words " * 8000)
+    app = Window(core := core_of(store, 2))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.write("hello")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers == ["It says hi."] and app.chat.conversation.context is not None)
+        await write(app, pilot, "@long.txt", ["long.txt · 48.0 kB"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: "about 12,001 tokens, and the model has room for 8,1" in notices(app))
+        assert len(core.prompts) == 1
+
+
+async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store, folder: Path) -> None:
+    app = Window(core := ScriptedCore(store, answers(1), ModeChanged("offline", "no line")))  # type: ignore[arg-type]
+    async with app.run_test(size=SIZE) as pilot:
+        await write(app, pilot, "read @notes.txt", ["notes.txt · 13 bytes"])
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
+        (folder / "notes.txt").unlink()
+        await pilot.press("ctrl+s")  # Take it back.
+        await wait_until(pilot, lambda: app.prompt.text == "read @notes.txt")
+        await wait_until(pilot, lambda: lines(app) == ["notes.txt · 13 bytes"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: sent(store) == [("read @notes.txt", (NOTES,))])
+
+
+async def test_other_words_for_a_question_keep_its_files(store: Store, folder: Path) -> None:
+    extra = Attachment("given.txt", "text/plain", b"by --file")
+    conversation = store.conversations.create("t").id
+    answer = store.messages.ask(conversation, "read @notes.txt", parent_id=None, attachments=[NOTES, extra])
+    store.messages.finish(answer.id, (), (), "It says first.", "done", {})
+    (folder / "notes.txt").write_text("changed since")
+    app = Window(core := core_of(store, 2))
+    async with app.run_test(size=SIZE) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.answers == ["It says first."])
+        await pilot.press("alt+up", "alt+up", "e")
+        await wait_until(pilot, lambda: lines(app) == ["given.txt · 9 bytes", "notes.txt · 13 bytes"])
+        app.prompt.write("please read @notes.txt")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1 and app.answers == ["It says hi."])
+        assert sent(store) == [("please read @notes.txt", (extra, NOTES))]
+        await wait_until(pilot, lambda: lines(app) == [])
+
+
+async def test_thoughts_are_folded_above_the_answer(store: Store) -> None:
+    gate = asyncio.Event()
+    script = [Reasoned("let me ", 0.0), Reasoned("see", 12.4), gate, *verified("It says hi."), finished(3)]
+    app = Window(ScriptedCore(store, [script]))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.write("hello")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thinking for 12 s")
+        gate.set()
+        await wait_until(pilot, lambda: app.answers == ["It says hi."])
+        assert app.text(".thoughts > .label") == "▸ Thought for 12 s"
+        thoughts = app.screen.query_one(Thoughts)
+        text = thoughts.query_one(".text", Static)
+        assert not text.display
+        await pilot.press("alt+up", "t")
+        await wait_until(pilot, lambda: text.display and str(text.content) == "let me see")
+        answer = app.screen.query_one(AnswerView)
+        assert thoughts.region.y < answer.prose.region.y
+        await pilot.click(thoughts.query_one(".label", Static))
+        await wait_until(pilot, lambda: not text.display)
+
+
+async def test_stored_thoughts_are_shown_again(store: Store) -> None:
+    conversation = store.conversations.create("t").id
+    answer = store.messages.ask(conversation, "hello", parent_id=None)
+    stats = {"reasoning_seconds": 3.2}
+    store.messages.finish(answer.id, (), (), "Hi.", "done", stats, reasoning="a\x1b[2J greeting\u202e")
+    app = Window(core_of(store, 0))
+    async with app.run_test(size=SIZE) as pilot:
+        await app.chat.open_conversation(conversation)
+        await wait_until(pilot, lambda: app.text(".thoughts > .label") == "▸ Thought for 3 s")
+        await pilot.press("alt+up", "t")
+        await wait_until(pilot, lambda: app.text(".thoughts > .text") == "a greeting")
+
+
+async def test_the_queue_says_which_prompts_have_files(store: Store) -> None:
+    conversation = store.conversations.create("later").id
+    store.queue.add(conversation, "with files", [NOTES, NOTES])
+    store.queue.add(conversation, "without")
+    app = Window(ScriptedCore(store, mode=ModeChanged("offline", "no line")))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("f7")
+        await wait_until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        options = [str(option.prompt).splitlines()[1].strip() for option in app.screen.query_one(OptionList).options]
+        assert options == ["with 2 files, in later", "in later"]
+
+
+async def test_a_path_that_is_still_being_typed_is_no_problem_yet(store: Store) -> None:
+    app = Window(core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        there, missing = "notes.txt · 13 bytes", "src/sta is not there, so nothing is sent for it"
+        await write(app, pilot, "@notes.txt @src/sta", [there])
+        await write(app, pilot, "@notes.txt @src/sta ", [there, missing])
+
+
+async def test_what_was_left_out_is_told_even_if_there_was_no_time_to_show_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question_files, "LOOK_SECONDS", 1000.0)
+    app = Window(core := core_of(store))
+    async with app.run_test(size=SIZE) as pilot:
+        app.prompt.write("see @src/ now")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: len(core.prompts) == 1)
+        await wait_until(pilot, lambda: "may hold a secret: .env" in notices(app))

@@ -1,0 +1,96 @@
+"""Keys that people bring along from other programs in the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import OptionList
+
+from app.tui.screens.chat import screen as chat_screen
+from app.tui.screens.recall import RecallScreen
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.window import Window
+
+
+def toasts(app: Window) -> list[str]:
+    return [notification.message for notification in app._notifications]
+
+
+async def test_ctrl_c_twice_quits_once_there_is_nothing_else_for_it_to_do(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"hello", "ctrl+c")
+        assert app.prompt.text == "" and not toasts(app), "it has cleared the prompt, and no more"
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: toasts(app) == ["Ctrl+c again quits."])
+        await pilot.press("ctrl+c")
+        await wait_until(pilot, lambda: app._exit)
+
+
+async def test_ctrl_c_much_later_is_the_first_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_screen, "LEAVING_SECONDS", 0.01)
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        for _ in range(3):
+            await pilot.press("ctrl+c")
+            await wait_until(pilot, lambda: not app.chat.leaving)
+        assert app.is_running and not app._exit
+
+
+async def test_ctrl_d_deletes_and_quits_where_there_is_nothing_to_delete(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"ab", "home", "ctrl+d")
+        assert app.prompt.text == "b"
+        await pilot.press("ctrl+d")
+        assert app.prompt.text == "" and not app._exit
+        await pilot.press("ctrl+d")
+        await wait_until(pilot, lambda: app._exit)
+
+
+async def test_the_last_change_is_taken_back(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press(*"list files", "ctrl+u")
+        assert app.prompt.text == ""
+        await pilot.press("ctrl+underscore")
+        assert app.prompt.text == "list files"
+
+
+async def test_what_was_asked_is_searched_and_comes_back_into_the_prompt(store: Store) -> None:
+    first = store.conversations.create("a").id
+    for text in ("unpack a tar archive", "list files", "show the disk", "list files"):
+        store.messages.add(first, "user", text, parent_id=None, status="done")
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await wait_until(pilot, lambda: len(app.prompt.earlier) == 3)
+        await pilot.press(*"typed", "ctrl+r")
+        await wait_until(pilot, lambda: isinstance(app.screen, RecallScreen))
+        prompts = app.screen.query_one(OptionList)
+
+        def shown() -> list[str]:
+            return [str(option.prompt) for option in prompts.options]
+
+        await wait_until(pilot, lambda: shown() == ["list files", "show the disk", "unpack a tar archive"])
+        await pilot.press(*"tar UN")
+        await wait_until(pilot, lambda: shown() == ["unpack a tar archive"])
+        await pilot.press("x")
+        await wait_until(pilot, lambda: shown() == ["Nothing was asked with these words."])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.screen is app.chat and app.prompt.has_focus)
+        assert app.prompt.text == "typed", "nothing was chosen"
+        await pilot.press("ctrl+r")
+        await wait_until(pilot, lambda: isinstance(app.screen, RecallScreen))
+        await pilot.press("ctrl+r", "down", "up", "enter")
+        await wait_until(pilot, lambda: app.prompt.text == "show the disk")
+        await pilot.press("up")
+        await wait_until(pilot, lambda: app.prompt.text == "typed")
+
+
+async def test_without_a_shell_nothing_is_suspended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getpgrp", lambda: 7)
+    monkeypatch.setattr("os.getsid", lambda process: 7)
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await pilot.press("ctrl+z")
+        await wait_until(pilot, lambda: any("No shell waits" in said for said in toasts(app)))

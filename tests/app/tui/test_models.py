@@ -1,0 +1,153 @@
+"""The picker of models, on a real registry and real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, OptionList
+
+from app.config import Folders, Settings
+from app.events import Done, ModeChanged, Stats, Verified
+from app.remotes.registry import BUNDLED, Remote, Remotes
+from app.remotes.switcher import RemoteSwitcher
+from app.tui.screens.models import ModelsScreen
+from app.tui.widgets.message import AnswerView
+from storage import Choices, Store
+from tests.app.tui.scripted import ScriptedCore, wait_until
+from tests.app.tui.window import Window
+from tests.support.chat_server import ChatServer, Script
+from tests.support.keyring import NoKeyring, use_keyring
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+async def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Folders]:
+    """A registry with a server that streams, and one that is away."""
+    use_keyring(monkeypatch, NoKeyring())
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    folders = Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+    async with ChatServer([Script(["x"])]).listening() as port:
+        Remotes(folders).put("mine", Remote(url=f"http://127.0.0.1:{port}"))
+        Remotes(folders).put("away", Remote(url=NOBODY))
+        yield folders
+
+
+def window(store: Store, folders: Folders) -> Window:
+    core = ScriptedCore(store)
+    return Window(core, Settings(), RemoteSwitcher(Settings(), folders, core))
+
+
+def rows(app: Window) -> list[str]:
+    return [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+
+
+async def test_a_model_is_picked_for_this_conversation(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    conversation = store.conversations.create("old", Choices(system="Be brief.")).id
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: any("nothing listens" in row for row in rows(app)))
+        await wait_until(pilot, lambda: any("talker  streams only" in row for row in rows(app)))
+        assert any(row.startswith("●") and "checks drafts" in row for row in rows(app)), "the bundled one answers now"
+        await pilot.press(*"other")
+        await wait_until(pilot, lambda: rows(app) == ["mine", "  other  streams only"])
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        kept = store.conversations.get(conversation).choices
+        assert kept == Choices(system="Be brief.", remote="mine", model="other")
+        assert app.chat.conversation.core.followed[-1] == kept
+        assert Remotes(folders).used is None
+        await pilot.press("f5")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: "● other  streams only" in rows(app))
+        await pilot.press("escape")
+        await app.chat.open_conversation(None)
+        assert app.chat.conversation.core.followed[-1] == Choices(), "another conversation keeps its own"
+
+
+async def test_a_model_is_picked_for_new_conversations_too(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.run_action("app.models('talker streams')")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen))
+        await wait_until(pilot, lambda: rows(app) == ["mine", "  talker  streams only"])
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.screen is app.chat)
+        remotes = Remotes(folders)
+        assert (remotes.used, remotes.get("mine").model) == ("mine", "talker")
+        assert app.chat.conversation.choices == Choices(remote="mine", model="talker")
+        begun = app.chat.conversation.begin("a question")
+        assert store.conversations.get(begun).choices == Choices(remote="mine", model="talker")
+
+
+async def test_an_exact_name_is_picked_by_itself(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        chat = app.chat
+        await app.run_action("app.models('other')")
+        await wait_until(pilot, lambda: chat.conversation.choices == Choices(remote="mine", model="other"))
+        await wait_until(pilot, lambda: app.screen is chat)
+
+
+async def test_the_bundled_model_comes_back(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    conversation = store.conversations.create("old", Choices(remote="mine", model="other")).id
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.chat.open_conversation(conversation)
+        await app.run_action("app.models('checks')")
+        await wait_until(pilot, lambda: isinstance(app.screen, ModelsScreen) and len(rows(app)) == 2)
+        assert app.screen.query_one(Input).value == "checks"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).choices == Choices(remote=BUNDLED))
+
+
+async def test_a_server_that_is_gone_is_told_with_the_key(store: Store, folders: Folders) -> None:
+    app = window(store, folders)
+    gone = store.conversations.create("old", Choices(remote="sold", model="other")).id
+    async with app.run_test(size=(100, 30)) as pilot:
+        await app.chat.open_conversation(gone)
+        await wait_until(
+            pilot, lambda: any("sold" in one.message and "F5" in one.message for one in app._notifications)
+        )
+
+
+async def test_each_answer_has_the_name_of_its_model(store: Store) -> None:
+    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="qwen2.5:7b")
+    core = ScriptedCore(store, [[Verified("Paris.", 2, 0), done]])
+    app = Window(core, Settings())
+    old = store.conversations.create("old").id
+    answer = store.messages.ask(old, "q", parent_id=None)
+    store.messages.finish(answer.id, (), (), "a", "done", {"model": "bad\x1b[2J llama", "streamed": 1})
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.prompt.put("what is the capital of France")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "qwen2.5:7b")
+        assert not app.screen.query_one(AnswerView).turn.note
+        await app.chat.open_conversation(old)
+        await wait_until(pilot, lambda: app.text("AnswerView > .model") == "bad llama")
+        await asyncio.sleep(0)
+
+
+async def test_the_screen_claims_nothing_of_a_server_that_streams(store: Store) -> None:
+    mode = ModeChanged("hosted", "answered by talker at mine, without memory", model="talker", checks=False)
+    done = Done(False, "end", (), (), Stats(streamed=2, counted=True, seconds=1.0), model="talker")
+    app = Window(ScriptedCore(store, [[Verified("Paris.", 2, 0), done]], mode), Settings())
+    async with app.run_test(size=(140, 40)) as pilot:
+        await pilot.press("f3")
+        for asked in (False, True):
+            if asked:
+                app.prompt.put("what is the capital of France")
+                await pilot.press("enter")
+                await wait_until(pilot, lambda: app.text("AnswerView > .model") == "talker")
+            shown = " ".join(app.text(part) for part in ("#badge", "#model", "#figures", "#why", "Panel Static"))
+            assert "talker" in shown
+            for word in ("verified", "checked", "τ", "tau"):
+                assert word not in shown, (word, asked)

@@ -1,0 +1,365 @@
+"""The first start and the look at this device: every action, against real servers on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static
+
+from app.config import Folders, Settings
+from app.remotes import nearby
+from app.remotes.loopback import Loopback
+from app.remotes.registry import Remote, Remotes
+from app.remotes.source import RemoteSource
+from app.remotes.switcher import RemoteSwitcher
+from app.tui.screens.chat.screen import ChatScreen
+from app.tui.screens.nearby import SHOWN_MODELS, NearbyScreen
+from app.tui.screens.remote_form import RemoteForm
+from app.tui.screens.remotes import RemotesScreen
+from app.tui.widgets.first_look import FirstLook
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, verified, wait_until
+from tests.app.tui.window import Window
+from tests.remote.toy_verifier import ToyVerifier, raw_peer, serving
+from tests.support import model_servers as dialects
+from tests.support.keyring import NoKeyring, use_keyring
+from tests.support.model_servers import ModelServer
+from tests.support.patience import PATIENCE_SECONDS
+
+TOKEN = "sk-do-not-show-me-0123456789"
+
+
+class First(Window):
+    """The application at its first start, and what it shows of it."""
+
+    def __init__(
+        self, store: Store, folders: Folders, ports: Sequence[int] = (), settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.scripted = ScriptedCore(store, [[*verified("yes"), finished(3)]])
+        chosen = Settings().replaced(settings or {}, "a test")
+        super().__init__(self.scripted, chosen, RemoteSwitcher(chosen, folders, self.scripted, ports=ports))
+
+    @property
+    def offered(self) -> bool:
+        return any(look.display and look.region.height > 0 for look in self.chat.query(FirstLook))
+
+    @property
+    def rows(self) -> list[str]:
+        """What can be chosen on the screen of the look."""
+        assert isinstance(self.screen, NearbyScreen)
+        return [str(option.prompt) for option in self.screen.query_one(OptionList).options]
+
+    @property
+    def said(self) -> str:
+        return str(self.screen.query_one("#said", Static).content)
+
+    @property
+    def told(self) -> list[str]:
+        return [notification.message for notification in self._notifications]
+
+    async def looked(self, pilot: Pilot[None], rows: int) -> None:
+        await wait_until(pilot, lambda: isinstance(self.screen, NearbyScreen), PATIENCE_SECONDS)
+        await wait_until(
+            pilot, lambda: len(self.rows) == rows and not self.said.startswith("Looking"), PATIENCE_SECONDS
+        )
+
+    async def choose_row(self, pilot: Pilot[None], row: int) -> None:
+        self.screen.query_one(OptionList).highlighted = row
+        await pilot.press("enter")
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_keyring(monkeypatch, NoKeyring())
+    monkeypatch.setattr(nearby, "PAGE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(nearby.look, "__defaults__", (nearby.PORTS, PATIENCE_SECONDS))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders.locate({"OUTRIDER_HOME": str(tmp_path)})
+
+
+# ---- the first start -------------------------------------------------------------------------------------------------
+
+
+async def test_it_asks_once_and_nothing_is_sent_before_the_answer(store: Store, folders: Folders) -> None:
+    server = ModelServer(dialects.OLLAMA)
+    async with server.listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            lines = str(app.screen.query_one(FirstLook).query(Static).first().content).splitlines()
+            assert len(lines) <= 3 and "Nothing leaves this device" in lines[1]
+            assert app.text("#look") == "f12 look for it" and app.text("#decline") == "esc not now"
+            assert app.prompt.has_focus and not app.screen.query_one("#introduction").display
+            assert server.asked == []
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: not app.offered)
+            assert app.screen.query_one("#introduction").display
+        again = First(store, folders, [port])
+        async with again.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: isinstance(again.screen, ChatScreen) and again.prompt.has_focus)
+            assert not again.offered
+    assert server.asked == []
+
+
+async def test_a_question_that_is_typed_is_asked(store: Store, folders: Folders) -> None:
+    app = First(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.press(*"yn", "escape")
+        await wait_until(pilot, lambda: app.prompt.text == "yn")
+        assert app.offered  # Escape with a text in the prompt is no answer.
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.answers == ["yes"])
+        assert app.scripted.prompts[0][1] == "yn" and not app.offered
+        await pilot.press("ctrl+n")
+        await wait_until(pilot, lambda: app.offered)  # It was not answered yet.
+
+
+async def test_the_words_can_be_clicked(store: Store, folders: Folders) -> None:
+    app = First(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.click("#decline")
+        await wait_until(pilot, lambda: not app.offered)
+    store.path.with_name("screen.json").unlink()
+    app = First(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.click("#look")
+        await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
+
+
+@pytest.mark.parametrize("settings", [{"mode": "offline"}, {"remote": "https://office.example"}, {"remote": "bundled"}])
+async def test_it_does_not_ask_who_has_chosen(store: Store, folders: Folders, settings: dict[str, str]) -> None:
+    app = First(store, folders, settings=settings)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and app.prompt.has_focus)
+        assert not app.offered
+
+
+@pytest.mark.parametrize("text", ['[remotes."mine"]\nurl = "http://127.0.0.1:9"\n', "broken = "])
+async def test_it_does_not_ask_who_has_servers(store: Store, folders: Folders, text: str) -> None:
+    folders.config.mkdir(parents=True)
+    (folders.config / "remotes.toml").write_text(text)
+    app = First(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and app.prompt.has_focus)
+        assert not app.offered
+
+
+async def test_a_server_that_is_added_by_hand_ends_the_question(store: Store, folders: Folders) -> None:
+    app = First(store, folders)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert app.offered
+        await pilot.press("f4")
+        await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+        Remotes(folders).put("mine", Remote(url="http://127.0.0.1:9"))
+        await pilot.press("escape")
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
+
+
+# ---- what was found --------------------------------------------------------------------------------------------------
+
+
+async def test_a_server_is_added_with_the_model_that_is_picked(store: Store, folders: Folders) -> None:
+    async with ModelServer(dialects.OLLAMA).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            assert app.rows[0].startswith("Shell Guide") and app.said == ""
+            assert app.rows[1] == f"Ollama  127.0.0.1:{port}\n  llama3.2:latest, qwen3:8b"
+            await pilot.press("enter")  # What was found is highlighted.
+            await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+            assert "Which model of Ollama?" in app.said
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: len(app.rows) == 2 and app.rows[0].startswith("Shell Guide"))
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: app.rows == ["llama3.2:latest", "qwen3:8b"])
+            await pilot.press("down", "enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            assert app.told == ["qwen3:8b at Ollama answers now. This server is called ollama."]
+            source = app.scripted.sources[-1]
+            assert isinstance(source, RemoteSource) and source.name == "ollama" and not app.offered
+    remotes = Remotes(folders)
+    assert remotes.used == "ollama"
+    assert dict(remotes) == {"ollama": Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="qwen3:8b")}
+
+
+async def test_a_server_that_is_known_is_used_and_another_model_gets_a_name_of_its_own(
+    store: Store, folders: Folders
+) -> None:
+    async with ModelServer(dialects.OLLAMA).listening() as port:
+        address = f"http://127.0.0.1:{port}/v1"
+        Remotes(folders).put("ollama", Remote(url=address, kind="openai", model="llama3.2:latest"))
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            for model, name in ((0, "ollama"), (1, "ollama-2")):
+                await app.choose(pilot, "look for model servers")
+                await app.looked(pilot, 2)
+                await app.choose_row(pilot, 1)
+                await wait_until(pilot, lambda: app.rows[0] == "llama3.2:latest")
+                await app.choose_row(pilot, model)
+                await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+                assert Remotes(folders).used == name
+    assert [name for name, _ in Remotes(folders)] == ["ollama", "ollama-2"]
+
+
+async def test_an_outrider_server_and_the_way_back_to_the_bundled_model(store: Store, folders: Folders) -> None:
+    with serving(ToyVerifier().app()) as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            assert app.rows[1].endswith("toy, checks drafts")
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            assert dict(Remotes(folders)) == {"outrider": Remote(url=f"http://127.0.0.1:{port}", kind="verifier")}
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            await app.choose_row(pilot, 0)
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+            assert isinstance(app.scripted.sources[-1], Loopback) and Remotes(folders).used is None
+            assert app.told[-1] == "The bundled model answers now."
+
+
+async def test_the_bundled_model_may_stay(store: Store, folders: Folders) -> None:
+    app = First(store, folders)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wait_until(pilot, lambda: app.offered)
+        await pilot.press("f12")
+        await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+        await pilot.press("f12")  # It is open already.
+        await app.choose_row(pilot, 0)
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        assert app.scripted.sources == [] and not folders.config.exists()
+
+
+async def test_a_token_is_asked_for_where_it_is_wanted(store: Store, folders: Folders) -> None:
+    async with ModelServer(dialects.VLLM, token=TOKEN).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            assert app.rows[1].endswith("wants a token")
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: app.screen.query_one("#token").has_focus)
+            fields = {name: app.screen.query_one(f"#{name}", Input).value for name in ("name", "url")}
+            assert fields == {"name": "vllm", "url": f"http://127.0.0.1:{port}/v1"}
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: isinstance(app.screen, NearbyScreen))
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            app.screen.query_one("#token", Input).value = TOKEN
+            await pilot.press("ctrl+s")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+            assert not any(TOKEN in told for told in app.told)
+    remotes = Remotes(folders)
+    assert remotes.used == "vllm" and remotes.token("vllm") == TOKEN
+
+
+async def test_a_server_that_lists_nothing_and_loads_anything_is_asked_for_a_model_by_name(
+    store: Store, folders: Folders
+) -> None:
+    async with ModelServer(dialects.BARE_TRANSFORMERS).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemoteForm))
+            await wait_until(pilot, lambda: app.screen.query_one("#model").has_focus)
+            app.screen.query_one("#model", Input).value = "Qwen/Qwen3-0.6B"
+            await pilot.press("ctrl+s")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen), PATIENCE_SECONDS)
+    model = Remote(url=f"http://127.0.0.1:{port}/v1", kind="openai", model="Qwen/Qwen3-0.6B")
+    assert dict(Remotes(folders)) == {"transformers": model}
+
+
+async def test_it_looks_again(store: Store, folders: Folders) -> None:
+    pages: dict[str, Any] = dict(dialects.EMPTY_OLLAMA)
+    async with ModelServer(pages).listening() as port, raw_peer(lambda number: b"\x1b[2Jgarbage") as other:
+        app = First(store, folders, [port, other])
+        async with app.run_test(size=(100, 30)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            assert app.said.startswith(f"Port {other} cannot be used: ") and "\x1b" not in app.said
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: app.told == ["Ollama lists no model. Load one there; r looks again."])
+            pages |= dialects.OLLAMA
+            await pilot.press("r")
+            await wait_until(pilot, lambda: app.rows[-1].endswith("llama3.2:latest, qwen3:8b"), PATIENCE_SECONDS)
+            await pilot.press("q")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+    app = First(store, folders, [port])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen))
+        await pilot.press("f12")
+        await app.looked(pilot, 1)
+        assert app.said == "No model server answers here. Start one, and r looks again."
+
+
+async def test_a_long_list_of_wild_names_is_shown_in_part(store: Store, folders: Folders) -> None:
+    names = ["evil\x1b]52;c;x\x07[bold]", *(f"m{number}" for number in range(SHOWN_MODELS + 9))]
+    async with ModelServer({"/v1/models": dialects.listed(*names, owner="llamacpp")}).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(100, 30)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: len(app.rows) == SHOWN_MODELS)
+            assert app.rows[0] == "evil[bold]" and "10 more are not listed: f4 adds one" in app.said
+
+
+async def test_the_screen_of_remotes_looks_too(store: Store, folders: Folders) -> None:
+    async with ModelServer(dialects.LLAMA_CPP).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(100, 30)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f4")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+            await pilot.press("l")
+            await app.looked(pilot, 2)
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: isinstance(app.screen, RemotesScreen))
+            options = app.screen.query_one(OptionList)
+            await wait_until(pilot, lambda: "● llamacpp" in str(options.options[-1].prompt))
+            assert options.highlighted == 1
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: isinstance(app.screen, ChatScreen) and not app.offered)
+
+
+async def test_a_server_that_cannot_be_kept_is_told(store: Store, folders: Folders) -> None:
+    async with ModelServer(dialects.LLAMA_CPP).listening() as port:
+        app = First(store, folders, [port])
+        async with app.run_test(size=(100, 30)) as pilot:
+            await wait_until(pilot, lambda: app.offered)
+            await pilot.press("f12")
+            await app.looked(pilot, 2)
+            folders.config.mkdir(parents=True)
+            (folders.config / "remotes.toml").write_text("broken = ")
+            await pilot.press("enter")
+            await wait_until(pilot, lambda: any("not valid TOML" in told for told in app.told))
+            assert isinstance(app.screen, NearbyScreen) and app.scripted.sources == []

@@ -1,0 +1,280 @@
+"""Commands in the prompt: each one is typed, done, and stored nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.screen import Screen
+
+from app.tui.core import Core
+from app.tui.palette import ActionCommands
+from app.tui.screens.export import ExportScreen
+from app.tui.screens.help import HelpScreen
+from app.tui.screens.log import LogScreen
+from app.tui.screens.queue import QueueScreen
+from app.tui.theme import DARK, LIGHT
+from app.tui.widgets.conversation_list import ConversationList
+from app.tui.widgets.panel import Panel
+from app.tui.widgets.rounds import Rounds
+from app.tui.widgets.sidebar import SearchBox, TitleBox
+from storage import Store
+from tests.app.tui.scripted import ScriptedCore, finished, store_turns, verified, wait_until
+from tests.app.tui.window import Window
+
+ANSWER = "Use `tar`.\n\n```sh\ntar xf a.tar\n```"
+
+
+class WithModels(Window):
+    """An application with an action that takes a word."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
+        self.chosen: list[str | None] = []
+
+    def action_models(self, name: str | None = None) -> None:
+        self.chosen.append(name)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return True if action == "models" else super().check_action(action, parameters)
+
+    def values_models(self) -> list[str]:
+        return ["qwen3", "llama3"]
+
+
+def toasts(app: Window) -> list[str]:
+    return [notification.message for notification in app._notifications]
+
+
+def shows(app: Window, screen: type[Screen[Any]]) -> bool:
+    return isinstance(app.screen, screen)
+
+
+def words(app: Window) -> list[str]:
+    return [command.word for command in app.chat.commands.offered()]
+
+
+async def send(app: Window, pilot: Pilot[None], text: str) -> None:
+    app.prompt.write(text)
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+async def opened(app: Window, pilot: Pilot[None], conversation: str) -> None:
+    await app.chat.open_conversation(conversation)
+    await wait_until(pilot, lambda: bool(app.answers))
+
+
+def asked(store: Store) -> list[str]:
+    return store.messages.asked(100)
+
+
+async def test_commands_without_words_open_what_they_name(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        for text, screen in (("/log", LogScreen), ("/help", HelpScreen), ("/queue", QueueScreen)):
+            await send(app, pilot, text)
+            await wait_until(pilot, partial(shows, app, screen))
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: app.screen is app.screen_stack[1])
+        await send(app, pilot, "/panel")
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).display)
+        await send(app, pilot, "/rounds")
+        await wait_until(pilot, lambda: app.screen.query_one(Rounds).display)
+        await send(app, pilot, "/search tar")
+        await wait_until(pilot, lambda: app.screen.query_one(SearchBox).value == "tar")
+        assert app.screen.query_one(SearchBox).has_focus
+        assert not asked(store) and not store.conversations.all() and not toasts(app)
+
+
+async def test_the_list_comes_and_goes(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await send(app, pilot, "/list")
+        await wait_until(pilot, lambda: app.screen.query_one(ConversationList).has_focus)
+
+
+async def test_the_help_lists_the_commands(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/help")
+        await wait_until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        left = [str(one.render()) for one in app.screen.query(".left")]
+        assert "/export [md|html|json] [FILE]" in left and "/servers" not in left, "no remotes can be managed here"
+
+
+async def test_the_open_conversation_is_named_pinned_left_and_deleted(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    conversation = store_turns(store, "old", [("how?", ANSWER)])
+    async with app.run_test(size=(120, 36)) as pilot:
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/rename about [red]tar[/]")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).title == "about [red]tar[/]")
+        await wait_until(pilot, lambda: app.text("#title") == "about [red]tar[/]")
+        await send(app, pilot, "/rename")
+        await wait_until(pilot, lambda: app.screen.query_one(TitleBox).has_focus)
+        await pilot.press("escape")
+        app.prompt.focus()
+        await send(app, pilot, "/pin")
+        await wait_until(pilot, lambda: store.conversations.get(conversation).pinned)
+        await send(app, pilot, "/pin")
+        await wait_until(pilot, lambda: not store.conversations.get(conversation).pinned)
+        await send(app, pilot, "/new")
+        await wait_until(pilot, lambda: app.chat.conversation.id is None and not app.prompt.text)
+        await send(app, pilot, "/delete")
+        await wait_until(pilot, lambda: "No conversation is open here yet." in toasts(app))
+        assert app.prompt.text == "/delete" and store.conversations.all(), "nothing but the open one is ever meant"
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/delete")
+        await wait_until(pilot, lambda: not store.conversations.all())
+        assert asked(store) == [] and store.bin.conversations()
+
+
+async def test_answers_again_and_its_code_copied(store: Store) -> None:
+    core = ScriptedCore(store, [[*verified("Another."), finished(3)]])
+    app = Window(core)
+    conversation = store_turns(store, "old", [("how?", ANSWER)])
+    async with app.run_test(size=(120, 36)) as pilot:
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/copy code")
+        await wait_until(pilot, lambda: app.clipboard == "tar xf a.tar")
+        await send(app, pilot, "/copy")
+        await wait_until(pilot, lambda: app.clipboard == ANSWER)
+        await send(app, pilot, "/copy that")
+        await wait_until(pilot, lambda: any("/copy takes nothing" in one for one in toasts(app)))
+        assert app.prompt.text == "/copy that", "what was typed is there to be mended"
+        await send(app, pilot, "/again")
+        await wait_until(pilot, lambda: app.answers == ["Another."])
+        await send(app, pilot, "/edit")
+        await wait_until(pilot, lambda: app.prompt.text == "how?")
+        assert asked(store) == ["how?"]
+
+
+async def test_a_copy_goes_on_by_itself(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    conversation = store_turns(store, "old", [("how?", ANSWER)])
+    async with app.run_test() as pilot:
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/fork")
+        await wait_until(pilot, lambda: app.chat.conversation.id not in (None, conversation))
+
+
+async def test_commands_are_done_while_an_answer_runs(store: Store) -> None:
+    held = asyncio.Event()
+    app = Window(ScriptedCore(store, [[*verified("Some text."), held]]))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "how?")
+        await wait_until(pilot, lambda: app.drawing)
+        await send(app, pilot, "/rename while it runs")
+        await wait_until(pilot, lambda: [one.title for one in store.conversations.all()] == ["while it runs"])
+        await send(app, pilot, "/again")
+        await wait_until(pilot, lambda: any("still running" in one for one in toasts(app)))
+        await send(app, pilot, "/stop")
+        await wait_until(pilot, lambda: app.answers == ["Some text."])
+        await send(app, pilot, "/stop")
+        await wait_until(pilot, lambda: "No answer is running." in toasts(app))
+        assert asked(store) == ["how?"]
+
+
+async def test_export_writes_where_it_is_told(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    app = Window(ScriptedCore(store))
+    conversation = store_turns(store, "old", [("how?", ANSWER)])
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/export md")
+        await wait_until(pilot, lambda: "No conversation is open here yet." in toasts(app))
+        await opened(app, pilot, conversation)
+        await send(app, pilot, "/export md")
+        await wait_until(pilot, lambda: len(list((tmp_path / "home" / "exports").glob("old-*.md"))) == 1)
+        await send(app, pilot, "/export '~/a page.html'")
+        page = tmp_path / "a page.html"
+        await wait_until(pilot, lambda: page.exists() and "tar xf" in page.read_text())
+        before = page.read_bytes()
+        await send(app, pilot, "/export json ~/a page.html")
+        await wait_until(pilot, lambda: any("is there already" in one for one in toasts(app)))
+        assert page.read_bytes() == before and app.prompt.text == "/export json ~/a page.html"
+        await send(app, pilot, "/export pdf")
+        await wait_until(pilot, lambda: any("Write it as /export" in one for one in toasts(app)))
+        await send(app, pilot, "/export md ~/none/there/a.md")
+        await wait_until(pilot, lambda: any("cannot be written" in one for one in toasts(app)))
+        await send(app, pilot, "/export")
+        await wait_until(pilot, lambda: isinstance(app.screen, ExportScreen))
+
+
+async def test_a_theme_is_named_or_chosen(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        assert app.theme == DARK.name
+        await send(app, pilot, f"/theme {LIGHT.name}")
+        await wait_until(pilot, lambda: app.theme == LIGHT.name)
+        await send(app, pilot, "/theme pink")
+        await wait_until(pilot, lambda: any("no theme 'pink'" in one for one in toasts(app)))
+        await send(app, pilot, "/theme")
+        await wait_until(pilot, lambda: isinstance(app.screen, CommandPalette))
+
+
+async def test_quit_quits(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/exit")
+        await wait_until(pilot, lambda: app._exit)
+
+
+async def test_what_another_part_provides_is_offered_only_where_it_is(store: Store) -> None:
+    app = WithModels(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        assert "model" in words(app) and not {"servers", "nothing"} & set(words(app))
+        await send(app, pilot, "/model llama 3")
+        await send(app, pilot, "/models")
+        await wait_until(pilot, lambda: app.chosen == ["llama 3", None])
+        await pilot.press(*"/model ll", "tab")
+        await wait_until(pilot, lambda: app.prompt.text == "/model llama3")
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: app.chosen[2:] == ["llama3"])
+
+
+async def test_without_that_part_the_word_is_unknown_and_nothing_is_sent(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        await send(app, pilot, "/model")
+        await wait_until(pilot, lambda: any("There is no command /model" in one for one in toasts(app)))
+        assert app.prompt.text == "/model" and not asked(store)
+        await send(app, pilot, "/model llama3 says no")
+        await wait_until(pilot, lambda: asked(store) == ["/model llama3 says no"])
+
+
+async def test_a_slash_of_its_own_is_sent(store: Store) -> None:
+    app = Window(ScriptedCore(store, [[finished(1)]] * 3))
+    async with app.run_test() as pilot:
+        for text in (" /help", "//new", "/etc/hosts is missing"):
+            await send(app, pilot, text)
+            await wait_until(pilot, lambda: not app.prompt.text and app.chat.conversation.live is None)
+        assert asked(store) == ["/help", "/new", "/etc/hosts is missing"]
+
+
+async def test_a_command_comes_back_with_up_and_is_never_queued(store: Store) -> None:
+    app = Window(ScriptedCore(store))
+    async with app.run_test() as pilot:
+        app.prompt.write("/panel")
+        await pilot.press("ctrl+s")
+        await wait_until(pilot, lambda: app.screen.query_one(Panel).display and not app.prompt.text)
+        assert not store.queue.all()
+        await pilot.press("up")
+        assert app.prompt.text == "/panel"
+        await pilot.press("enter")
+        await wait_until(pilot, lambda: not app.screen.query_one(Panel).display)
+
+
+async def test_the_palette_says_the_words_too(store: Store) -> None:
+    app = WithModels(ScriptedCore(store))
+    async with app.run_test(size=(100, 40)) as pilot:
+        await app.choose(pilot, "Models: choose")
+        await wait_until(pilot, lambda: app.chosen == [None])
+        helps = {command.title: command.help for command in ActionCommands(app.screen).commands()}
+        assert helps["New conversation"] == "^n · /new" and helps["Models: choose who answers"] == "f5 · /model"

@@ -1,0 +1,120 @@
+"""What hosted services and local servers say, each in its dialect: text, reasoning, counts, ends and errors.
+
+The sources stand in each file of `tests/remote/openai/dialects`.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from remote import Busy, ChatStream, CompletionsClient, RemoteError
+from remote.errors import Refused
+from remote.openai.dialect import takes_prediction
+from remote.openai.schema import Model
+from remote.protocol import Sampling
+from tests.support.dialects import FOLDER, MODEL, Exchange, Playback, exchanges
+from tests.support.patience import PATIENCE_SECONDS as PATIENCE
+
+ALL = exchanges()
+STREAMS = [one for one in ALL if one.stream is not None]
+ERRORS = [one for one in ALL if one.stream is None and one.refuses is None]
+REFUSALS = [one for one in ALL if one.refuses is not None]
+
+
+async def begin(client: CompletionsClient) -> ChatStream:
+    """A question with every optional field."""
+    sampling = Sampling(temperature=0.7, top_p=0.9, top_k=40, seed=5)
+    return await client.chat(
+        [("user", "how?")],
+        sampling,
+        model=MODEL,
+        most=50,
+        deadline=PATIENCE,
+        silence=PATIENCE,
+        patience=PATIENCE,
+        prediction="ls -la",
+    )
+
+
+@pytest.mark.parametrize("told", STREAMS, ids=str)
+async def test_an_answer_is_read_as_the_service_means_it(told: Exchange) -> None:
+    expected, thoughts, text, failure = told.expected, "", "", None
+    async with Playback(told).listening() as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        stream = await begin(client)
+        try:
+            async for piece in stream:
+                text += piece
+                thoughts += stream.new_thoughts()
+        except RemoteError as error:
+            failure = error
+    assert (text, thoughts) == (expected["text"], expected.get("reasoning", ""))
+    if "error" in expected:
+        assert failure is not None and expected["error"] in str(failure)
+        assert "code" not in expected or (isinstance(failure, Refused) and failure.code == expected["code"])
+        return
+    assert failure is None and stream.reason == expected["reason"]
+    usage = stream.usage
+    assert expected.get("usage") == (usage and [usage.prompt_tokens, usage.completion_tokens])
+    assert expected.get("prediction") == (stream.kept_of_prediction and list(stream.kept_of_prediction))
+
+
+@pytest.mark.parametrize("told", ERRORS, ids=str)
+async def test_an_error_says_what_the_service_says(told: Exchange) -> None:
+    expected, server = told.expected, Playback(told)
+    async with server.listening() as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(Refused) as caught:
+            await begin(client)
+    assert caught.value.code == expected["code"] and expected["said"] in str(caught.value), str(caught.value)
+    assert caught.value.retry is expected.get("retry", expected["code"] in ("busy", "unavailable"))
+    if "after" in expected:
+        assert isinstance(caught.value, Busy) and caught.value.after == pytest.approx(expected["after"])
+    assert len(server.asked) == 1, "what is no refused field is asked once"
+
+
+@pytest.mark.parametrize("told", REFUSALS, ids=str)
+async def test_a_field_that_a_service_refuses_is_left_out_from_then_on(told: Exchange) -> None:
+    server, field = Playback(told), told.refuses
+    assert field is not None
+    async with server.listening() as port, CompletionsClient(f"http://127.0.0.1:{port}") as client:
+        for _ in range(2):
+            stream = await begin(client)
+            assert "".join([piece async for piece in stream]) == "ls -l"
+            assert stream.left_out == (field,) and stream.predicted is (field != "prediction")
+        assert client.may_predict(Model(id=MODEL)) is (field != "prediction")
+        assert client.may_predict(Model(id="another"))
+    assert [field in request for request in server.asked] == [True, False, False]
+    first, second = server.asked[0], server.asked[1]
+    instead = told.expected.get("instead")
+    assert second == {**{name: value for name, value in first.items() if name != field}, **(
+        {} if instead is None else {instead: first[field]}
+    )}  # fmt: skip
+
+
+def test_each_service_names_its_sources() -> None:
+    for path in FOLDER.glob("*.json"):
+        sources = json.loads(path.read_text())["sources"]
+        assert sources and all(source.startswith("https://") for source in sources), path.name
+    assert len(ALL) > 70 and len({str(one) for one in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("url", "owner", "takes"),
+    [
+        ("https://api.openai.com/v1", "system", True),
+        ("https://mine.openai.azure.com/openai/v1", "", True),
+        ("https://api.mistral.ai/v1", "mistralai", True),
+        ("https://api.fireworks.ai/inference/v1", "fireworks", True),
+        ("https://api.cerebras.ai/v1", "Cerebras", True),
+        ("https://api.anthropic.com/v1", "anthropic", False),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", "google", False),
+        ("http://127.0.0.1:11434/v1", "library", False),
+        ("http://localhost:8000/v1", "vllm", False),
+        ("https://openrouter.ai/api/v1", "", None),
+        ("http://192.0.2.7:8080/v1", "me", None),
+        ("https://api.openai.com.example/v1", "", None),
+    ],
+)
+def test_who_takes_predictions(url: str, owner: str, takes: bool | None) -> None:
+    assert takes_prediction(url, owner) is takes

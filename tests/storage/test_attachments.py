@@ -1,0 +1,136 @@
+"""What goes with a question is stored with it, moves between the queue and the conversation, and is copied with it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from storage import Attachment, Store
+
+NOTES = Attachment("notes.txt", "text/plain", "first\nsecond ü\n".encode())
+PICTURE = Attachment("a b.png", "image/png", bytes(range(256)))
+HOSTILE = Attachment("evil\x1b[2J\n\u202e.txt", "text/plain", b"\x00\x1b]52;c;AAAA\x07")
+FILES = (NOTES, PICTURE, HOSTILE)
+
+
+def rows(store: Store) -> int:
+    """How many attachments the file holds."""
+    with closing(sqlite3.connect(store.path)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM attachments").fetchone()
+        return int(count)
+
+
+def ask(store: Store, text: str = "what is this?") -> tuple[str, str, str]:
+    """A conversation with one question that has files; ids of the conversation, the question and its answer."""
+    conversation = store.conversations.create(text)
+    answer = store.messages.ask(conversation.id, text, parent_id=None, attachments=FILES)
+    return conversation.id, str(answer.parent_id), answer.id
+
+
+def test_they_come_back_as_they_were_in_their_order(store: Store) -> None:
+    conversation, question, answer = ask(store)
+    assert store.messages.get(question).attachments == FILES
+    assert store.messages.get(answer).attachments == ()
+    assert [one.attachments for one in store.branches.path(answer)] == [FILES, ()]
+    assert [one.attachments for one in store.messages.of(conversation)] == [FILES, ()]
+    assert NOTES.text == "first\nsecond ü\n" and PICTURE.text == ""
+
+
+def test_a_name_that_is_not_utf8_is_stored(store: Store) -> None:
+    conversation = store.conversations.create("odd")
+    odd = Attachment("th\udce9.txt", "text/plain", b"x")
+    answer = store.messages.ask(conversation.id, "?", parent_id=None, attachments=[odd])
+    assert [one.name for one in store.messages.get(str(answer.parent_id)).attachments] == ["th?.txt"]
+
+
+def test_they_never_change_and_never_move_to_another_message(store: Store) -> None:
+    _, question, _ = ask(store)
+    _, other, _ = ask(store, "another")
+    with closing(sqlite3.connect(store.path)) as connection:
+        for column, value in (("name", "x"), ("media_type", "x"), ("data", b"x"), ("place", 9)):
+            with pytest.raises(sqlite3.IntegrityError, match="never changes"):
+                connection.execute(f"UPDATE attachments SET {column} = ?", (value,))
+        with pytest.raises(sqlite3.IntegrityError, match="stays with its message"):
+            connection.execute("UPDATE attachments SET message_id = ? WHERE message_id = ?", (other, question))
+
+
+def test_they_go_with_their_conversation(store: Store) -> None:
+    conversation, question, answer = ask(store)
+    store.messages.finish(answer, (), (), "a picture", "done", {})
+    store.bin.delete(conversation)
+    store.bin.restore(conversation)
+    assert store.messages.get(question).attachments == FILES
+    store.bin.erase(conversation)
+    assert rows(store) == 0
+
+
+def test_a_copy_has_them_too_and_outlives_the_original(store: Store) -> None:
+    conversation, question, answer = ask(store)
+    store.messages.finish(answer, (), (), "a picture", "done", {})
+    copy = store.branches.duplicate(conversation, answer)
+    store.bin.erase(conversation)
+    assert [one.attachments for one in store.branches.thread(copy.id)] == [FILES, ()]
+
+
+def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(store: Store) -> None:
+    conversation = store.conversations.create("later")
+    queued = store.queue.add(conversation.id, "what is this?", FILES)
+    assert queued.attachments == FILES
+    assert [one.attachments for one in store.queue.all()] == [FILES]
+    store.queue.edit(queued.id, "what is that?")
+    assert (due := store.queue.next()) is not None and due.attachments == FILES
+
+    answer = store.queue.take(queued.id)
+    assert answer is not None
+    assert store.messages.get(str(answer.parent_id)).attachments == FILES
+    deferred = store.queue.defer(answer.id)
+    assert deferred is not None
+    assert (deferred.text, deferred.attachments) == ("what is that?", FILES)
+    assert store.queue.take(deferred.id) is not None
+    assert rows(store) == len(FILES)
+
+
+def test_a_question_that_was_not_queued_before_keeps_them_when_it_is_put_off(store: Store) -> None:
+    _, _, answer = ask(store)
+    deferred = store.queue.defer(answer)
+    assert deferred is not None and deferred.attachments == FILES
+
+
+def test_a_prompt_that_is_taken_out_brings_them_back(store: Store) -> None:
+    conversation = store.conversations.create("later")
+    queued = store.queue.add(conversation.id, "what is this?", FILES)
+    assert store.queue.remove(queued.id).attachments == FILES
+    assert rows(store) == 0
+
+
+def test_an_import_stores_them_once_and_tells_other_files_apart(store: Store, tmp_path: Path) -> None:
+    conversation, _, answer = ask(store)
+    store.messages.finish(answer, (), (), "a picture", "done", {}, reasoning="let me look")
+    store.queue.add(conversation, "and this?", [PICTURE])
+    whole = store.transfer.whole(conversation)
+    with Store.open(tmp_path / "other.db") as other:
+        assert other.transfer.put(whole).outcome == "new"
+        assert other.transfer.put(whole).outcome == "same"
+        again = other.transfer.whole(conversation)
+        assert again.messages == whole.messages and again.queue == whole.queue
+        assert rows(other) == len(FILES) + 1
+
+        from dataclasses import replace
+
+        changed = replace(whole.messages[0], attachments=(NOTES,))
+        put = other.transfer.put(replace(whole, messages=(changed, whole.messages[1]), queue=()))
+        assert put.renamed and put.outcome == "new"
+        assert [one.attachments for one in other.messages.of(put.conversation_id)] == [(NOTES,), ()]
+
+
+def test_the_thoughts_of_a_model_are_kept_with_its_answer_and_are_no_text_to_find(store: Store) -> None:
+    _, _, answer = ask(store)
+    store.messages.finish(answer, (), (), "It is a cat.", "done", {}, reasoning="whiskers \ud83d, so")
+    assert store.messages.get(answer).reasoning == "whiskers ?, so"
+    assert store.messages.get(answer).text == "It is a cat."
+    assert store.search.messages("whiskers") == []
+    with closing(sqlite3.connect(store.path)) as connection, pytest.raises(sqlite3.IntegrityError, match="finished"):
+        connection.execute("UPDATE messages SET reasoning = '' WHERE id = ?", (answer,))
