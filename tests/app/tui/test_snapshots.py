@@ -130,6 +130,8 @@ def organised(store: Store) -> None:
 @pytest.mark.parametrize("width", [60, 130])
 def test_what_a_search_finds(store: Store, snap_compare: Any, width: int) -> None:
     organised(store)
+    with store.database.write() as sql:  # A picture of today is another one tomorrow.
+        sql.execute("UPDATE conversations SET updated = printf('2025-03-%02dT12:00:00.000+00:00', 10 + key)")
 
     async def play(pilot: Pilot[None]) -> None:
         await pilot.press("ctrl+f")
