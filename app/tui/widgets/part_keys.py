@@ -41,8 +41,10 @@ class PartKeys(Static):
         self._lay_out()
 
     def on_resize(self) -> None:
-        self._lay_out()
+        self.call_after_refresh(self._lay_out)  # A change of its height while it is laid out is lost.
 
     def _lay_out(self) -> None:
-        width = self.content_size.width or 26  # The sidebar's, until it is laid out for the first time.
+        # It has no size of its own before it is shown for the first time.
+        around = self.parent.content_size.width if isinstance(self.parent, Widget) else 0
+        width = self.content_size.width or around - self.gutter.width
         self.update(Content(in_lines(self._parts, width)))
