@@ -18,7 +18,7 @@ endif
 # One file's tests stay on one worker, in their order; what takes longest starts first (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: chat test test-all lint format release clean
+.PHONY: chat test test-rest test-all lint format release clean
 
 chat: $(VENV)/.chat
 	@$(BIN)/outrider chat
@@ -26,6 +26,10 @@ chat: $(VENV)/.chat
 # What is quick, of every package.
 test: $(VENV)/.dev
 	$(PYTEST) -m "not faults and not pty and not training and not bundled and not benchmarks"
+
+# What `make test` leaves out.
+test-rest: $(VENV)/.dev
+	$(PYTEST) -m "faults or pty or training or bundled or benchmarks"
 
 # Everything.
 test-all: $(VENV)/.dev

@@ -91,7 +91,7 @@ async def test_a_sitting(environment: dict[str, str], pair_without_drafts: Path,
         async with line.listening() as port:
             environment["OUTRIDER_REMOTE"] = f"http://127.0.0.1:{port}"
             with Tmux(tmp_path / "tmux", COMMAND, environment, REPOSITORY, SIZE) as tmux:
-                await tmux.until(" edge ")
+                await tmux.until(" online ")
                 tmux.type(QUESTION)
                 await tmux.until(QUESTION)
                 line.hold()

@@ -14,8 +14,9 @@ from recipes.shell_guide.slots import SLOT
 
 pytestmark = pytest.mark.training
 
-NEVER = [path for path in EVALUATION if not path.stem.startswith("everyday")]
-"""Files of which no question may stand in the recipe. Some of the everyday ones do, and are left out when it draws."""
+NEVER = [path for path in EVALUATION if not path.stem.startswith(("everyday", "retrieval"))]
+"""Files of which no question may stand in the recipe. Some of the everyday ones and of the search's do: they are left
+out when it draws, and of the index."""
 
 
 def last_questions(path) -> dict[str, str]:
