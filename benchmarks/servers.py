@@ -33,7 +33,7 @@ from typing import Any
 from app.cli.machine import machine
 from benchmarks.exactness import ROOT, TARGET
 
-KEY, WRONG_KEY = "a-key-for-tests", "a-wrong-key"
+KEY, WRONG_KEY = "a-key-that-tests-may-know", "a-key-that-is-wrong"
 QUESTION = "unpack a.tar.gz"
 START_SECONDS = 180.0
 ANSWER_SECONDS = 300.0
@@ -132,6 +132,7 @@ class Person:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=hear_interrupts,
         )
         assert process.stdout is not None
         begun = process.stdout.readline()
@@ -144,6 +145,11 @@ class Person:
         exported = json.loads(self.run("export", "--all", "--format", "json").stdout)
         newest = max(exported["conversations"], key=lambda one: one["updated"])
         return dict(newest["messages"][-1])
+
+
+def hear_interrupts() -> None:
+    """Undo what a shell does to a command in the background: it, and what it starts, never hear an interrupt."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def row(server: Server, check: str, right: bool | None, said: str) -> dict[str, object]:
