@@ -192,6 +192,7 @@ async def test_a_queued_prompt_keeps_its_files_even_if_they_change(store: Store,
         await write(app, pilot, "read @notes.txt", ["notes.txt · 13 bytes"])
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: app.waiting == ["read @notes.txt\n+ notes.txt · 13 bytes"])
+        await wait_until(pilot, lambda: lines(app) == [])  # Else what is shown later may be what stood there before.
         (folder / "notes.txt").unlink()
         await pilot.press("ctrl+s")  # Take it back.
         await wait_until(pilot, lambda: app.prompt.text == "read @notes.txt")

@@ -64,8 +64,8 @@ class QuestionFiles:
             self._view.show(())
             return
         found = await asyncio.to_thread(mentions, text, cwd)
-        if found and found[-1].kind == "missing" and found[-1].end == len(text):
-            found.pop()  # It is still being typed.
+        if found and _unfinished(found[-1], text) and not any(belongs(one, found[-1]) for one in named):
+            found.pop()
         raws = [one.raw for one in found]
         if raws == self._shown:
             return
@@ -115,3 +115,8 @@ class QuestionFiles:
     def _gather(self, typed: str) -> Gathered:
         found: list[Mention] = mentions(typed, Path.cwd())
         return joined(Gathered([*self._unnamed]), gather(found, self._named))
+
+
+def _unfinished(mention: Mention, text: str) -> bool:
+    """Whether a path that is not there may still be being typed."""
+    return mention.kind == "missing" and mention.end == len(text)
