@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from drafter.training.precision import autocast
 from drafter.training.processes import processes
 from drafter.training.progress import StageProgress, stage
 
@@ -86,7 +88,7 @@ def _continue(
     answers: list[list[int]] = [[] for _ in prompts]
     active, cache = list(range(len(prompts))), DynamicCache()
     while active and (room := width + new_tokens - ids.shape[1]) > 0:
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
+        with autocast(model.device.type) if half else nullcontext():
             said = model.generate(
                 input_ids=ids,
                 attention_mask=mask,

@@ -24,6 +24,7 @@ from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch, additive, batches, split, unseen_batches
 from drafter.training.loop import fit, means
 from drafter.training.losses import Losses, agrees, distances
+from drafter.training.precision import autocast
 from drafter.training.recipe import Recipe
 from drafter.training.target import Features, borrow, copy_layers
 from drafter.training.teacher import Recording, Teacher
@@ -124,7 +125,7 @@ def train(
 
     teacher = recording or Teacher(target)
 
-    with torch.autocast(device.split(":")[0], torch.bfloat16):
+    with autocast(device):
         first = next(batches(data, recipe)).to(device)
         entry = teacher.features(first, config).entry[first.segments > 0].float()
     model.spread.copy_(entry.std(dim=0).clamp(min=1e-6))

@@ -21,6 +21,8 @@ import torch
 from torch import nn
 
 from drafter.training.losses import Losses, chain_tau
+from drafter.training.muon import Muon
+from drafter.training.precision import autocast
 from drafter.training.processes import average_gradients, processes
 from drafter.training.progress import stage
 
@@ -58,13 +60,7 @@ def optimisers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
     learnt = [(name.split("."), weight) for name, weight in model.named_parameters() if weight.requires_grad]
     hidden = {id(weight) for path, weight in learnt if weight.ndim == 2 and not {"embedding", "head"} & set(path)}
     return [
-        torch.optim.Muon(
-            [weight for _, weight in learnt if id(weight) in hidden],
-            lr=rate,
-            weight_decay=0.0,
-            momentum=0.95,
-            adjust_lr_fn="match_rms_adamw",
-        ),
+        Muon([weight for _, weight in learnt if id(weight) in hidden], rate),
         torch.optim.AdamW(
             [weight for _, weight in learnt if id(weight) not in hidden], lr=rate, betas=(0.9, 0.95), weight_decay=0.0
         ),
@@ -80,7 +76,7 @@ def fit(
     device: str = "cpu",
     check: Callable[[], dict[str, object]] | None = None,
 ) -> float:
-    """Train for `schedule.steps`, in bfloat16 autocast, and return the seconds that it took over all runs.
+    """Train for `schedule.steps`, in the quicker precision, and return the seconds that it took over all runs.
 
     `stream(first, stride)` gives the batches number first, first + stride, ... With n processes, process i learns from
     batch n*s + i in step s. The main process writes `log.jsonl` and `checkpoint.pt` to `out`; a killed run is resumed
@@ -108,7 +104,7 @@ def fit(
             for learner in learners:
                 for group in learner.param_groups:
                     group["lr"] = schedule.rate_at(step)
-            with torch.autocast(device.split(":")[0], torch.bfloat16):
+            with autocast(device):
                 result = losses(batch)
             result.total.backward()  # type: ignore[no-untyped-call]
             average_gradients(learnt, together)
@@ -124,7 +120,7 @@ def fit(
             last = step == schedule.steps - 1
             unseen = {}
             if check is not None and ((step + 1) % SAVED == 0 or last):
-                with torch.no_grad(), torch.autocast(device.split(":")[0], torch.bfloat16):
+                with torch.no_grad(), autocast(device):
                     unseen = {"unseen": check()}
                 seconds = before + time.monotonic() - started
             if step % LOGGED == 0 or unseen or last:

@@ -20,6 +20,7 @@ from drafter.config import DrafterConfig
 from drafter.model import weights_digest
 from drafter.training.answers import AnsweredConversation
 from drafter.training.batches import Batch
+from drafter.training.precision import autocast
 from drafter.training.processes import processes
 from drafter.training.progress import stage
 from drafter.training.target import Features, everything, features, hidden_states
@@ -122,7 +123,7 @@ class Recording:
                 ids = ids.to(target.device)
                 positions = torch.arange(length, device=target.device).expand(len(some), -1)
                 mask = torch.ones(len(some), 1, length, length, dtype=torch.bool, device=target.device).tril()
-                with torch.autocast(target.device.type, torch.bfloat16):
+                with autocast(target.device.type):
                     keys_values, states, _ = everything(target, ids, positions, mask, self._layers)
                 rows = torch.cat((keys_values.flatten(2), states), dim=-1).to("cpu", torch.bfloat16).view(torch.int16)
                 if written is None:

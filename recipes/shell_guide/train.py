@@ -29,6 +29,8 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
+from drafter.training.muon import Muon
+from drafter.training.precision import autocast
 from recipes.shell_guide import segment_attention
 from recipes.shell_guide.mixture import Message, Mixture
 
@@ -148,8 +150,10 @@ def optimisers(model: LlamaForCausalLM, rate: float) -> list[torch.optim.Optimiz
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n and "lm_head" not in n]
     chosen = {id(p) for p in matrices}
     rest = [p for p in model.parameters() if id(p) not in chosen]
-    muon = torch.optim.Muon(matrices, lr=rate, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw")
-    return [muon, torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)]
+    return [
+        Muon(matrices, rate, weight_decay=0.01),
+        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+    ]
 
 
 def rate_at(step: int, steps: int, decay: float, warmup: int = 60) -> float:
@@ -220,7 +224,7 @@ def main() -> None:
         for learner in learners:
             for group in learner.param_groups:
                 group["lr"] = arguments.rate * rate_at(step, arguments.steps, arguments.decay)
-        with torch.autocast(arguments.device, torch.bfloat16):
+        with autocast(arguments.device):
             loss = forward_loss(body, model.lm_head, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

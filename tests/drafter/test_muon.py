@@ -1,0 +1,50 @@
+"""Muon in float32 learns what torch's learns in bfloat16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from drafter.training import precision
+from drafter.training.muon import Muon, orthogonal
+
+
+@pytest.fixture(autouse=True)
+def slow_with_bfloat16(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(precision, "_seconds", {torch.bfloat16: 2.0, torch.float32: 1.0}.__getitem__)
+    precision.bfloat16_is_quick.cache_clear()
+    yield
+    precision.bfloat16_is_quick.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(24, 40), (40, 24)])
+def test_singular_values_move_towards_one(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
+    made = orthogonal(matrix, (3.4445, -4.7750, 2.0315), 5)
+    assert made.shape == matrix.shape
+    values = torch.linalg.svdvals(made)
+    assert values.min() > 0.6 and values.max() < 1.3
+    turned = left.mT @ made @ right.mT
+    assert (turned - torch.diag(turned.diagonal())).abs().max() < 1e-4, "its directions stay"
+
+
+@pytest.mark.parametrize("shape", [(48, 80), (80, 48)])
+def test_it_goes_where_the_one_of_torch_goes(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(5)
+    begin = torch.randn(shape, generator=generator)
+    ours, theirs = begin.clone().requires_grad_(), begin.clone().requires_grad_()
+    ourselves = Muon([ours], 0.01, weight_decay=0.1)
+    torchs = torch.optim.Muon([theirs], lr=0.01, weight_decay=0.1, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    for _ in range(4):
+        gradient = torch.randn(shape, generator=generator)
+        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
+        ourselves.step()
+        torchs.step()
+    moved, wanted = (ours - begin).detach(), (theirs - begin).detach()
+    assert (moved - wanted).norm() < 0.02 * wanted.norm()  # bfloat16 keeps eight bits.
+    torchs.load_state_dict(ourselves.state_dict())  # What one has written, the other goes on from.
+    kept = torchs.state[theirs]["momentum_buffer"]
+    torch.testing.assert_close(kept, ourselves.state[ours]["momentum_buffer"])
