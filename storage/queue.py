@@ -74,10 +74,6 @@ class Queue:
         with self._database.read() as sql:
             return queued_from(sql, sql.query(f"{SELECT_QUEUED} WHERE {WAITING} ORDER BY queue.key"))
 
-    def next(self) -> Queued | None:
-        """The first entry that is ready."""
-        return next(iter(self.ready()), None)
-
     def ready(self) -> list[Queued]:
         """The entries whose conversation has no answer that is being written, in order."""
         with self._database.read() as sql:

@@ -36,7 +36,7 @@ from app.events import (
 from app.exits import ANEW, FAILED, GO_ON, OK, UNREACHABLE, complain
 from app.log import note
 from app.prompts import PromptEntry
-from app.remotes.choice import DEFAULT, Asks, server_named
+from app.remotes.choice import Asks, choices_named
 from app.reply.bootstrap import open_assistant
 from app.sanitise import escape_json
 from app.system_prompts import SystemPrompt, keep_system_prompt
@@ -340,12 +340,6 @@ def chosen_conversation(
     if system is not None:
         keep_system_prompt(store, chosen, system)
     return chosen
-
-
-def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
-    """What a new conversation keeps of the server and the model that the command line names. Raises `ConfigError`."""
-    server = server_named(settings, folders, asks.model) if asks.explicit else DEFAULT
-    return Choices(remote=server.remote, model=server.model)
 
 
 def _exit_code(result: AskResult) -> int:

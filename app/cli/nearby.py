@@ -14,9 +14,6 @@ from app.exits import OK, UNREACHABLE, complain, run
 if TYPE_CHECKING:
     from app.remotes.nearby import NearbyServer, Surroundings, Unusable
 
-NAMED_MODELS = 5
-"""Most models of a server that are listed by name; `--json` has all."""
-
 
 def find(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
@@ -42,7 +39,7 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
     else:
         width = max((len(server.program.title) for server in found.servers), default=0)
         for server in found.servers:
-            print(sanitise(f"{server.host:<15}  {server.program.title:<{width}}  {offers(server)}"))
+            print(sanitise(f"{server.host:<15}  {server.program.title:<{width}}  {server.offer}"))
         say_unusable(found)
     if not found.servers:
         complain(f"no model server answers on this device; looked at {places(ports or PORTS)}")
@@ -50,19 +47,6 @@ async def _find(ports: list[int], *, as_json: bool) -> int:
     if not as_json:
         complain("`outrider remote add` adds one, step by step; so does F12 in the chat")
     return OK
-
-
-def offers(server: NearbyServer) -> str:
-    """What a server has, in words. Not sanitised."""
-    if server.locked:
-        return "wants a token"
-    names = ", ".join(model.id for model in server.models[:NAMED_MODELS])
-    more = f" and {len(server.models) - NAMED_MODELS} more" if len(server.models) > NAMED_MODELS else ""
-    if server.checks_drafts:
-        return f"{names}, checks drafts"
-    if not names:
-        return "lists no model; ask it for one by name" if server.loads_any else "lists no model; load one there"
-    return f"{names}{more}"
 
 
 def say_unusable(found: Surroundings) -> None:

@@ -108,7 +108,8 @@ def enqueue(
 
     `conversation`, `last`, `system` and `attachments` are as for `ask`. Raises `StorageError`.
     """
-    from app.cli.ask import choices_named, chosen_conversation
+    from app.cli.ask import chosen_conversation
+    from app.remotes.choice import choices_named
     from storage import Store
 
     with Store.open(folders.database) as store:

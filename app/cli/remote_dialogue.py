@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.cli.nearby import offers, places, say_unusable
+from app.cli.nearby import places, say_unusable
 from app.exits import complain
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _nearby_server() -> NearbyServer | str | None:
         complain(f"no model server answers at {places(PORTS)}")
         return None
     for number, server in enumerate(found.servers, 1):
-        _say(f"  {number}  {server.program.title} at {server.host}: {offers(server)}")
+        _say(f"  {number}  {server.program.title} at {server.host}: {server.offer}")
     while True:
         given = _line("Number, or the address of another server [1]: ") or "1"
         if given.isdecimal() and 0 < int(given) <= len(found.servers):

@@ -11,6 +11,7 @@ from app.remotes.loopback import Loopback
 from app.remotes.registry import BUNDLED, Remotes
 from app.remotes.source import AddressSource, RemoteSource, Source, SourceFailed
 from remote import Kind, Misconfigured, TransportOptions, VerifierClient
+from storage import Choices
 
 
 class Server(NamedTuple):
@@ -75,6 +76,12 @@ def server_named(settings: Settings, folders: Folders, model: str | None) -> Ser
     if settings.mode == "offline" or (settings.remote and is_address(settings.remote)):
         return DEFAULT
     return Server(Remotes(folders).meant_by(settings.remote) or BUNDLED, model)
+
+
+def choices_named(settings: Settings, folders: Folders, asks: Asks) -> Choices:
+    """What a new conversation keeps of the server and the model that the command line names. Raises `ConfigError`."""
+    server = server_named(settings, folders, asks.model) if asks.explicit else DEFAULT
+    return Choices(remote=server.remote, model=server.model)
 
 
 def source_chosen(server: Server, settings: Settings, folders: Folders) -> Source | None:

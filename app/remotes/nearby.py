@@ -54,6 +54,8 @@ OWNERS = {
     "outrider": OUTRIDER,
 }
 """Programs by the owner that they name for their models."""
+NAMED_MODELS = 3
+"""Models of a server that are named, at most, where one line tells all of it."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,19 @@ class NearbyServer:
     def loads_any(self) -> bool:
         """It loads whatever model it is asked for. It lists only what it has downloaded."""
         return self.program == TRANSFORMERS
+
+    @property
+    def offer(self) -> str:
+        """What it has, in words. Not sanitised."""
+        if self.locked:
+            return "wants a token"
+        if not self.models:
+            return "lists no model; ask it for one by name" if self.loads_any else "lists no model; load one there"
+        names = ", ".join(model.id for model in self.models[:NAMED_MODELS])
+        if self.checks_drafts:
+            return f"{names}, checks drafts"
+        more = len(self.models) - NAMED_MODELS
+        return f"{names} and {more} more" if more > 0 else names
 
     def remote(self, model: str | None) -> Remote:
         """What to keep of it in the registry. `model`: what to ask it for; None: the first that it lists."""

@@ -81,7 +81,7 @@ def test_a_queued_prompt_keeps_them_until_it_is_sent_and_when_it_comes_back(stor
     assert queued.attachments == FILES
     assert [one.attachments for one in store.queue.all()] == [FILES]
     store.queue.edit(queued.id, "what is that?")
-    assert (due := store.queue.next()) is not None and due.attachments == FILES
+    assert [due.attachments for due in store.queue.ready()] == [FILES]
 
     answer = store.queue.take(queued.id)
     assert answer is not None

@@ -63,8 +63,8 @@ def test_a_conversation_leaves_every_view_and_comes_back_whole(
         == []
     )
     assert (
-        store.queue.next() is None
-        and store.search.conversations("tarballs")
+        store.queue.ready()
+        == store.search.conversations("tarballs")
         == store.search.conversations("tar")
         == store.search.messages("tar")
         == []

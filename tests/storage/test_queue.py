@@ -27,7 +27,7 @@ def test_prompts_wait_in_order_and_can_be_changed_and_taken_back(store: Store, c
     store.queue.edit(second.id, "2")
     assert store.queue.remove(first.id) == first
     assert texts(store) == [("ask", "2")]
-    assert store.queue.next() == store.queue.all()[0]
+    assert store.queue.ready() == store.queue.all()
     for call in (lambda: store.queue.remove(first.id), lambda: store.queue.edit(first.id, "")):
         with pytest.raises(NotFound, match=first.id):
             call()
@@ -56,7 +56,7 @@ def test_taking_a_prompt_stores_question_and_answer_and_queues_the_answer(
     thread = store.branches.thread(conversation.id)
     assert [message.text for message in thread] == ["how do I unpack a tarball?", "tar x", "and a zip?", ""]
     assert thread[-1] == answer
-    assert store.queue.all() == [] and store.queue.next() is None, "it is being answered"
+    assert store.queue.all() == store.queue.ready() == [], "it is being answered"
     assert store.queue.take(queued.id) is None, "once is enough"
     with pytest.raises(NotFound, match="sent already"):
         store.queue.edit(queued.id, "other")
@@ -130,10 +130,10 @@ def test_nothing_is_sent_in_a_conversation_that_is_being_answered(
 ) -> None:
     waiting = store.queue.add(conversation.id, "and a zip?")
     other = store.queue.add(store.conversations.create().id, "elsewhere")
-    assert store.queue.next() == other
+    assert store.queue.ready() == [other]
     assert store.queue.take(waiting.id) is None
     store.messages.finish(answer.id, [5], [True], "tar", "done", {})
-    assert store.queue.next() == waiting
+    assert store.queue.ready()[0] == waiting
 
 
 def test_what_waits_goes_with_its_conversation(store: Store, conversation: Conversation, finished: Message) -> None:
@@ -177,7 +177,7 @@ def test_two_that_wait_change_places(store: Store, conversation: Conversation) -
     assert [queued.text for queued in store.queue.all()] == ["three", "two", "one"]
     store.queue.swap(ids[1], ids[1])
     assert [queued.text for queued in store.queue.all()] == ["three", "two", "one"]
-    assert store.queue.next() == store.queue.all()[0]
+    assert store.queue.ready() == store.queue.all()
     store.queue.remove(ids[1])
     with pytest.raises(NotFound, match="any more"):
         store.queue.swap(ids[0], ids[1])

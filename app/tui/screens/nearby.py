@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 BUNDLED = ".bundled"
 """Id of the bundled model in the list; the others have numbers."""
-NAMED_MODELS = 3
-"""Most models of a server that its line names."""
 SHOWN_MODELS = 200
 """Most models to choose from. For another one, the form of remotes takes its name."""
 QUIET = "$foreground 60%"
@@ -162,8 +160,7 @@ class NearbyScreen(ModalScreen[str | None]):
     def _list_servers(self) -> None:
         rows = [(BUNDLED, self._row("Shell Guide", "the bundled model; it knows the command line"))]
         rows += [
-            (str(at), self._row(f"{one.program.title}  {one.host}", _offers(one)))
-            for at, one in enumerate(self._servers)
+            (str(at), self._row(f"{one.program.title}  {one.host}", one.offer)) for at, one in enumerate(self._servers)
         ]
         self._list(rows, highlighted=1 if self._servers else 0)
 
@@ -199,16 +196,3 @@ class NearbyScreen(ModalScreen[str | None]):
         self.app.notify(sanitise(sentence), title="Server", markup=False)
         if notice:
             self.app.notify(sanitise(notice), severity="warning", markup=False)
-
-
-def _offers(server: NearbyServer) -> str:
-    """What a server has, in words."""
-    if server.locked:
-        return "wants a token"
-    if not server.models:
-        return "lists no model; enter asks for its name" if server.loads_any else "lists no model"
-    if server.checks_drafts:
-        return f"{server.models[0].id}, checks drafts"
-    names = ", ".join(model.id for model in server.models[:NAMED_MODELS])
-    more = len(server.models) - NAMED_MODELS
-    return f"{names} and {more} more" if more > 0 else names

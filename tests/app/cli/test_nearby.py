@@ -40,7 +40,7 @@ def test_what_is_found_is_listed(outrider: Outrider, tmp_path: Path) -> None:
     ]
     lines = found.out.splitlines()
     assert "Ollama" in lines[0] and lines[0].endswith("llama3.2:latest, qwen3:8b")
-    assert lines[1].endswith("m0, m1, m2, m3, m4 and 3 more") and "\x1b" not in found.out
+    assert lines[1].endswith("m0, m1, m2 and 5 more") and "\x1b" not in found.out
     assert "vLLM" in lines[2] and lines[2].endswith("wants a token")
     assert "Outrider" in lines[3] and lines[3].endswith("toy, checks drafts")
     assert f"port {web} cannot be used" in found.err and "outrider remote add" in found.err
