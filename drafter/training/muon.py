@@ -15,7 +15,7 @@ RATE_TO_ADAMW = 0.2
 
 
 class Muon(torch.optim.Muon):
-    """torch's Muon, whose rates are those of AdamW; a CPU that is slow with bfloat16 orthogonalises in float32.
+    """The Muon of torch, whose rates are those of AdamW; a CPU that is slow with bfloat16 orthogonalises in float32.
 
     torch's own always computes in bfloat16, which takes such a processor longer than all the rest of the training.
     """
@@ -26,7 +26,7 @@ class Muon(torch.optim.Muon):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """As torch's: one step along the gradients. It takes no closure."""
+        """Learn one step along the gradients, without a closure."""
         assert closure is None
         learnt = [(weight, group) for group in self.param_groups for weight in group["params"]]
         if bfloat16_is_quick() or any(weight.device.type != "cpu" for weight, _ in learnt):
