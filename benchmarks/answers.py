@@ -23,9 +23,11 @@ from typing import Any
 import msgspec
 
 from app.config import BUNDLED_DRAFTER
-from drafter.config import PromptRecipe, read_config, sha256, write_config
+from drafter.config import read_config, write_config
+from drafter.guide.names import NoMarks
 from drafter.guide.pages import FILE, FORMAT, SCHEMA, Pages
-from drafter.guide.prompt import NAME, VERSION, Prompt
+from drafter.guide.prompt import Prompt
+from drafter.guide.recipe import has_marks, recipe_for
 from drafter.guide.search import platforms_of
 
 FENCE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -75,7 +77,10 @@ def ask_as_told(
         ending = ", no pages" if pages == "without" else ""
         with drafter_reading(pages) as folder:
             if arguments.model:
-                prompt = None if pages is None else Prompt(Pages.open(folder / FILE), platforms_of(sys.platform))
+                prompt = None
+                if pages is not None:
+                    opened, platforms = Pages.open(folder / FILE), platforms_of(sys.platform)
+                    prompt = Prompt(opened, platforms, marks_names=has_marks(arguments.model))
                 ways[arguments.model.name + ending] = generate_all(arguments.model, prompts, prompt, most)
                 continue
             for mode in arguments.mode:
@@ -99,7 +104,7 @@ def drafter_reading(pages: str | None) -> Iterator[Path]:
             with contextlib.closing(sqlite3.connect(file)) as database, database:
                 database.executescript(SCHEMA)
                 database.execute("INSERT INTO facts VALUES ('format', ?)", (FORMAT,))
-        recipe = PromptRecipe(NAME, VERSION, FILE, sha256(file))
+        recipe = recipe_for(folder)
         write_config(folder, msgspec.structs.replace(read_config(folder), prompt_recipe=recipe))
         yield folder
 
@@ -170,5 +175,8 @@ def generate_all(model: Path, prompts: Sequence[Mapping[str, Any]], prompt: Prom
             with torch.inference_mode():
                 out = network.generate(**read, max_new_tokens=most, do_sample=False)
             for name, row in zip(batch, out[:, read["input_ids"].shape[1] :]):
-                said[name].append(("assistant", tokenizer.decode(row, skip_special_tokens=True)))
+                marks = (
+                    NoMarks() if prompt is None else prompt.marks(text for role, text in said[name] if role == "user")
+                )
+                said[name].append(("assistant", marks.shown(tokenizer.decode(row, skip_special_tokens=True))))
     return {name: turns[-1][1] for name, turns in said.items()}

@@ -94,7 +94,8 @@ def converse(
         steps = rounds(engine, prompt, lambda _: DraftTree.empty(), text.stop_tokens, most)
         answer = [token for *_, new in steps for token in new]
         said = AnsweredConversation(prompt + answer, [*said.learn, (len(prompt), len(prompt) + len(answer))])
-        thread.append(_message("assistant", text.decode(answer), tuple(answer)))
+        shown = drafter.marks([*questions[: questions.index(question) + 1]]).shown(text.decode(answer))
+        thread.append(_message("assistant", shown, tuple(answer)))
     return said
 
 
@@ -221,7 +222,8 @@ def everyday(
     right = []
     for question in questions:
         draft = begin(engine, drafter, moa.asked_as(question.prompt), known)
-        right.append(question.right(text.decode(write(draft, stops, most))))
+        said = text.decode(write(draft, stops, most))
+        right.append(question.right(moa.marks([question.prompt]).shown(said)))
     row = share(np.array(right, int), np.ones(len(right), int))
     return {"right": sum(right), "questions": len(right), "share": row["share"], "ci95": row["ci95"]}
 

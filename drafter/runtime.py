@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from drafter.config import DATASTORE, GRAPH, DrafterConfig, DrafterError, read_c
 from drafter.context import DraftContext
 from drafter.datastore import load_datastore
 from drafter.extras import how_to_install
+from drafter.guide.names import Marks, NoMarks
 from drafter.guide.prompt import Prompt
 from drafter.guide.recipe import open_prompt
 from drafter.ngram import NGramIndex
@@ -69,6 +71,10 @@ class Drafter:
     def asked_as(self, question: str) -> list[int]:
         """The token ids of a conversation's first question, as its target is asked. Raises `DrafterCorrupt`."""
         return self.text.render(self.prompt.asked_as([question]) if self.prompt else [("user", question)])
+
+    def marks(self, questions: Sequence[str]) -> Marks:
+        """The marks of a conversation's names after these questions."""
+        return NoMarks() if self.prompt is None else self.prompt.marks(questions)
 
     @property
     def runtime(self) -> str:

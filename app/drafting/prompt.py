@@ -17,6 +17,7 @@ from app.attachments.content import question_content
 from app.attachments.renderer import as_read
 from app.sanitise import sanitise
 from drafter.config import DrafterError
+from drafter.guide.names import Marks, NoMarks, names_said
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText, Rendered
 from remote.openai.schema import Content
@@ -57,8 +58,10 @@ def conversation_tokens(
     tokens: list[int] = []
     spoken: list[tuple[str, str]] = []
     questions: list[str] = []
+    marks = NoMarks() if prompt is None else prompt.marks()
     rendered: Rendered | None = None
-    before, answer = 0, None  # Where the last answer begins in the template's own rendering, and that answer.
+    # Where the last answer begins in the template's own rendering, that answer, and how it was said.
+    before, answer, spelling = 0, None, ""
     said, messages = system_apart(_answered(thread), system)
     for role, part in _begun(text, said) if prompt is None else ():
         spoken.append((role, part))
@@ -68,7 +71,10 @@ def conversation_tokens(
         if prompt is not None and message.role == "user":
             questions.append(message.text)
             spoken.append(("system", prompt.system(questions)))
-        said = as_read(message).text
+        if message.role == "user":
+            said = as_read(replace(message, text=marks.read(message.text))).text
+        else:
+            said = spelling = marks.said(message.text)
         if message.role == "user" and spoken and spoken[-1][0] == "user":
             spoken[-1] = ("user", f"{spoken[-1][1]}\n\n{said}")
         else:
@@ -77,7 +83,7 @@ def conversation_tokens(
             answer = message
         elif message.role == "user":
             rendered = text.render_after(rendered, spoken)
-            between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer)
+            between = None if answer is None else _after_answer(text, rendered.tokens[before:], answer, spelling)
             tokens = rendered.tokens if between is None else tokens + list(answer.tokens) + between  # type: ignore[union-attr]
             before, answer = len(rendered.tokens), None
     return tokens
@@ -139,13 +145,13 @@ def _answered(thread: Sequence[Message]) -> list[Message]:
     return kept
 
 
-def _after_answer(text: ChatText, rendered: list[int], answer: Message) -> list[int] | None:
-    """What the template puts between an answer and the next one; `rendered` begins with that answer.
+def _after_answer(text: ChatText, rendered: list[int], answer: Message, said: str) -> list[int] | None:
+    """What the template puts between an answer and the next one; `rendered` begins with that answer, as it was `said`.
 
     None if the answer's own tokens cannot be used: they do not say its text, or the template changes what was said
     before.
     """
-    encoded = text.encode(answer.text)
+    encoded = text.encode(said)
     if rendered[: len(encoded)] != encoded or not is_spelt(text, answer):
         return None
     between = rendered[len(encoded) :]
@@ -161,7 +167,17 @@ def is_spelt(text: ChatText, message: Message) -> bool:
     if not message.tokens or not text.knows(message.tokens):
         return False
     said = text.decode(message.tokens)
-    return said == message.text or sanitise(said) == sanitise(message.text)
+    return names_said(said, message.text) is not None or names_said(*_sanitised(said, message)) is not None
+
+
+def marks_said(text: ChatText, message: Message) -> Marks:
+    """The names that the tokens of a message say by their marks."""
+    said = text.decode(message.tokens)
+    return Marks.of(names_said(said, message.text) or names_said(*_sanitised(said, message)) or {})
+
+
+def _sanitised(said: str, message: Message) -> tuple[str, str]:
+    return sanitise(said), sanitise(message.text)
 
 
 def spelt(text: ChatText, message: Message) -> Message:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from app.events import Drafted, Retracted, Verified
 from app.sanitise import Sanitiser, sanitise
+from drafter.guide.names import Marks, NoMarks
 from drafter.text import ChatText
 
 Shown = Drafted | Verified | Retracted
@@ -23,9 +24,17 @@ class Answer:
     An OpenAI-compatible server knows none of our tokens: its answer is text (`is_text`) without any tokens.
     """
 
-    def __init__(self, text: ChatText, tokens: Sequence[int] = (), verified: int = 0, sent: str = "") -> None:
-        """`sent`: text that such a server sent earlier; `tokens` only spell it."""
+    def __init__(
+        self,
+        text: ChatText,
+        tokens: Sequence[int] = (),
+        verified: int = 0,
+        sent: str = "",
+        marks: Marks | None = None,
+    ) -> None:
+        """`sent`: text that such a server sent earlier; `tokens` only spell it. `marks`: of names that tokens say."""
         self._text = text
+        self._marks = marks or NoMarks()
         self.sent = sent
         self.tokens = list(tokens)
         self.verified = verified
@@ -66,7 +75,7 @@ class Answer:
 
     def decoded(self, count: int) -> str:
         """The text of the first `count` tokens, as the models read it."""
-        return self.server_text + self._text.decode(self.tokens[:count])
+        return self.server_text + self._marks.shown(self._text.decode(self.tokens[:count]))
 
     # ---- what changes it ---------------------------------------------------------------------------------------------
 
@@ -135,5 +144,5 @@ class Answer:
 
     def _clean(self, tokens: Sequence[int], complete: bool) -> str:
         """The shown text of the server's text and `tokens`."""
-        decoded = self.server_text + self._text.decode(tokens)
+        decoded = self.server_text + self._marks.shown(self._text.decode(tokens))
         return sanitise(decoded if complete else decoded.rstrip(INCOMPLETE))

@@ -16,7 +16,7 @@ from app.concurrency import first_of
 from app.config import Settings
 from app.drafting.drafting import Drafting
 from app.drafting.pool import DraftingPool
-from app.drafting.prompt import Context, context_of, context_told
+from app.drafting.prompt import Context, context_of, context_told, marks_said
 from app.events import Event, Failed, Mode, ModeChanged, RoundEnded, Started, SystemUnread
 from app.remotes.choice import Server
 from app.remotes.connection import EDGE_PATIENCE_SECONDS, PATIENCE_SECONDS, Connection
@@ -258,8 +258,10 @@ class Assistant:
         """Spans of an answer's characters that nobody verified; none if its tokens do not tell."""
         from app.archive.html_markdown import drafted_spans  # `ask` need not wait for Markdown.
 
-        text = sanitise(message.text)
-        return drafted_spans(text, message.tokens, message.provenance, self._drafter.text.decode)
+        text, tokenizer = sanitise(message.text), self._drafter.text
+        marks = marks_said(tokenizer, message)
+        spelt = lambda tokens: marks.shown(tokenizer.decode(tokens))  # noqa: E731
+        return drafted_spans(text, message.tokens, message.provenance, spelt)
 
     async def settled(self, conversation_id: str | None = None) -> ModeChanged:
         """The mode as soon as the first connection to a conversation's server is made or has failed.
@@ -393,7 +395,7 @@ class Assistant:
             if (left := self._pool.left(message.conversation_id, connection)) is not None:
                 await left.quiet()
             drafting, session = self._pool.enter(message.conversation_id, connection)
-            begun = request.begin(text)
+            begun = request.begin(text, given.marks)
             generation = Generation(given, drafting=drafting, session=session, begun=begun, clock=self._clock)
             reply = Reply(generation, connection, alone=request.does != "verifies", early=self._early)
             self._reply = reply

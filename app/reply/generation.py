@@ -23,6 +23,7 @@ from app.remotes.verifier_session import VerifierSession
 from app.reply.answer import Answer, Shown
 from app.reply.errors import NoAnswer
 from app.sanitise import Sanitiser
+from drafter.guide.names import Marks, NoMarks
 from drafter.guide.search import Hit
 from drafter.multicandidate import DraftSampling
 from drafter.text import ChatText
@@ -73,6 +74,8 @@ class GenerationInput:
     """Those tokens by the drafter's prompt recipe, for its own target; None: it has none."""
     hits: Sequence[Hit] = field(default=(), kw_only=True)
     """What the recipe found for the question."""
+    marks: Marks = field(default_factory=NoMarks, kw_only=True)
+    """Of the names in the conversation, where the recipe marks them."""
     system: str = field(default="", kw_only=True)
     """The system prompt; empty: none. The recipe does not read it."""
     system_digest: str | None = field(default=None, kw_only=True)

@@ -22,6 +22,7 @@ from app.drafting.prompt import (
     conversation_messages,
     conversation_tokens,
     is_spelt,
+    marks_said,
     questions_of,
     spelt,
     system_apart,
@@ -30,6 +31,7 @@ from app.reply.answer import Answer
 from app.reply.errors import NoAnswer
 from app.reply.generation import GenerationInput
 from app.reply.judgement import verified_length
+from drafter.guide.names import Marks, NoMarks
 from drafter.guide.prompt import Prompt
 from drafter.text import ChatText
 from remote.protocol import Sampling
@@ -71,11 +73,12 @@ class Request:
             about |= {"top_k": sampling.top_k, "top_p": sampling.top_p, "seed": sampling.seed}
         return about
 
-    def begin(self, text: ChatText) -> Answer:
-        """The answer so far."""
+    def begin(self, text: ChatText, marks: Marks | None = None) -> Answer:
+        """The answer so far. `marks`: of the names in the conversation; None: there are only those that it says."""
         if self.begun is None:
-            return Answer(text)
-        return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent)
+            return Answer(text, marks=marks)
+        marks = marks or marks_said(text, self.begun)
+        return Answer(text, self.begun.tokens, 0 if self.anew else verified_length(self.begun), self.sent, marks)
 
     def read(
         self, store: Store, settings: Settings, text: ChatText, *, draft: bool, prompt: Prompt | None = None
@@ -88,7 +91,8 @@ class Request:
         chosen = store.conversations.get(self.message.conversation_id).choices.system
         tokens = conversation_tokens(text, thread, system=chosen)
         guided = None if prompt is None else conversation_tokens(text, thread, prompt)
-        hits = prompt.hits(questions) if prompt is not None and (questions := questions_of(thread)) else []
+        questions = questions_of(thread)
+        hits = prompt.hits(questions) if prompt is not None and questions else []
         asked = len(guided or tokens)
         length = asked + (len(self.begun.tokens) if self.begun is not None and self.does == "resumes" else 0)
         unreadable = None
@@ -105,6 +109,7 @@ class Request:
             prompt=tokens,
             guided=guided,
             hits=hits,
+            marks=NoMarks() if prompt is None else prompt.marks(questions),
             system=system_apart(thread, chosen)[0],
             system_digest=system_digest(chosen),
             messages=conversation_messages(thread, chosen),

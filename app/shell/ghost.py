@@ -36,8 +36,8 @@ class GhostText:
 
     def after(self, words: str, wanted: Callable[[], bool]) -> str:
         """The drafter's answer to these words, as far as its command; cut where it is no longer `wanted`."""
-        text = self._drafter.text
-        self._context.follow(self._drafter.asked_as(" ".join(words.split())))
+        text, question = self._drafter.text, " ".join(words.split())
+        self._context.follow(self._drafter.asked_as(question))
         tokens: list[int] = []
         for new in self._context.generate(0.0, 0):
             tokens += [token for token in new if token not in text.stop_tokens]
@@ -46,7 +46,7 @@ class GhostText:
             ended = any(token in text.stop_tokens for token in new)
             if ended or len(tokens) >= MOST_TOKENS or text.decode(tokens).count("```") > 1:
                 break
-        return text.decode(tokens)
+        return self._drafter.marks([question]).shown(text.decode(tokens))
 
 
 def reads_as_words(line: str) -> bool:

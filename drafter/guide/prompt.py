@@ -1,4 +1,4 @@
-"""Shell Guide's own prompt, version 1: before each question stand the examples that fit it best.
+"""Shell Guide's own prompt: before each question stand the examples that fit it best, and its names have marks.
 
     system: Answer with a shell command for Linux.
             tar: extract a gzip-compressed archive => tar xzf archive.tar.gz
@@ -16,12 +16,15 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from drafter.guide.names import Marks, NoMarks
 from drafter.guide.pages import Pages
 from drafter.guide.search import Hit, search
 from drafter.guide.words import terms
 
-NAME, VERSION = "pages", 1
+NAME, VERSION = "pages", 2
 """What an artefact calls this recipe."""
+WITHOUT_NAMES = 1
+"""The version of it that marks no names (`drafter/guide/names.py`)."""
 SYSTEMS = {"linux": "Linux", "osx": "macOS", "windows": "Windows"}
 """Names of the platforms; others are called Unix."""
 EXAMPLES = 3
@@ -98,6 +101,7 @@ class Prompt:
 
     pages: Pages
     platforms: Sequence[str]
+    marks_names: bool = True
     _found: dict[tuple[str, str], list[Hit]] = field(default_factory=dict, repr=False)
 
     def hits(self, questions: Sequence[str]) -> list[Hit]:
@@ -118,18 +122,23 @@ class Prompt:
         """The system message before the last of these questions. Raises `DrafterCorrupt`."""
         return system(self.hits(questions), self.platforms[0])
 
+    def marks(self, questions: Iterable[str] = ()) -> Marks:
+        """The marks of a conversation's names after these questions."""
+        return Marks(questions) if self.marks_names else NoMarks()
+
     def asked_as(self, questions: Sequence[str]) -> list[tuple[str, str]]:
         """The messages that stand before the answer to the last of these questions. Raises `DrafterCorrupt`."""
-        return [("system", self.system(questions)), ("user", questions[-1])]
+        return [("system", self.system(questions)), ("user", self.marks(questions[:-1]).read(questions[-1]))]
 
     def apply(self, messages: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """A conversation, (role, text), with a system message before each question. Raises `DrafterCorrupt`."""
         out: list[tuple[str, str]] = []
         questions: list[str] = []
+        marks = self.marks()
         for role, text in messages:
             if role == "user":
                 questions.append(text)
-                out += self.asked_as(questions)
+                out += [("system", self.system(questions)), ("user", marks.read(text))]
             else:
-                out.append((role, text))
+                out.append((role, marks.said(text)))
         return out

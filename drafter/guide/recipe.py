@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from drafter.config import DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing, sha256
-from drafter.guide.pages import Pages
-from drafter.guide.prompt import NAME, VERSION, Prompt
+from drafter.config import TOKENIZER, DrafterConfig, DrafterCorrupt, DrafterError, DrafterMissing, PromptRecipe, sha256
+from drafter.guide.names import MARKS
+from drafter.guide.pages import FILE, Pages
+from drafter.guide.prompt import NAME, VERSION, WITHOUT_NAMES, Prompt
 from drafter.guide.search import platforms_of
+
+
+class _Tokenizer(msgspec.Struct):
+    """What counts of a `tokenizer.json`."""
+
+    added_tokens: list[dict[str, Any]]
+
+
+def recipe_for(folder: Path) -> PromptRecipe:
+    """The recipe with the pages in a drafter's folder."""
+    return PromptRecipe(NAME, VERSION if has_marks(folder) else WITHOUT_NAMES, FILE, sha256(folder / FILE))
+
+
+def has_marks(folder: Path) -> bool:
+    """Whether the tokenizer in a folder has the marks of names."""
+    tokenizer = msgspec.json.decode((folder / TOKENIZER).read_bytes(), type=_Tokenizer)
+    return set(MARKS) <= {token["content"] for token in tokenizer.added_tokens}
 
 
 def open_prompt(folder: Path, config: DrafterConfig, system: str = sys.platform) -> Prompt | None:
@@ -22,10 +41,10 @@ def open_prompt(folder: Path, config: DrafterConfig, system: str = sys.platform)
     recipe = config.prompt_recipe
     if isinstance(recipe, msgspec.UnsetType):
         return None
-    if (recipe.name, recipe.version) != (NAME, VERSION):
+    if recipe.name != NAME or recipe.version not in (VERSION, WITHOUT_NAMES):
         raise DrafterError(
             f"The drafter in {folder} wants the prompt recipe {recipe.name} {recipe.version}; this version of Outrider "
-            f"knows {NAME} {VERSION}. Update outrider, or use an older drafter."
+            f"knows {NAME} {WITHOUT_NAMES} and {VERSION}. Update outrider, or use an older drafter."
         )
     path = folder / recipe.file
     if path.parent != folder:
@@ -38,4 +57,4 @@ def open_prompt(folder: Path, config: DrafterConfig, system: str = sys.platform)
         raise DrafterCorrupt(f"{path} cannot be read: {error.strerror}.") from None
     if not known:
         raise DrafterCorrupt(f"{path} does not match its checksum. Reinstall the drafter.")
-    return Prompt(Pages.open(path), platforms_of(system))
+    return Prompt(Pages.open(path), platforms_of(system), marks_names=recipe.version == VERSION)

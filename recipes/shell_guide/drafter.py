@@ -17,9 +17,10 @@ import msgspec
 import torch
 from transformers import AutoModelForCausalLM
 
-from drafter.config import PromptRecipe, read_config, sha256, write_config
+from drafter.config import read_config, write_config
 from drafter.guide.pages import FILE, Pages
-from drafter.guide.prompt import NAME, VERSION, Prompt
+from drafter.guide.prompt import Prompt
+from drafter.guide.recipe import has_marks, recipe_for
 from drafter.guide.search import platforms_of
 from drafter.training.losses import DIVERGENCES
 from drafter.training.pipeline import Plan, build
@@ -48,7 +49,7 @@ def draw_questions(mixture: Mixture, count: int) -> list[list[str]]:
 def add_index(out: Path, index: Path) -> None:
     """Put the pages into the drafter's folder, and say in its config that questions are asked with them."""
     shutil.copyfile(index, out / FILE)
-    recipe = PromptRecipe(NAME, VERSION, FILE, sha256(out / FILE))
+    recipe = recipe_for(out)
     write_config(out, msgspec.structs.replace(read_config(out), prompt_recipe=recipe))
 
 
@@ -88,7 +89,7 @@ def main() -> None:
     questions = draw_questions(
         Mixture(arguments.pages, arguments.index, SEED, strange=STRANGE), arguments.conversations
     )
-    prompt = Prompt(Pages.open(arguments.index), platforms_of("linux"))
+    prompt = Prompt(Pages.open(arguments.index), platforms_of("linux"), marks_names=has_marks(arguments.target))
     varied = ("steps", "rows", "row", "rate", "loss", "feature_weight", "tail", "blank")
     plan = Plan(
         recipe=replace(Recipe(), gaps=tuple(arguments.gaps), **{name: getattr(arguments, name) for name in varied}),

@@ -1,4 +1,4 @@
-"""Train the byte-level BPE tokenizer and give it the chat template.
+"""Train the byte-level BPE tokenizer, and give it the chat template and the marks of names.
 
 python -m recipes.shell_guide.tokenizer --pages PAGES.jsonl --out DIR
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from drafter.guide.names import MARKS
 from recipes.shell_guide.conversations import ConversationSource
 from recipes.shell_guide.phrasing import SYSTEM_PROMPT
 
@@ -27,7 +28,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerFast:
+def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerBase:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -47,15 +48,23 @@ def train(pages: Path, conversations: int = 60_000) -> PreTrainedTokenizerFast:
         tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|end|>", model_max_length=2048
     )
     fast.chat_template = CHAT_TEMPLATE
-    return fast
+    return with_marks(fast)
+
+
+def with_marks(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """The tokenizer with a token for each mark. They are no special tokens, because they stand in texts."""
+    tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
+    return tokenizer
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=Path, required=True, help="tldr pages as JSON lines")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--pages", type=Path, help="tldr pages as JSON lines")
+    source.add_argument("--old", type=Path, help="give the marks to this tokenizer instead, whose model is trained on")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    tokenizer = train(arguments.pages)
+    tokenizer = with_marks(AutoTokenizer.from_pretrained(arguments.old)) if arguments.old else train(arguments.pages)
     tokenizer.save_pretrained(arguments.out)
     sample = "Use `tar` to extract a gzip-compressed archive:\n\n```sh\ntar xzf archive.tar.gz\n```"
     print(len(tokenizer), "tokens;", tokenizer.tokenize(sample))

@@ -29,6 +29,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
+from drafter.guide.names import marked
 from drafter.training.muon import Muon
 from drafter.training.precision import autocast
 from recipes.shell_guide import segment_attention
@@ -73,7 +74,7 @@ def pack(source: Source, tokenizer: PreTrainedTokenizerBase, step: int, tokens: 
     learn: list[bool] = []
     lengths: list[int] = []
     for index in range(step * per_step, (step + 1) * per_step):
-        read, counts = encode(tokenizer, source.draw(index))
+        read, counts = encode(tokenizer, marked(source.draw(index)))
         room = tokens - len(ids)
         ids += read[:room]
         learn += counts[:room]
@@ -202,7 +203,9 @@ def main() -> None:
     )
     model = LlamaForCausalLM(config)
     if arguments.init:
-        model.load_state_dict(AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32).state_dict())
+        first = AutoModelForCausalLM.from_pretrained(arguments.init, dtype=torch.float32)
+        first.resize_token_embeddings(len(tokenizer))  # Its tokenizer may have had no marks.
+        model.load_state_dict(first.state_dict())
     model = model.to(arguments.device)
     learners = optimisers(model, arguments.rate)
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(AVERAGE))

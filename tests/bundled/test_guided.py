@@ -13,9 +13,8 @@ import msgspec
 import pytest
 
 from app.config import BUNDLED_DRAFTER
-from drafter.config import PromptRecipe, read_config, sha256, write_config
-from drafter.guide.pages import FILE
-from drafter.guide.prompt import NAME, VERSION
+from drafter.config import read_config, write_config
+from drafter.guide.recipe import recipe_for
 from storage import Store
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.serving import REPOSITORY
@@ -28,7 +27,7 @@ QUESTION = "extract a tar archive"
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("guided")
     drafter = Path(shutil.copytree(BUNDLED_DRAFTER, folder / "drafter"))
-    recipe = PromptRecipe(NAME, VERSION, FILE, sha256(drafter / FILE))
+    recipe = recipe_for(drafter)
     write_config(drafter, msgspec.structs.replace(read_config(drafter), prompt_recipe=recipe))
     return {**os.environ, "OUTRIDER_HOME": str(folder / "home"), "OUTRIDER_DRAFTER": str(drafter)}
 

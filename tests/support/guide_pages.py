@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from drafter.config import PromptRecipe, read_config, sha256, write_config
+from drafter.config import read_config, write_config
 from drafter.guide.pages import FILE
-from drafter.guide.prompt import NAME, VERSION
+from drafter.guide.recipe import recipe_for
 from recipes.shell_guide.everyday import Need
 from recipes.shell_guide.index import write
 
@@ -73,6 +73,6 @@ def guided_drafter(plain: Path, folder: Path) -> Path:
     """Copy the drafter's folder `plain` to `folder`, and give it a prompt recipe with the pages above."""
     shutil.copytree(plain, folder)
     write_pages(folder / FILE)
-    recipe = PromptRecipe(NAME, VERSION, FILE, sha256(folder / FILE))
+    recipe = recipe_for(folder)
     write_config(folder, msgspec.structs.replace(read_config(folder), prompt_recipe=recipe))
     return folder
