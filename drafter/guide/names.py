@@ -113,7 +113,7 @@ class NoMarks(Marks):
 
 
 def names_said(said: str, text: str) -> dict[str, str] | None:
-    """The names that make `text` of what was said, by their marks; None: none do.
+    """The names that make `text` of what was said, by their marks, empty for a mark without a name; None: none do.
 
     They tell what a stored answer's tokens say without the conversation that it stands in.
     """
@@ -127,7 +127,7 @@ def names_said(said: str, text: str) -> dict[str, str] | None:
             pattern.append(re.escape(part))
             continue
         group = f"mark{MARKS.index(part)}"
-        pattern.append(f"(?P={group})" if part in met else rf"(?P<{group}>\S+?)")
+        pattern.append(f"(?P={group})" if part in met else rf"(?P<{group}>\S*?)")
         met.add(part)
     found = re.fullmatch("".join(pattern), text)
     return None if found is None else {mark: found[f"mark{at}"] for at, mark in enumerate(MARKS) if mark in parts}

@@ -11,30 +11,34 @@ from pathlib import Path
 
 import msgspec
 import torch
+from tokenizers import AddedToken
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from drafter.config import ENCODER, FLOAT, GRAPH, TEMPLATE, TOKENIZER, write_config
+from drafter.guide.names import MARKS
 from drafter.model import DraftModel, MemoryEncoder, memory_digest, save_weights
 from drafter.training.export import export_graph
 from drafter.training.target import borrow, drafter_config
 from tests.support.tiny_text import CHAT_TEMPLATE, END, SPECIAL, train_tokenizer
 
 
-def build_pair(folder: Path, *, seed: int = 0, context: int = 1024) -> Path:
+def build_pair(folder: Path, *, seed: int = 0, context: int = 1024, marks: bool = False) -> Path:
     """Write `folder/target` (a transformers checkpoint) and `folder/drafter` (a drafter's folder), and return
-    `folder`."""
+    `folder`. `marks`: it says the marks of names, too."""
     generator_state = torch.random.get_rng_state()
     torch.manual_seed(seed)
     try:
-        target = _write_target(folder / "target", context)
+        target = _write_target(folder / "target", context, marks)
         _write_drafter(folder / "drafter", folder / "target", target)
     finally:
         torch.random.set_rng_state(generator_state)
     return folder
 
 
-def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
+def _write_target(folder: Path, context: int, marks: bool) -> LlamaForCausalLM:
     tokenizer = train_tokenizer()
+    if marks:
+        tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>")
     fast.chat_template = CHAT_TEMPLATE
     size = tokenizer.get_vocab_size()
@@ -62,8 +66,10 @@ def _write_target(folder: Path, context: int) -> LlamaForCausalLM:
             torch.nn.init.normal_(projection.weight, std=std)
     for token in range(size):
         text = fast.decode([token])
-        if token < len(SPECIAL) or not (text.isascii() and text.isprintable()):
+        if token < len(SPECIAL) or not (text in MARKS or (text.isascii() and text.isprintable())):
             model.lm_head.weight[token] = 0.0  # It is never the likeliest token, so a greedy answer fills its length.
+        if text in MARKS:
+            model.lm_head.weight[token] *= 1.5  # Any answer says some of them.
     model.generation_config.eos_token_id = END
     model.save_pretrained(folder)
     fast.save_pretrained(folder)

@@ -84,7 +84,7 @@ def test_who_reads_names_as_they_are_gets_no_marks() -> None:
         (f"mv {ONE}.txt {TWO}.txt", "mv a_b.txt c_d.txt", {ONE: "a_b", TWO: "c_d"}),
         (f"cp {TWO} {TWO}.old", "cp x_y x_y.old", {TWO: "x_y"}),
         (f"cp {TWO} {TWO}.old", "cp x_y x_z.old", None),
-        (f"cat {ONE}", "cat ", None),
+        (f"cat {ONE}", "cat ", {ONE: ""}),
         (f"cat {ONE}", "cat a b", None),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from drafter.guide.names import MARKS
 from drafter.guide.pages import Pages
 from drafter.guide.prompt import CHARACTERS, EXAMPLES, Prompt, earlier, find, goes_on, line, system, task
 from drafter.guide.search import platforms_of
@@ -15,7 +16,7 @@ LINUX = platforms_of("linux")
 
 @pytest.fixture
 def prompt(pages: Pages) -> Prompt:
-    return Prompt(pages, LINUX)
+    return Prompt(pages, LINUX, marks_names=False)
 
 
 def test_the_examples_stand_before_the_question(prompt: Prompt) -> None:
@@ -45,7 +46,19 @@ def test_a_longer_conversation_begins_with_the_shorter_one(prompt: Prompt, pages
         "user",
     ]
     for length in (1, 2, 3, 4):
-        assert Prompt(pages, LINUX).apply(said[:length]) == whole[: len(Prompt(pages, LINUX).apply(said[:length]))]
+        begun = Prompt(pages, LINUX, marks_names=False).apply(said[:length])
+        assert begun == whole[: len(begun)]
+
+
+def test_names_have_marks(pages: Pages) -> None:
+    prompt = Prompt(pages, LINUX)
+    said = [("user", "untar a_1.tar.gz"), ("assistant", "tar xzf a_1.tar.gz"), ("user", "and now b_2.tar.gz and a_1?")]
+    one, two, *_ = MARKS
+    texts = [text for role, text in prompt.apply(said) if role != "system"]
+    assert texts == [f"untar a_1{one}.tar.gz", f"tar xzf {one}.tar.gz", f"and now b_2{two}.tar.gz and a_1{one}?"]
+    assert prompt.asked_as([said[0][1], said[2][1]])[-1] == ("user", texts[2])
+    assert prompt.marks([said[0][1], said[2][1]]).shown(f"{two}{one}") == "b_2a_1"
+    assert not any(mark in prompt.system([said[0][1]]) for mark in MARKS), "the search reads what was written"
 
 
 def test_answers_do_not_change_what_is_read(prompt: Prompt) -> None:

@@ -1,0 +1,93 @@
+"""A drafter whose recipe marks names: models read and say marks, and people see names, also of what was stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.archive.exporter import export_pieces
+from app.config import Settings
+from app.drafting.prompt import conversation_tokens, is_spelt, marks_said
+from drafter.guide.names import MARKS, names_said
+from drafter.runtime import Drafter
+from storage import Message
+from tests.app.reply.test_assistant import generated
+from tests.support.conversing import Heard, ask, assistant
+from tests.support.guide_pages import guided_drafter
+from tests.support.made_once import made_once
+from tests.support.serving import VerifierProcess
+
+NAMES = ("report_1", "/srv/in_2", "web03", "fix/login", "10.0.0.7", "8080", "q3_plan", "Img2034", "notes_9")
+QUESTIONS = (f"unpack {' and '.join(NAMES[:8])}", f"and list {NAMES[8]}.txt?")
+"""Each mark has a name, and the second question gives the first mark to another."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.support.tiny import build_pair
+
+    return made_once(tmp_path_factory, "tiny-pair-with-marks", lambda folder: build_pair(folder, marks=True))
+
+
+@pytest.fixture(scope="module")
+def guided(pair: Path, tmp_path_factory: pytest.TempPathFactory) -> Drafter:
+    return Drafter.load(guided_drafter(pair / "drafter", tmp_path_factory.mktemp("guided") / "drafter"))
+
+
+def says_a_name(drafter: Drafter, message: Message) -> bool:
+    """Whether its tokens say marks, and its text has names in their place."""
+    said = drafter.text.decode(message.tokens)
+    known = names_said(said, message.text)
+    assert known is not None and set(known.values()) <= set(NAMES)
+    assert not any(mark in message.text for mark in MARKS)
+    return any(known.values())
+
+
+@pytest.mark.parametrize("mode", ["edge", "hosted"])
+async def test_the_target_says_marks_and_names_are_shown(
+    mode: str, pair: Path, guided: Drafter, database: Path
+) -> None:
+    settings = Settings(mode=mode, max_tokens=60)  # type: ignore[arg-type]
+    with VerifierProcess(pair) as verifier:
+        async with assistant(guided, database, verifier.url, settings=settings, modes=(mode,)) as opened:  # type: ignore[arg-type]
+            conversation = opened.store.conversations.create("test").id
+            heard = [await ask(opened, question, conversation) for question in QUESTIONS]
+            thread = opened.store.branches.thread(conversation)
+            spans = [opened.drafted_spans(message) for message in thread[1::2]]
+    assert guided.prompt is not None
+    first = guided.text.render(guided.prompt.asked_as(QUESTIONS[:1]))
+    assert heard[0].done is not None and list(heard[0].done.token_ids) == generated(pair, first, 60)
+    assert says_a_name(guided, thread[1]) and is_spelt(guided.text, thread[1])
+    assert heard[0].text == thread[1].text, "the screen shows what is stored"
+    longer = conversation_tokens(guided.text, thread[:3], guided.prompt)
+    assert longer[: len(first) + len(thread[1].tokens)] == [*first, *thread[1].tokens]
+    assert heard[1].done is not None and list(heard[1].done.token_ids) == generated(pair, longer, 60)
+    assert spans == [[], []], "everything was checked"
+
+
+async def test_the_drafter_alone_says_them_too_and_its_answer_is_exported_with_names(
+    guided: Drafter, database: Path
+) -> None:
+    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=60)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        heard = await ask(opened, QUESTIONS[0], conversation)
+        answer = opened.store.messages.get(heard.message)
+        assert says_a_name(guided, answer)
+        assert opened.drafted_spans(answer) == [(0, len(answer.text))]
+        exported = "".join(export_pieces(opened.store, [conversation], "md", settings=Settings(), branches=False))
+    assert answer.text in exported and not any(mark in exported for mark in MARKS)
+
+
+async def test_an_answer_that_was_cut_goes_on_with_its_names(pair: Path, guided: Drafter, database: Path) -> None:
+    async with assistant(guided, database, None, settings=Settings(mode="offline", max_tokens=30)) as opened:
+        conversation = opened.store.conversations.create("test").id
+        cut = await ask(opened, QUESTIONS[0], conversation)
+        begun = opened.store.messages.get(cut.message)
+        heard = Heard()
+        async for event in opened.resume(cut.message):
+            heard.apply(event)
+        whole = opened.store.messages.get(heard.message)
+    assert whole.tokens[: len(begun.tokens)] == begun.tokens and len(whole.tokens) > len(begun.tokens)
+    assert whole.text.startswith(begun.text) and says_a_name(guided, whole)
+    assert marks_said(guided.text, whole).shown(guided.text.decode(whole.tokens)) == whole.text
